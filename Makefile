@@ -1,0 +1,69 @@
+# Needs make and Python 3.11 or newer; everything else goes into .venv and .venv-bench.
+# Another interpreter: make setup PYTHON=python3.13.   Arguments: make test ARGS="-k join", make bench ARGS=--quick.
+
+PYTHON ?= python3
+ARGS ?=
+
+PIP := -m pip --disable-pip-version-check --quiet
+BIN := .venv/bin
+
+# An install is repeated when pyproject.toml has changed, and only then.
+CORE := .venv/core.stamp
+DEV := .venv/dev.stamp
+BENCH := .venv-bench/bench.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help:  ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(DEV)  ## Create .venv with the project and the development tools
+	@echo "ready: $(BIN)"
+
+demo: $(CORE)  ## Run the demonstration; needs no development tools
+	@$(BIN)/python examples/demo.py
+
+test: $(DEV)  ## Run the tests and the examples in docstrings
+	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
+
+check: $(DEV)  ## Lint, formatting and types: all run, one failure fails
+	@failed=; \
+	for tool in 'ruff check .' 'ruff format --check .' mypy pyright; do \
+		echo "$$tool"; $(BIN)/$$tool || failed="$$failed [$$tool]"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+
+format: $(DEV)  ## Format the code and fix what the linter can fix
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+bench: $(BENCH)  ## Measure Weft beside its alternatives
+	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
+
+clean:  ## Remove the environments, builds and caches
+	rm -rf .venv .venv-bench build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define create_venv
+@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Weft needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
+@echo "installing into $(@D)"
+@$(PYTHON) -m venv $(@D)
+endef
+
+$(CORE): pyproject.toml
+	$(create_venv)
+	@$(BIN)/python $(PIP) install --editable .
+	@touch $@
+
+# Dependency groups came with pip 25.1, and a new environment may hold an older one.
+$(DEV): $(CORE)
+	@$(BIN)/python $(PIP) install --upgrade 'pip>=25.1'
+	@$(BIN)/python $(PIP) install --group dev
+	@touch $@
+
+$(BENCH): pyproject.toml
+	$(create_venv)
+	@$(@D)/bin/python $(PIP) install --upgrade 'pip>=25.1'
+	@$(@D)/bin/python $(PIP) install --editable . --group bench
+	@touch $@

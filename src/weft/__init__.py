@@ -1,0 +1,56 @@
+"""
+Durable dataflow workflows.
+
+    >>> from weft import Workflow, step
+    >>> greet = step(lambda name: f"hello, {name}", name="greet")
+    >>> Workflow("greeting", greet).run("Ada").output
+    'hello, Ada'
+"""
+
+from weft.core.components.accumulator import Accumulator, accumulator
+from weft.core.components.base import Component
+from weft.core.components.condition import Condition, condition
+from weft.core.components.join import Absent, Join, join
+from weft.core.components.map import Map, each
+from weft.core.components.reduce import Reduce, Stop, reduce
+from weft.core.components.rule import Rule, rule
+from weft.core.components.step import Step, step
+from weft.core.fact import Fact
+from weft.core.flow import INPUT
+from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
+from weft.core.run import Run
+from weft.core.runnable import Outcome, Runnable, current
+from weft.core.workflow import Workflow
+
+__all__ = [
+    "INPUT",
+    "Absent",
+    "Accumulator",
+    "Component",
+    "Condition",
+    "Fact",
+    "Join",
+    "Map",
+    "Outcome",
+    "Reduce",
+    "Rule",
+    "Run",
+    "Runnable",
+    "Step",
+    "Stop",
+    "Workflow",
+    "accumulator",
+    "all_values",
+    "condition",
+    "context",
+    "current",
+    "each",
+    "fact_count",
+    "join",
+    "latest",
+    "reduce",
+    "rule",
+    "state_of",
+    "step",
+    "step_ran",
+]

@@ -1,0 +1,1 @@
+"""The pure core: components, workflows, plans, facts, events and the fold.  No clock, no I/O, no threads."""

@@ -1,0 +1,143 @@
+"""
+How flows become the named components and inlets of a workflow.
+
+Names come from the components; a component without one is named after its kind, with a number.  Adding is
+by name: the same name with the same code is the same component, with other code it is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from weft.core.components.base import Component
+from weft.core.flow import ENTRY, INPUT, Flow, Link
+from weft.core.wiring import Inlet
+from weft.errors import DuplicateName, MixedRegions
+
+_NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
+
+
+class Assembly:
+    """The parts of a workflow while they are put together."""
+
+    def __init__(
+        self,
+        components: Mapping[str, Component] | None = None,
+        inlets: Mapping[str, tuple[Inlet, ...]] | None = None,
+        homes: Mapping[str, str] | None = None,
+        names: Mapping[Component, str] | None = None,
+    ) -> None:
+        self.components = dict(components or {})
+        self.inlets = dict(inlets or {})
+        self.homes = dict(homes or {})
+        self.names = dict(names or {})
+        self._numbers: dict[str, int] = {}
+
+    def take(self, flow: Flow) -> None:
+        """Add the components and links of *flow*."""
+        links: list[Link] = []
+        inside: list[tuple[Component, Component]] = []
+        for part, homes in flow.walk():
+            for component in part.components:
+                self.register(component)
+            if homes:
+                inside.extend((component, homes[-1]) for component in part.components)
+            links.extend(part.links)
+        for component, home in inside:
+            self._settle_home(self.names[component], self.names[home])
+        links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
+        for link in links:
+            self.connect(self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait))
+
+    def connect(self, child: str, inlet: Inlet) -> None:
+        """Feed *child* by *inlet*, once."""
+        known = self.inlets.get(child, ())
+        if inlet not in known:
+            self.inlets[child] = (*known, inlet)
+
+    def merge(
+        self,
+        components: Mapping[str, Component],
+        inlets: Mapping[str, tuple[Inlet, ...]],
+        homes: Mapping[str, str],
+    ) -> None:
+        """Add named *components* and their wiring; a number given by another workflow may change."""
+        moved = {name: self._free(component, name) for name, component in components.items()}
+        changed = {name: new for name, new in moved.items() if name != new}
+        for name, component in components.items():
+            self._settle(moved[name], component.renamed(changed) if changed else component)
+        for name, fed in inlets.items():
+            for inlet in fed:
+                parents = tuple(moved.get(parent, parent) for parent in inlet.parents)
+                self.connect(moved[name], Inlet(parents, inlet.wait))
+        for name, home in homes.items():
+            self._settle_home(moved[name], moved[home])
+
+    def _named(self, parent: Any) -> str:
+        if parent is INPUT or parent is ENTRY:
+            return INPUT.name
+        return self.names[parent]
+
+    def register(self, component: Component) -> None:
+        """Give *component* its name and its place among the others."""
+        if component not in self.names:
+            name = component.name or self._number(component.kind)
+            self._settle(name, component.placed(name, self.names))
+            self.names[component] = name
+            self.names[self.components[name]] = name
+
+    def _number(self, kind: str) -> str:
+        number = self._numbers.get(kind, 0) + 1
+        while f"{kind}_{number}" in self.components:
+            number += 1
+        self._numbers[kind] = number
+        return f"{kind}_{number}"
+
+    def _settle(self, name: str, component: Component) -> None:
+        known = self.components.setdefault(name, component)
+        if known is component:
+            return
+        if known.kind != component.kind:
+            raise DuplicateName(name, f"a {known.kind} and a {component.kind}")
+        if known.identity != component.identity:
+            raise DuplicateName(name, f"two {known.kind}s with different code or constants")
+
+    def _settle_home(self, name: str, home: str) -> None:
+        known = self.homes.setdefault(name, home)
+        if known != home:
+            raise MixedRegions(
+                f"{name!r} stands in the bodies of two maps, {known!r} and {home!r}; "
+                f"use {name}.named('other') in one of them"
+            )
+
+    def _free(self, component: Component, name: str) -> str:
+        """Return a name for *component* of another workflow, a new number if only the number clashes."""
+        known = self.components.get(name)
+        if known is None or known.identity == component.identity:
+            return name
+        numbered = _NUMBERED.fullmatch(name)
+        return self._number(component.kind) if numbered and numbered["kind"] == component.kind else name
+
+
+def without(
+    name: str, inlets: Mapping[str, tuple[Inlet, ...]], fed_by: Iterable[Inlet]
+) -> dict[str, tuple[Inlet, ...]]:
+    """Return *inlets* with *name* taken out, its parents feeding its children instead."""
+    result: dict[str, tuple[Inlet, ...]] = {}
+    for child, known in inlets.items():
+        if child == name:
+            continue
+        new: dict[Inlet, None] = {}
+        for inlet in known:
+            if name not in inlet.parents:
+                new[inlet] = None
+                continue
+            for before in fed_by:
+                parents = tuple(
+                    p for parent in inlet.parents for p in (before.parents if parent == name else (parent,))
+                )
+                new[Inlet(parents, inlet.wait if inlet.is_join else before.wait)] = None
+        result[child] = tuple(new)
+    return result

@@ -1,0 +1,1 @@
+"""The components that users compose, one concept a file."""

@@ -1,0 +1,106 @@
+"""
+An accumulator: a state that every arriving value is folded into.
+
+    >>> @accumulator(init=0)
+    ... def total(so_far, amount):
+    ...     return so_far + amount
+    >>> total
+    Accumulator('total')
+
+Its values are its states, one after each fold.  Folds of one run happen one at a time, in the order of the
+log, so no update is ever lost; a fold that fails leaves the state as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+from weft.core.components.base import Component
+from weft.core.function import Function
+from weft.core.identity import canonical, fingerprint
+from weft.errors import UnidentifiableValue, WrongArity
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+
+
+@dataclass(frozen=True, eq=False)
+class Initial:
+    """A state to begin with: a value, or a function that makes a fresh one."""
+
+    init: Any
+
+    def make(self) -> Any:
+        """Return the initial state; a callable *init* is called each time."""
+        return cast("Callable[[], Any]", self.init)() if callable(self.init) else self.init
+
+    @property
+    def identity(self) -> bytes:
+        """The hash of the value, or of the function."""
+        if callable(self.init):
+            return fingerprint(self.init)
+        try:
+            return canonical(self.init, "init")
+        except UnidentifiableValue:
+            return type(self.init).__qualname__.encode()
+
+
+def check_fold(component: str, function: Function, width: int, source: str, *, state: str) -> None:
+    """Raise WrongArity unless *function* takes a *state* and one value that arrives from *source*."""
+    if width != 1:
+        raise WrongArity(f"{component!r} folds one value at a time and gets {width} from {source}")
+    if not function.takes(2):
+        takes = ", ".join(function.required)
+        raise WrongArity(f"{component!r} must take ({state}, value): the {state} first; it takes ({takes})")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Accumulator(Component):
+    """A state and the function that folds values into it."""
+
+    function: Function
+    initial: Initial
+    kind: ClassVar[str] = "accumulator"
+    keeps_state: ClassVar[bool] = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the fold as it was written."""
+        return self.function.plainly(args, kwargs)
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this accumulator among renamed components."""
+        return replace(super().renamed(names), function=self.function.renamed(names))
+
+    def functions(self) -> dict[str, Function]:
+        """Return the fold."""
+        return {"": self.function}
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require a function of state and value."""
+        check_fold(self.label, self.function, width, source, state="state")
+
+    def expand(self, into: Expansion) -> None:
+        """One node that runs one at a time."""
+        into.feed(into.work(self.function, initial=self.initial))
+
+    def details(self) -> bytes:
+        """The initial state."""
+        return self.initial.identity
+
+
+def accumulator(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
+    """
+    Make an accumulator of *function*, which takes the state first; also a decorator.
+
+    Args:
+        init: the state before the first value, or a function that makes it (``list``).
+        name: what it is called; the function's own name if it has one.
+    """
+
+    def make(call: Callable[..., Any]) -> Accumulator:
+        read = Function.of(call)
+        return Accumulator(name or read.name, read, Initial(init))
+
+    return make if function is None else make(function)

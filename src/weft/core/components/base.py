@@ -1,0 +1,133 @@
+"""
+What every component is: a name, functions, an identity, and how it expands to nodes.
+
+To add a component: one file beside this one with a frozen dataclass that derives from :class:`Component`,
+a line in ``weft/__init__.py``, a test that inherits what holds for all of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from weft.core.flow import ENTRY, Flow, Fragment, Link
+from weft.core.function import Function
+from weft.core.identity import digest
+from weft.errors import InvalidComponent, WrongArity
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+
+
+@dataclass(frozen=True, eq=False)
+class Component(Fragment):
+    """Something that a user composes.  Immutable; two components are the same if their identity is."""
+
+    name: str | None
+    kind: ClassVar[str] = "component"
+    takes_join: ClassVar[bool] = False
+    """Whether several parents may feed it at once."""
+    makes_facts: ClassVar[bool] = True
+    """Whether it produces values, which others may read."""
+    keeps_state: ClassVar[bool] = False
+    """Whether its last value is a state, folded in the order of the log."""
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_name(self.name, "a component")
+
+    def flow(self) -> Flow:
+        """Return this component, open at both ends."""
+        return Flow(
+            entries=(Link((ENTRY,), self, implicit=True),),
+            tails=(self,),
+            components=(*self.supports(), self),
+        )
+
+    def named(self, name: str) -> Self:
+        """Return the same component under another *name*."""
+        return replace(self, name=name)
+
+    def supports(self) -> tuple[Component, ...]:
+        """Return the components that this one brings along, such as the conditions of a rule."""
+        return ()
+
+    def placed(self, name: str, names: Mapping[Component, str]) -> Self:
+        """Return this component as *name*, with components inside it referred to by their *names*."""
+        del names
+        return self if self.name == name else self.named(name)
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this component for a place where components go by other *names*, itself included."""
+        return self.named(names.get(self.label, self.label))
+
+    @property
+    def label(self) -> str:
+        """The name, or the kind of a component that has none yet."""
+        return self.name or self.kind
+
+    @abstractmethod
+    def functions(self) -> dict[str, Function]:
+        """Return the user's functions, by part: ``""`` is the component itself, ``"when"`` is ``name.when``."""
+
+    def refers_to(self) -> dict[str, str]:
+        """Return the conditions that this component names, and how: name to word."""
+        return {}
+
+    @abstractmethod
+    def check_width(self, width: int, source: str) -> None:
+        """Raise WrongArity if *width* values, arriving from *source*, do not fit."""
+
+    @abstractmethod
+    def expand(self, into: Expansion) -> None:
+        """Add the nodes of this component to a plan."""
+
+    @cached_property
+    def identity(self) -> bytes:
+        """The hash of kind, code, constants and options; not of the name."""
+        functions = self.functions()
+        return digest(
+            self.kind.encode(),
+            *(part for name in sorted(functions) for part in (name.encode(), functions[name].identity)),
+            self.details(),
+        )
+
+    def details(self) -> bytes:
+        """Return what else belongs to the identity, as canonical bytes."""
+        return b""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.label!r})"
+
+
+def check_name(name: object, what: str) -> None:
+    """Raise InvalidComponent unless *name* can name *what*."""
+    if not isinstance(name, str) or not name or name == "INPUT":
+        raise InvalidComponent(f"{name!r} cannot name {what}; use a string other than 'INPUT'")
+
+
+def check_arity(component: str, function: Function, width: int, source: str, *, spread: bool) -> None:
+    """
+    Raise WrongArity unless *function* takes *width* values that arrive from *source*.
+
+    A function without required parameters takes anything: it is only triggered.
+    """
+    takes = len(function.required)
+    if spread and width == 1:
+        if takes < 2 and not function.variadic:
+            raise WrongArity(f"{component!r} says spread=True and has only {takes} parameter to spread over")
+        return
+    if function.takes(width) or takes == 0:
+        return
+    expected = f"{'at least ' if function.variadic else ''}{takes} ({', '.join(function.required)})"
+    if width == 1:
+        hint = (
+            f"join as many parents ([a, b] >> {component}), give the others defaults, bind them, "
+            "or say spread=True to spread one collection over the parameters"
+        )
+    else:
+        hint = "take one parameter for each parent of the join, in the order they are written, or *values"
+    raise WrongArity(f"{component!r} takes {expected} values and gets {width} from {source}; {hint}")

@@ -1,0 +1,111 @@
+"""
+A map: a component, a pipeline or a graph for each element of a collection.
+
+    >>> from weft import Workflow, reduce, step
+    >>> square = step(lambda x: x * x, name="square")
+    >>> run = Workflow("squares", each(square) >> reduce(lambda acc, x: acc + x, init=0, name="sum")).run([1, 2, 3])
+    >>> run.values("square"), run.value("sum")
+    ([1, 4, 9], 14)
+
+What stands in the body, and what follows it up to a reduce, runs once per element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from weft.core.components.base import Component
+from weft.core.flow import ENTRY, Flow, Link, as_flow
+from weft.core.function import Function
+from weft.core.identity import canonical
+from weft.errors import InvalidComponent, NotACollection, UnidentifiableValue, WrongArity
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Map(Component):
+    """The opening of a region in which everything runs once per element."""
+
+    body: Flow
+    kind: ClassVar[str] = "map"
+    makes_facts: ClassVar[bool] = False
+
+    def flow(self) -> Flow:
+        """Return the map and its body, which is fed by it."""
+        links = tuple(entry.fed_by((self,), "all") for entry in self.body.entries)
+        return Flow(
+            entries=(Link((ENTRY,), self, implicit=True),),
+            tails=self.body.tails,
+            components=(self,),
+            links=links,
+            parts=(Flow(parts=(self.body,), home=self),),
+            wait=self.body.wait,
+        )
+
+    def functions(self) -> dict[str, Function]:
+        """A map has no function of its own."""
+        return {}
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require one collection."""
+        if width != 1:
+            raise WrongArity(f"each() takes one collection apart and gets {width} values from {source}")
+
+    def expand(self, into: Expansion) -> None:
+        """One node, whose value is taken apart by the fold."""
+        into.feed(into.work(_ELEMENTS, fans_out=True))
+
+
+def elements_of(value: Any, where: str = "each") -> Any:
+    """
+    Return *value* as a sequence whose order every process agrees on.
+
+    Raises:
+        NotACollection: *value* is no finite iterable, or one that is not meant to be taken apart.
+    """
+    given = value  # what is still of any type after the checks
+    if isinstance(value, list | tuple | range):
+        return given
+    if isinstance(value, set | frozenset):
+        return _ordered(given)
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        raise NotACollection(
+            f"{where} needs a list, tuple, range, set or another finite iterable, and got a "
+            f"{type(given).__name__}: {_shown(given)}; let the step before it return a list"
+        )
+    return list(given)
+
+
+def _ordered(members: set[Any] | frozenset[Any]) -> list[Any]:
+    """Return the *members* of a set by value if they are numbers or text, else by their canonical form."""
+    kinds: set[Any] = {type(member) for member in members}
+    if len(kinds) == 1 and kinds <= {int, float, str, bytes}:
+        return sorted(members)
+    try:
+        return sorted(members, key=canonical)
+    except UnidentifiableValue as error:
+        raise NotACollection(f"the elements of this set have no order: {error}; pass a list") from error
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_ELEMENTS = Function(elements_of, ("value",), variadic=False)
+
+
+def each(body: object, *, name: str | None = None) -> Map:
+    """
+    Run *body*, a component, a pipeline or a list of these, for each element of what arrives.
+
+    Any finite iterable can be taken apart but strings, bytes and mappings.
+    """
+    flow = as_flow(body)
+    if not flow.entries:
+        raise InvalidComponent("the body of each() must take the element: start it with a component, not with INPUT")
+    return Map(name, flow)

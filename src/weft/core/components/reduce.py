@@ -1,0 +1,121 @@
+"""
+A reduce: the elements of a batch, folded into one value, in the order of the collection.
+
+    >>> total = reduce(lambda acc, x: acc + x, init=0, name="total")
+
+After an ``each`` it closes it: it fires once per collection, when every element is done, also when there
+were none.  After anything else it folds the collection that arrives.  Over several maps it folds the
+elements of the first, then of the second, and still fires once.  Returning :class:`Stop` ends the fold.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import msgspec
+
+from weft.core.components.accumulator import Initial, check_fold
+from weft.core.components.base import Component
+from weft.core.components.map import elements_of
+from weft.core.function import Function
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """
+    Returned by a reducer: the fold ends here, with *value*.
+
+    >>> first_big = reduce(lambda acc, x: Stop(x) if x > 2 else acc, init=None, name="first_big")
+    """
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reduce(Component):
+    """How a batch becomes one value."""
+
+    function: Function
+    initial: Initial
+    kind: ClassVar[str] = "reduce"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the reducer as it was written."""
+        return self.function.plainly(args, kwargs)
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this reduce among renamed components."""
+        return replace(super().renamed(names), function=self.function.renamed(names))
+
+    def functions(self) -> dict[str, Function]:
+        """Return the reducer."""
+        return {"": self.function}
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require a function of accumulator and element."""
+        check_fold(self.label, self.function, width, source, state="accumulator")
+
+    def expand(self, into: Expansion) -> None:
+        """A node that collects, which is part of the fold, and one that runs."""
+        fold = _afold if self.function.is_async else _fold
+        node = into.work(self.function, call=fold(self.function, self.initial, flatten=not into.closes_map))
+        into.collect(node)
+
+    def details(self) -> bytes:
+        """The value to begin with."""
+        return self.initial.identity
+
+
+def _fold(function: Function, initial: Initial, *, flatten: bool) -> Callable[..., Any]:
+    reducer = function.call
+
+    def fold(*values: Any, **given: Any) -> Any:
+        acc = initial.make()
+        for value in _flat(values) if flatten else values:
+            acc = reducer(acc, value, **given)
+            if type(acc) is Stop:
+                return acc.value
+        return acc
+
+    return fold
+
+
+def _afold(function: Function, initial: Initial, *, flatten: bool) -> Callable[..., Any]:
+    reducer = function.call
+
+    async def fold(*values: Any, **given: Any) -> Any:
+        acc = initial.make()
+        for value in _flat(values) if flatten else values:
+            acc = reducer(acc, value, **given)
+            acc = await acc if inspect.isawaitable(acc) else acc
+            if type(acc) is Stop:
+                return acc.value
+        return acc
+
+    return fold
+
+
+def _flat(collections: tuple[Any, ...]) -> Iterable[Any]:
+    return chain.from_iterable(elements_of(collection, "reduce") for collection in collections)
+
+
+def reduce(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
+    """
+    Make a reduce of *function*, which takes the accumulator first; also a decorator.
+
+    Args:
+        init: the value before the first element, or a function that makes it (``list``).
+        name: what it is called; the function's own name if it has one.
+    """
+
+    def make(call: Callable[..., Any]) -> Reduce:
+        read = Function.of(call)
+        return Reduce(name or read.name, read, Initial(init))
+
+    return make if function is None else make(function)

@@ -1,0 +1,98 @@
+"""
+A step: a function of what arrives.
+
+    >>> @step
+    ... def double(x: int) -> int:
+    ...     return x * 2
+    >>> double(4)
+    8
+    >>> double.named("twice")
+    Step('twice')
+
+A plain function or an ``async def``, of any arity: its required parameters take the values of its parents.
+Parameters with defaults are constants, or what ``state_of``, ``latest`` and ``context`` stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, overload
+
+from weft.core.components.base import Component, check_arity
+from weft.core.function import Function
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Step(Component, Generic[P, R]):
+    """A function as a component; calling it still calls the function."""
+
+    function: Function
+    spread: bool = False
+    kind: ClassVar[str] = "step"
+    takes_join: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        call = self.function.call
+        self.__dict__.update(__wrapped__=call, __doc__=call.__doc__)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as it was written."""
+        return cast("R", self.function.plainly(args, kwargs))
+
+    def bind(self, **constants: Any) -> Self:
+        """
+        Return this step with *constants* for parameters of these names.
+
+        >>> add = step(lambda x, y: x + y, name="add")
+        >>> add.bind(y=10)(1)
+        11
+        """
+        return replace(self, function=self.function.bind(constants))
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this step among renamed components."""
+        return replace(super().renamed(names), function=self.function.renamed(names))
+
+    def functions(self) -> dict[str, Function]:
+        """Return the one function."""
+        return {"": self.function}
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require that the function takes what arrives."""
+        check_arity(self.label, self.function, width, source, spread=self.spread)
+
+    def expand(self, into: Expansion) -> None:
+        """One node."""
+        into.feed(into.work(self.function, spread=self.spread))
+
+    def details(self) -> bytes:
+        """``spread`` changes what the function gets."""
+        return b"spread" if self.spread else b""
+
+
+@overload
+def step(function: Callable[P, R], *, name: str | None = None, spread: bool = False) -> Step[P, R]: ...
+@overload
+def step(*, name: str | None = None, spread: bool = False) -> Callable[[Callable[P, R]], Step[P, R]]: ...
+def step(function: Callable[..., Any] | None = None, *, name: str | None = None, spread: bool = False) -> Any:
+    """
+    Make a step of *function*; also a decorator, with or without arguments.
+
+    Args:
+        name: what the step is called; the function's own name if it has one.
+        spread: take one collection and spread it over the parameters.
+    """
+
+    def make(call: Callable[..., Any]) -> Step[..., Any]:
+        read = Function.of(call.function.call if isinstance(call, Step) else call)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        return Step(name or read.name, read, spread)
+
+    return make if function is None else make(function)

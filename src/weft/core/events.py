@@ -1,0 +1,125 @@
+"""
+What can happen to a run.  The list is closed, and its order is history.
+
+Events are facts about the past: named in the past tense, frozen, and never removed.  What follows from an
+event, such as which components may run now, is derived by the fold and never stored.
+
+    >>> ReactionOccurred(seq=3, component="double", inputs=(2,), value=10)
+    ReactionOccurred(seq=3, component='double', inputs=(2,), value=10, attempt=1, duration_ns=0)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.workflow import Workflow
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="e"):
+    """Base of every event.  Tags are wire format: a class may be renamed, a tag not."""
+
+    seq: int
+    """The position in the log, counted from 1."""
+
+
+class WorkflowDefined(Event, frozen=True, tag="workflow_defined"):
+    """The run began, with this definition."""
+
+    run: str
+    workflow: Workflow
+
+
+class ComponentAdded(Event, frozen=True, tag="component_added"):
+    """*components* joined the run while it was live; from here on it follows *workflow*."""
+
+    components: tuple[str, ...]
+    workflow: Workflow
+
+
+class ComponentRemoved(Event, frozen=True, tag="component_removed"):
+    """*component* left the run while it was live; from here on it follows *workflow*."""
+
+    component: str
+    workflow: Workflow
+
+
+class InputReceived(Event, frozen=True, tag="input_received"):
+    """A value was given to the run.  *key* makes giving it again harmless; *at* is seconds since the epoch."""
+
+    value: Any
+    ordinal: int
+    at: float | None = None
+    key: str | None = None
+
+
+class Activated(Event, frozen=True):
+    """Base of what can happen to *component* at work on the facts at *inputs*."""
+
+    component: str
+    inputs: tuple[Address, ...]
+
+
+class ReactionOccurred(Activated, frozen=True, tag="reaction_occurred"):
+    """The component completed, with *value*."""
+
+    value: Any
+    attempt: int = 1
+    duration_ns: int = 0
+
+
+class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
+    """The condition was asked, and *holds* or not."""
+
+    holds: bool
+    attempt: int = 1
+    duration_ns: int = 0
+
+
+class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
+    """Attempt number *attempt* was handed to an executor, and may be under way."""
+
+    attempt: int = 1
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """An exception as plain data."""
+
+    type: str
+    """The qualified name of its class, with the module unless it is a builtin."""
+    bases: tuple[str, ...]
+    """The qualified names of the classes it derives from, nearest first."""
+    message: str
+    traceback: str = ""
+
+
+class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):
+    """The last of *attempts* failed, and nothing more will be tried."""
+
+    error: ErrorDetail
+    attempts: int = 1
+    duration_ns: int = 0
+
+
+class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
+    """The component was left out, for *reason*: the branch ends here, and nothing has failed."""
+
+    reason: str = ""
+    attempts: int = 1
+
+
+AnyEvent = (
+    WorkflowDefined
+    | ComponentAdded
+    | ComponentRemoved
+    | InputReceived
+    | ReactionOccurred
+    | ConditionEvaluated
+    | RunnableDispatched
+    | RunnableFailed
+    | RunnableSkipped
+)

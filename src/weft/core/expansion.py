@@ -1,0 +1,96 @@
+"""
+What a component sees of a plan while it expands: it asks for nodes and says how they are linked.
+
+:meth:`Expansion.feed` gives a node the inlets of the component; the last node that makes something is what
+its children are fed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from weft.core.components.accumulator import Initial
+from weft.core.components.condition import Expression, leaves
+from weft.core.function import Function
+from weft.core.node import Kind, Node
+
+if TYPE_CHECKING:
+    from weft.core.plan import Compiler
+
+
+class Expansion:
+    """One component on its way into a plan."""
+
+    __slots__ = ("_compiler", "name", "region")
+
+    def __init__(self, compiler: Compiler, name: str, region: str | None) -> None:
+        self._compiler, self.name, self.region = compiler, name, region
+
+    @property
+    def closes_map(self) -> bool:
+        """Whether this component reduces the elements of an ``each``."""
+        return self.name in self._compiler.wiring.closing
+
+    def work(
+        self,
+        function: Function,
+        *,
+        call: Callable[..., Any] | None = None,
+        spread: bool = False,
+        initial: Initial | None = None,
+        fans_out: bool = False,
+        part: str = "",
+    ) -> Node:
+        """
+        Add a node that runs *function*.
+
+        Args:
+            call: what to run in its place, on the same arguments.
+            spread: spread one collection over the parameters.
+            initial: make it stateful: it gets its last value first, and runs one at a time.
+            fans_out: take its value apart, and open a region for the elements.
+            part: what to call it, below the component; the component itself if empty.
+        """
+        node = self._node(Kind.FAN if fans_out else Kind.WORK, part)
+        node.runs(function, call, spread=spread)
+        node.initial, node.stateful = initial, initial is not None
+        self._compiler.add_reads(node, function)
+        if not part:
+            self._compiler.outputs[self.name] = node
+        return node
+
+    def test(self, function: Function, *, spread: bool = False, part: str = "") -> Node:
+        """Add a node that asks *function* for yes or no."""
+        node = self._node(Kind.TEST, part)
+        node.runs(function, None, spread=spread)
+        self._compiler.add_reads(node, function)
+        if not part:
+            self._compiler.outputs[self.name] = node
+        return node
+
+    def gate(self, expression: Expression, *, part: str = "") -> Node:
+        """Add a gate over conditions of other components."""
+        node = self._node(Kind.GATE, part)
+        node.expression = expression = self._compiler.spelled_out(expression)
+        node.tests = {name: self._compiler.asked(name) for name in dict.fromkeys(leaves(expression))}
+        if not part:
+            self._compiler.outputs[self.name] = node
+        return node
+
+    def feed(self, node: Node) -> None:
+        """Let the component's parents feed *node*."""
+        self._compiler.feed(node, self.name)
+
+    def collect(self, node: Node) -> None:
+        """Let *node* run once on everything that the component's parents make in a scope."""
+        collect = self._node(Kind.COLLECT, "batch")
+        self._compiler.feed(collect, self.name)
+        self._compiler.connect(collect, node, 0)
+
+    def link(self, first: Node, then: Node) -> None:
+        """Let *first* feed *then*."""
+        self._compiler.connect(first, then, 0)
+
+    def _node(self, kind: Kind, part: str) -> Node:
+        return self._compiler.node(f"{self.name}.{part}" if part else self.name, self.name, kind, self.region)

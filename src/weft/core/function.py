@@ -1,0 +1,192 @@
+"""
+A user's function, read once: what it takes, what it is given besides, whether it is a coroutine.
+
+Parameters without a default take the values that arrive.  Parameters with a default are constants, or
+references that are filled in when the function runs.
+
+    >>> def charge(order, amount, currency="EUR", limit=context("limit", default=100)): ...
+    >>> Function.of(charge).required
+    ('order', 'amount')
+    >>> Function.of(charge).bind({"amount": 5}).required
+    ('order',)
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from weft.core.identity import canonical, digest, fingerprint
+from weft.core.references import Context, Read, Reference, context
+from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
+
+__all__ = ["Function", "context"]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """How a callable is called by a run."""
+
+    call: Callable[..., Any]
+    required: tuple[str, ...]
+    """The parameters that take the arriving values, in order."""
+    variadic: bool
+    """Whether it takes any number of values: ``*args``, or a builtin that does not tell."""
+    by_keyword: bool = False
+    """Whether arriving values go by name, because a bound constant stands before one of them."""
+    constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    references: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
+    is_async: bool = False
+
+    @staticmethod
+    def of(call: Callable[..., Any]) -> Function:
+        """
+        Read the signature of *call*.
+
+        Raises:
+            InvalidComponent: *call* cannot be called.
+            WrongArity: it has parameters that a run could never fill.
+        """
+        if not callable(call):
+            raise InvalidComponent(f"expected a function, got {call!r}")
+        try:
+            parameters = inspect.signature(call).parameters.values()
+        except (ValueError, TypeError):  # a builtin that does not tell its signature
+            return Function(call, (), variadic=True)
+        return _read(call, list(parameters))
+
+    @property
+    def name(self) -> str | None:
+        """The function's own name, or None where it has none worth showing."""
+        call = self.call
+        while isinstance(call, functools.partial):
+            call = call.func
+        name = getattr(call, "__name__", None)
+        return name if isinstance(name, str) and name.isidentifier() else None
+
+    @property
+    def reads(self) -> dict[str, Read]:
+        """The parameters that read another component."""
+        return {name: ref for name, ref in self.references.items() if isinstance(ref, Read)}
+
+    @property
+    def contexts(self) -> dict[str, Context]:
+        """The parameters that read the run's context."""
+        return {name: ref for name, ref in self.references.items() if isinstance(ref, Context)}
+
+    def takes(self, count: int) -> bool:
+        """Whether *count* arriving values fit."""
+        return count == len(self.required) or (self.variadic and count >= len(self.required))
+
+    def bind(self, constants: Mapping[str, Any]) -> Function:
+        """Return this function with *constants* in place of parameters of these names."""
+        if not constants:
+            return self
+        known = inspect.signature(self.call).parameters
+        for name in constants:
+            if name not in known or known[name].kind in (
+                known[name].VAR_POSITIONAL,
+                known[name].POSITIONAL_ONLY,
+            ):
+                raise WrongArity(f"{self.label} has no parameter {name!r} to bind; it has ({', '.join(known)})")
+        required = tuple(name for name in self.required if name not in constants)
+        gap = required != self.required[: len(required)]
+        if gap and self.variadic:
+            raise WrongArity(f"{self.label} takes *args, so only trailing parameters can be bound")
+        bound = {n: v for n, v in constants.items() if not isinstance(v, Reference)}
+        refs = {n: v for n, v in constants.items() if isinstance(v, Reference)}
+        return replace(
+            self,
+            required=required,
+            by_keyword=self.by_keyword or gap,
+            constants={**self.constants, **bound},
+            references={**{n: r for n, r in self.references.items() if n not in constants}, **refs},
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Function:
+        """Return this function with the targets of its reads renamed."""
+        moved = {
+            parameter: type(ref)(**{**_fields(ref), "target": names.get(ref.target, ref.target)})
+            for parameter, ref in self.reads.items()
+        }
+        return replace(self, references={**self.references, **moved}) if moved else self
+
+    def plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function outside of any run: contexts take their defaults, reads say that there is no run."""
+        if not self.references and not self.constants:
+            return self.call(*args, **kwargs)
+        if self.by_keyword:  # a bound constant stands before one of the values
+            kwargs = {**dict(zip(self.required, args, strict=False)), **kwargs}
+            args = args[len(self.required) :]
+        given = inspect.signature(self.call).bind_partial(*args, **kwargs).arguments
+        filled = {name: value for name, value in self.constants.items() if name not in given}
+        for name, ref in self.references.items():
+            if name in given:
+                continue
+            if not isinstance(ref, Context) or ref.is_required:
+                what = f"context {ref.key!r}" if isinstance(ref, Context) else f"{cast('Read', ref).word}(...)"
+                raise NoRun(f"{self.label} reads {what} and there is no run; pass {name}= to call it directly")
+            filled[name] = ref.fallback()
+        return self.call(*args, **{**filled, **kwargs})
+
+    @property
+    def label(self) -> str:
+        """What errors call this function."""
+        return f"{getattr(self.call, '__qualname__', repr(self.call))}()"
+
+    @functools.cached_property
+    def identity(self) -> bytes:
+        """The hash of the code, bound constants and references."""
+        try:
+            constants = canonical(dict(self.constants), f"constants of {self.label}")
+        except UnidentifiableValue:
+            constants = ",".join(sorted(self.constants)).encode()
+        references = [digest(name.encode(), _identity(self.references[name])) for name in sorted(self.references)]
+        return digest(fingerprint(self.call), constants, *references)
+
+
+def _identity(ref: Reference) -> bytes:
+    """Return what *ref* refers to; a default that has no canonical form counts by its code, or as nothing."""
+    default = getattr(ref, "default", None)
+    plain = {name: getattr(ref, name) for name in ref.__struct_fields__ if name != "default"}
+    try:
+        shown = fingerprint(default) if callable(default) else canonical(default)
+    except UnidentifiableValue:
+        shown = b""
+    return digest(type(ref).__name__.encode(), canonical(plain), shown)
+
+
+def _fields(ref: Read) -> dict[str, Any]:
+    return {name: getattr(ref, name) for name in ref.__struct_fields__}
+
+
+def _read(call: Callable[..., Any], parameters: list[inspect.Parameter]) -> Function:
+    required: list[str] = []
+    references: dict[str, Reference] = {}
+    variadic = optional = False
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            variadic = True
+            if optional:
+                raise WrongArity(f"{call!r}: put parameters with a default after *{p.name}, they are constants")
+        elif isinstance(p.default, Reference):
+            if p.kind is p.POSITIONAL_ONLY:
+                raise WrongArity(f"{call!r}: {p.name!r} reads the run, so it cannot be positional-only")
+            references[p.name] = p.default
+            optional = optional or p.kind is not p.KEYWORD_ONLY
+        elif p.default is not p.empty:
+            optional = optional or p.kind is not p.KEYWORD_ONLY
+        elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            required.append(p.name)
+        elif p.kind is p.KEYWORD_ONLY:
+            raise WrongArity(f"{call!r}: nothing fills the keyword-only parameter {p.name!r}; give it a default")
+    return Function(call, tuple(required), variadic, references=references, is_async=_is_async(call))
+
+
+def _is_async(call: Any) -> bool:
+    while isinstance(call, functools.partial):
+        call = call.func
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004

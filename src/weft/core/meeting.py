@@ -1,0 +1,207 @@
+"""
+Where facts wait for each other: gates, joins and batches.  All of it is part of the fold.
+
+A gate holds facts until the conditions it asks have answered.  A join holds facts of one scope until it has
+what it waits for.  A batch holds what came of the elements of a collection until nothing more can come.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any, Literal
+
+from weft.core.components.condition import decide
+from weft.core.components.join import Absent
+from weft.core.events import ErrorDetail, RunnableFailed
+from weft.core.fact import Fact
+from weft.core.node import Node
+from weft.core.scope import BARRED, FIRED, Activation, Asked, Batch, Ending, Meeting, Order, Scope
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.memory import Memory
+
+
+# -- gates ---------------------------------------------------------------------------------------
+
+
+def decide_gate(memory: Memory, asked: Asked) -> None:
+    """Let the facts through, drop them, or ask the next condition."""
+    gate = asked.gate
+    assert gate.expression is not None  # noqa: S101
+    while not isinstance(needed := decide(gate.expression, asked.known), bool):
+        answer = _ask(memory, gate.tests[needed], asked)
+        if answer is None:
+            return
+        asked.known[needed] = answer
+    if needed:
+        memory.deliver(gate, asked.facts, asked.inputs, asked.scope, asked.order)
+    if gate.tracked:
+        memory.close(gate, asked.scope)
+
+
+def abandon(memory: Memory, asked: Asked, ending: Ending) -> None:
+    """A condition that the gate needs will never answer."""
+    if asked.gate.tracked:
+        asked.scope.end(asked.gate.name, ending)
+        memory.close(asked.gate, asked.scope)
+
+
+def _ask(memory: Memory, test: Node, asked: Asked) -> bool | None:
+    """Return what *test* says of the facts; None if the gate has to wait, or will never hear."""
+    scope = asked.scope
+    key = (test.name, asked.inputs)
+    if scope.outcomes is not None and key in scope.outcomes:
+        answer = scope.outcomes[key]
+        if answer is None:
+            abandon(memory, asked, "failed")
+        return answer
+    pending = memory.ready.get(key) or (memory.blocked or {}).get(key)
+    if pending is None:
+        memory.admit(Activation(test, key, asked.facts, scope, asked.order, flows=False, asked=[asked]))
+    elif pending.asked is None:
+        pending.asked = [asked]
+    else:
+        pending.asked.append(asked)
+    return None
+
+
+def test_shared(
+    memory: Memory,
+    node: Node,
+    facts: tuple[Fact, ...],
+    inputs: tuple[Address, ...],
+    scope: Scope,
+    order: Order,
+) -> None:
+    """Facts reach a condition that gates may have asked about them already."""
+    key = (node.name, inputs)
+    if scope.outcomes is not None and key in scope.outcomes:
+        holds = scope.outcomes[key]
+        if holds:
+            memory.deliver(node, facts, inputs, scope, order)
+        if node.tracked:
+            if holds is None:
+                scope.end(node.name, "failed")
+            memory.close(node, scope)
+        return
+    pending = memory.ready.get(key) or (memory.blocked or {}).get(key)
+    if pending is None:
+        memory.admit(Activation(node, key, facts, scope, order))
+    else:
+        pending.flows, pending.order = True, order
+
+
+# -- joins ---------------------------------------------------------------------------------------
+
+
+def arrive(memory: Memory, join: Node, port: int, facts: tuple[Fact, ...], scope: Scope, order: Order) -> None:
+    """Facts of the parent at *port* reach *join*, which fires if it has what it waits for."""
+    held: Any = scope.held(join.name)
+    if held is FIRED or held is BARRED:
+        return
+    if held is None:
+        held = Meeting([[] for _ in join.parents])
+        scope.hold(join.name, held)
+    group = held.groups[port]
+    group.append((order, facts))
+    if join.closes or len(group) > 1:
+        return
+    held.present += 1
+    if held.present == join.needed:
+        scope.hold(join.name, FIRED)
+        present = (group[0][1] for group in held.groups if group)
+        _fire(memory, join, tuple(chain.from_iterable(present)), scope, ())
+
+
+def _fire(memory: Memory, join: Node, facts: tuple[Fact, ...], scope: Scope, order: Order) -> None:
+    memory.deliver(join, facts, tuple(fact.address for fact in facts), scope, order)
+
+
+def conclude(memory: Memory, node: Node, scope: Scope) -> bool:
+    """Nothing more can reach *node*: fire what is complete.  Return whether it takes failures in."""
+    held: Any = scope.held(node.name)
+    if held is BARRED:
+        return False
+    if held is not None:
+        scope.hold(node.name, FIRED)
+    if not node.parents:
+        if held is not None:
+            _conclude_batch(memory, node, scope, held)
+        return False
+    groups: list[list[tuple[Order, tuple[Fact, ...]]]] = held.groups if held else [[] for _ in node.parents]
+    for group in groups:
+        group.sort(key=_order)
+    if node.wait == "all":
+        for number, row in enumerate(zip(*groups, strict=False)):
+            facts = tuple(chain.from_iterable(facts for _, facts in row))
+            _fire(memory, node, facts, scope, (number,))
+        return False
+    rows = list(zip_longest(*groups)) or [(None,) * len(groups)]
+    for number, row in enumerate(rows):
+        facts = tuple(
+            cell[1][0] if cell else _absent(memory, parent, scope)
+            for parent, cell in zip(node.parents, row, strict=True)
+        )
+        _fire(memory, node, facts, scope, (number,) if len(rows) > 1 else ())
+    return True
+
+
+def _absent(memory: Memory, parent: str, scope: Scope) -> Fact:
+    """Return what stands for the fact that *parent* did not make; without an event, its address is negative."""
+    memory.absences += 1
+    ending = (scope.endings or {}).get(parent)
+    reason: Literal["failed", "skipped", "gated"] = "gated" if ending is None else ending
+    return Fact(-memory.absences, Absent(parent, reason), parent, (scope.fact,))
+
+
+def _order(arrival: tuple[Order, Any]) -> Order:
+    return arrival[0]
+
+
+# -- batches -------------------------------------------------------------------------------------
+
+
+def batch_of(collect: Node, scope: Scope) -> Batch:
+    """Return what *collect* holds in *scope*."""
+    batch: Any = scope.held(collect.name)
+    if batch is None:
+        batch = Batch([], [])
+        scope.hold(collect.name, batch)
+    return Batch([], []) if batch is BARRED else batch
+
+
+def gather(route: tuple[Node, int], fact: Fact, scope: Scope, order: Order) -> None:
+    """Keep *fact*, of an element or a collection, for the batch at the end of *route*."""
+    collect, port = route
+    if collect.is_inner:
+        outer = scope.parent
+        assert outer is not None  # noqa: S101
+        assert outer.slots is not None  # noqa: S101
+        batch = outer.slots[collect.name]
+        if batch is not BARRED:
+            batch.items.append(((port, scope.order, scope.fact.index, order), fact))
+    else:
+        batch_of(collect, scope).items.append(((port, order), fact))
+
+
+def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -> None:
+    reduce = collect.routes[0][0]
+    if scope.endings is not None and scope.endings.get(collect.name) == "failed":
+        if memory.failures is None:
+            memory.failures = {}
+        origins = tuple(fan.address for _, fan in batch.fans or batch.items)
+        memory.failures[reduce.name] = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
+        return
+    batch.items.sort(key=_order)
+    batch.fans.sort(key=_order)
+    facts = tuple(fact for _, fact in batch.items)
+    sources = tuple(fan for _, fan in batch.fans) if collect.is_inner else facts
+    memory.accept(reduce, facts, tuple(fact.address for fact in sources), scope, (), sources)
+
+
+_BROKEN = ErrorDetail(
+    "weft.errors.BatchFailed",
+    ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception"),
+    "an element of the batch failed, so there is nothing whole to reduce; the failure of the element says why",
+)

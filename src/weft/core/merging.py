@@ -1,0 +1,75 @@
+"""
+Two advances of one run, made one again.
+
+The logs share a beginning.  What the other one did after it is taken over event by event: addresses are
+translated, and work that this run has done already is recognised by what it worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from weft.core import events as ev
+from weft.errors import InvalidEvent
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.memory import Memory
+
+
+def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
+    """
+    Fold into *memory* what *other*, a log of the same run, has and it has not.
+
+    Raises:
+        InvalidEvent: the logs belong to different runs, or one of them was changed live since they parted.
+    """
+    mine = memory.log
+    shared = 0
+    while shared < min(len(mine), len(other)) and mine[shared] == other[shared]:
+        shared += 1
+    if shared == 0:
+        raise InvalidEvent("the logs have no common beginning: they belong to different runs")
+    folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred)}
+    done = {
+        (event.component, event.inputs): event.seq
+        for event in mine
+        if isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched)
+    }
+    moved = {seq: seq for seq in range(1, shared + 1)}
+    for event in other[shared:]:
+        seq = len(mine) + 1
+        if isinstance(event, ev.InputReceived):
+            if event.key is None or event.key not in (memory.keys or {}):
+                moved[event.seq] = seq
+                memory.record(replace(event, seq=seq, ordinal=len(memory.inputs) + 1))
+        elif isinstance(event, ev.Activated):
+            inputs = _translate(event.inputs, moved)
+            key = (event.component, inputs or ())
+            if inputs is None:
+                continue  # what it worked on was not taken over, so this run does it again
+            if isinstance(event, ev.RunnableDispatched):
+                if key in memory.ready:
+                    memory.fold([replace(event, seq=seq, inputs=inputs)])
+            elif key in done:
+                moved[event.seq] = done[key]
+            elif key in memory.ready and not (memory.ready[key].node.stateful and event.component in folded):
+                # A state that both have changed cannot be taken over: it does not know of the change here.
+                moved[event.seq] = done[key] = seq
+                memory.fold([replace(event, seq=seq, inputs=inputs)])
+        else:
+            raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
+
+
+def _translate(inputs: tuple[Address, ...], moved: dict[int, int]) -> tuple[Address, ...] | None:
+    """Return where *inputs* of the other log stand in this one; None if one of them does not."""
+    found: list[Address] = []
+    for address in inputs:
+        seq, *index = (address,) if isinstance(address, int) else address
+        if seq not in moved:
+            return None
+        found.append((moved[seq], index[0]) if index else moved[seq])
+    return tuple(found)

@@ -1,0 +1,185 @@
+"""
+The vertices that components expand to.  Internal: users see components.
+
+Three kinds run a function (``WORK``, ``TEST``, ``FAN``); the others are part of the fold: a ``GATE`` decides
+over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
+an ``each`` are through with a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from weft.core.components.accumulator import Initial
+from weft.core.components.condition import Expression
+from weft.core.function import Function
+from weft.core.references import Context, Read
+from weft.typing import Wait
+
+
+class Kind(IntEnum):
+    """What a node is."""
+
+    WORK = 0
+    """Runs a function and makes a fact."""
+    TEST = 1
+    """Runs a function and says yes or no."""
+    FAN = 2
+    """Runs to take a collection apart, and opens a region for its elements."""
+    GATE = 3
+    """Lets through what an expression over tests holds for."""
+    JOIN = 4
+    """Waits for facts of several parents."""
+    COLLECT = 5
+    """Waits for the elements of a batch."""
+    EXIT = 6
+    """Settles when a node of an inner region has settled for every element."""
+
+
+class Reading:
+    """One parameter that reads another component: which, how, and whether it must wait."""
+
+    __slots__ = ("levels", "parameter", "read", "target", "unit")
+
+    def __init__(self, parameter: str, read: Read, target: Node, unit: Node | None, levels: int) -> None:
+        self.parameter, self.read, self.target = parameter, read, target
+        self.unit = unit
+        """What must have settled first; None where the version before this input is read."""
+        self.levels = levels
+        """How many regions the reader's scope lies inside the scope in which *unit* settles."""
+
+
+class Hot:
+    """What is looked at for every step.  Side by side in memory: a plan may have more nodes than a cache holds."""
+
+    __slots__ = ("bare", "call", "easy", "is_test", "name", "simple")
+
+
+class Node(Hot):
+    """One vertex of a plan.  Complete, and never changed, once the plan is."""
+
+    __slots__ = (
+        "blind",
+        "by_keyword",
+        "closes",
+        "collects",
+        "contexts",
+        "deduplicates",
+        "dependents",
+        "exits",
+        "expression",
+        "fixed",
+        "gathers",
+        "initial",
+        "inlets",
+        "is_async",
+        "is_fan",
+        "is_inner",
+        "keeps",
+        "keyed",
+        "kind",
+        "lone",
+        "multi",
+        "needed",
+        "opened",
+        "owner",
+        "parents",
+        "plain",
+        "readings",
+        "records",
+        "region",
+        "routes",
+        "shared",
+        "sources",
+        "spread",
+        "stateful",
+        "tests",
+        "tracked",
+        "upstream",
+        "wait",
+    )
+
+    def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
+        self.name, self.owner, self.kind, self.region = name, owner, kind, region
+        self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
+        # What runs.
+        self.call: Callable[..., Any] = _nothing
+        self.is_async = False
+        self.fixed: Mapping[str, Any] | None = None
+        self.by_keyword: tuple[str, ...] = ()
+        self.contexts: tuple[tuple[str, Context], ...] = ()
+        self.readings: tuple[Reading, ...] = ()
+        self.blind = False
+        """Whether the function takes no values: it is only triggered."""
+        self.spread = 0
+        """Over how many parameters one collection is spread; -1 is any number, 0 is not at all."""
+        self.simple = True
+        """Whether it is called with the values of its facts and nothing else."""
+        self.stateful = False
+        self.initial: Initial | None = None
+        # Where facts go.
+        self.bare = False
+        """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""
+        self.routes: tuple[tuple[Node, int], ...] = ()
+        self.easy: tuple[Node, ...] = ()
+        """The targets of all routes, if all of them are plain."""
+        self.plain = False
+        """Whether an arriving fact is ready to run at once."""
+        self.inlets = 0
+        self.multi = False
+        """Whether it may run more than once in one scope."""
+        self.deduplicates = False
+        """Whether the same fact may arrive by several ways, and must run only once."""
+        # Gates, joins, batches.
+        self.expression: Expression | None = None
+        self.tests: Mapping[str, Node] = {}
+        self.shared = False
+        """Whether several gates may ask this test about one fact."""
+        self.parents: tuple[str, ...] = ()
+        self.wait: Wait = "all"
+        self.needed = 0
+        self.closes = False
+        """Whether something happens when it settles."""
+        self.is_inner = False
+        """Whether a collect takes facts of an inner region."""
+        self.gathers: tuple[Node, int] | None = None
+        """The only route, if it leads to a collect."""
+        self.collects: tuple[tuple[Node, int], ...] = ()
+        """The collects that close the region this fan opens."""
+        # Settling.
+        self.tracked = False
+        self.sources = 0
+        """How many nodes must settle before this one can."""
+        self.upstream: list[Node] = []
+        self.dependents: tuple[Node, ...] = ()
+        self.exits: tuple[Node, ...] = ()
+        self.lone = False
+        """Whether its settling is of interest to nothing but its exit."""
+        self.records: tuple[int, ...] = ()
+        """In which scopes, counted outward, readers look for what this node made."""
+        self.opened: tuple[Node, ...] = ()
+        """The exits of the region that this fan opens."""
+        self.keeps = False
+        """Whether the fold itself looks its facts up: it is stateful, or read by another component."""
+        self.keyed = False
+        """Whether all its values are read in an order of their own, since it may run often for one input."""
+
+    def runs(self, function: Function, call: Callable[..., Any] | None, *, spread: bool) -> None:
+        """Make this node run *function*, or *call* in its place."""
+        self.call = call or function.call
+        self.is_async = function.is_async
+        self.fixed = dict(function.constants) or None
+        self.by_keyword = function.required if function.by_keyword else ()
+        self.contexts = tuple(function.contexts.items())
+        self.blind = not function.required and not function.variadic
+        if spread:
+            self.spread = -1 if function.variadic else len(function.required)
+
+    def __repr__(self) -> str:
+        return f"Node({self.name!r}, {self.kind.name})"
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    raise AssertionError("a node that is part of the fold was run")

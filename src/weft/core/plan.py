@@ -1,0 +1,248 @@
+"""
+A workflow compiled once into nodes that know where their facts go.
+
+Besides routes, a plan holds what settling needs: a node has *settled* in a scope when it can make nothing
+more there, because nothing is pending and all that feeds it has settled.  Reduces, ``all_done`` joins and
+readers of state wait for that.  It is counted only for nodes upstream of somebody who waits (*tracked*);
+a plan in which nobody waits pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.core.components.condition import Condition, Expression, Leaf, expand
+from weft.core.components.map import Map
+from weft.core.expansion import Expansion
+from weft.core.function import Function
+from weft.core.node import Kind, Node, Reading
+from weft.core.references import AllValues
+from weft.core.wiring import INPUT_NAME, Inlet, Wiring
+
+
+class Plan:
+    """The tables that runs of one definition share."""
+
+    __slots__ = ("contexts", "entries", "has_async", "nodes", "openings", "released", "required_context")
+
+    def __init__(self, wiring: Wiring) -> None:
+        compiler = Compiler(wiring)
+        compiler.compile()
+        self.nodes: dict[str, Node] = compiler.nodes
+        self.entries: dict[str | None, Node] = compiler.entries
+        """By region: a node whose routes lead to what an input, or an element, is given to."""
+        self.openings: dict[str | None, dict[str, int]] = {}
+        """By region: how many sources each tracked node waits for in a new scope."""
+        self.released: dict[str | None, tuple[Node, ...]] = {}
+        """By region: the tracked nodes that are fed directly by an input or an element."""
+        for node in self.nodes.values():
+            if node.tracked:
+                self.openings.setdefault(node.region, {})[node.name] = node.sources
+        for region, entry in self.entries.items():
+            # A plain node that the entry feeds is active instead of waiting for it: its count stays the same.
+            self.released[region] = () if entry.easy else entry.dependents
+        self.has_async = any(node.is_async for node in self.nodes.values())
+        self.required_context = tuple(
+            (node.owner, ref.key) for node in self.nodes.values() for _, ref in node.contexts if ref.is_required
+        )
+
+
+class Compiler:
+    """Builds the nodes of a plan, component by component, parents first."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self.wiring = wiring
+        self.nodes: dict[str, Node] = {}
+        self.outputs: dict[str, Node] = {}
+        """By component: the node that its children are fed from."""
+        self.entries: dict[str | None, Node] = {None: Node(INPUT_NAME, INPUT_NAME, Kind.FAN, None)}
+        self._entry_nodes = set(self.entries.values())
+        self._routes: dict[Node, list[tuple[Node, int]]] = {}
+        self._dependents: dict[Node, list[Node]] = {}
+        self._joins: dict[Inlet, Node] = {}
+        self._reads: list[tuple[Node, Function]] = []
+        self._askers: dict[Node, int] = {}
+        """Tests, and how many gates ask them."""
+        self._exits: dict[Node, Node] = {}
+        self._collects: dict[Node, list[tuple[Node, int]]] = {}
+
+    def compile(self) -> None:
+        """Expand every component, then work out what must be tracked."""
+        for name in self.wiring.order:
+            component = self.wiring.components[name]
+            if isinstance(component, Map):
+                self.entries[name] = Node(name, name, Kind.FAN, name)
+                self._entry_nodes.add(self.entries[name])
+            component.expand(Expansion(self, name, self.wiring.regions[name]))
+        for node, function in self._reads:
+            node.readings = tuple(self._readings(node.owner, function))
+        self._track()
+        self._finish()
+
+    # -- what expansions ask for -----------------------------------------------------------------
+
+    def node(self, name: str, owner: str, kind: Kind, region: str | None) -> Node:
+        """Add a node; its name is unique, since names of components are and parts are below them."""
+        unique, number = name, 1
+        while unique in self.nodes:
+            number += 1
+            unique = f"{name}#{number}"
+        self.nodes[unique] = node = Node(unique, owner, kind, region)
+        return node
+
+    def asked(self, condition: str) -> Node:
+        """Return the node of another component's *condition*, for a gate that asks it."""
+        node = self.outputs[condition]
+        self._askers[node] = self._askers.get(node, 0) + 1
+        return node
+
+    def spelled_out(self, expression: Expression) -> Expression:
+        """Return *expression* with conditions that are expressions themselves in full."""
+
+        def spell(name: str) -> Expression:
+            condition = self.wiring.components[name]
+            inner = condition.expression if isinstance(condition, Condition) else None
+            return Leaf(name) if inner is None else self.spelled_out(inner)
+
+        return expand(expression, spell)
+
+    def add_reads(self, node: Node, function: Function) -> None:
+        """Remember that *node* reads other components; resolved when all are there."""
+        if function.reads:
+            self._reads.append((node, function))
+
+    def feed(self, node: Node, component: str) -> None:
+        """Connect the inlets of *component* to *node*."""
+        if self.wiring.is_asked_only(component) and component not in self.wiring.inlets:
+            return
+        inlets = self.wiring.fed_by(component)
+        for port, inlet in enumerate(inlets):
+            source = self._join(inlet, node.region) if inlet.is_join else self._source(inlet.parents[0])
+            self.connect(source, node, port)
+        if len(inlets) > 1 and node.kind is not Kind.COLLECT:
+            node.multi = True
+            node.deduplicates = any(self._passes_through(inlet) for inlet in inlets)
+
+    def connect(self, source: Node, target: Node, port: int) -> None:
+        """Let *source* feed *target*, and *target* settle only after it."""
+        self._routes.setdefault(source, []).append((target, port))
+        target.inlets += 1
+        inner = target.kind is Kind.COLLECT and source.region != target.region
+        if inner:
+            target.is_inner = True
+            self._collects.setdefault(self.outputs[str(source.region)], []).append((target, port))
+        before = self._exit(source) if inner else source
+        self._dependents.setdefault(before, []).append(target)
+        target.sources += 1
+        if before not in self._entry_nodes:
+            target.upstream.append(before)
+        if target.kind is not Kind.COLLECT:
+            target.multi = target.multi or source.multi
+
+    # -- inlets ----------------------------------------------------------------------------------
+
+    def _source(self, parent: str) -> Node:
+        if parent == INPUT_NAME:
+            return self.entries[None]
+        return self.entries[parent] if parent in self.entries else self.outputs[parent]
+
+    def _passes_through(self, inlet: Inlet) -> bool:
+        return any(
+            parent == INPUT_NAME or self._source(parent).kind in (Kind.TEST, Kind.GATE) for parent in inlet.parents
+        )
+
+    def _join(self, inlet: Inlet, region: str | None) -> Node:
+        known = self._joins.get(inlet)
+        if known is not None:
+            return known
+        node = self.node(f"join({inlet})", "", Kind.JOIN, region)
+        self._joins[inlet] = node
+        node.parents, node.wait = inlet.parents, inlet.wait
+        sources = [self._source(parent) for parent in inlet.parents]
+        for port, source in enumerate(sources):
+            self.connect(source, node, port)
+        if inlet.wait in ("all", "all_done"):
+            node.needed = len(sources)
+            node.closes = inlet.wait == "all_done" or node.multi
+        else:
+            node.needed = 1 if inlet.wait == "any" else int(inlet.wait)
+            node.multi = False
+        return node
+
+    def _exit(self, inner: Node) -> Node:
+        """Return the node that settles, one region further out, when *inner* has for every element."""
+        known = self._exits.get(inner)
+        if known is not None:
+            return known
+        fan = self.outputs[str(inner.region)]
+        node = self.node(f"{inner.name}.exit", inner.owner, Kind.EXIT, fan.region)
+        self._exits[inner] = node
+        self._dependents.setdefault(fan, []).append(node)
+        node.sources = 1
+        node.upstream = [fan, inner]
+        return node
+
+    # -- reads -----------------------------------------------------------------------------------
+
+    def _readings(self, component: str, function: Function) -> Iterable[Reading]:
+        around = self.wiring.enclosing(self.wiring.regions[component])
+        for parameter, read in function.reads.items():
+            target = unit = self.outputs[read.target]
+            outward = self.wiring.enclosing(target.region)
+            common = next(region for region in outward if region in around)
+            distance = outward.index(common)
+            target.records = tuple(sorted({*target.records, distance}))
+            if isinstance(read, AllValues) and not target.stateful:
+                target.keyed = target.keyed or target.multi or target.region is not None
+            if self.wiring.waits[component, read.target]:
+                for _ in range(distance):
+                    unit = self._exit(unit)
+                yield Reading(parameter, read, target, unit, around.index(common))
+            else:
+                yield Reading(parameter, read, target, None, around.index(common))
+
+    # -- settling --------------------------------------------------------------------------------
+
+    def _track(self) -> None:
+        stack = [node for node in self.nodes.values() if node.kind is Kind.COLLECT or node.closes]
+        stack += [r.unit for node in self.nodes.values() for r in node.readings if r.unit is not None]
+        while stack:
+            node = stack.pop()
+            if not node.tracked:
+                node.tracked = True
+                stack.extend(node.upstream)
+
+    def _finish(self) -> None:
+        for node in self.nodes.values():
+            node.closes = node.closes or node.kind is Kind.COLLECT
+            node.shared = self._askers.get(node, 0) + (node.inlets > 0) > 1
+            node.keeps = node.stateful or bool(node.records)
+            node.simple = not (
+                node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
+            )
+            node.plain = (
+                node.kind in (Kind.WORK, Kind.TEST)
+                and not node.stateful
+                and not node.readings
+                and not node.shared
+                and not node.deduplicates
+                and node.inlets == 1
+            )
+        for node in [*self.nodes.values(), *self.entries.values()]:
+            node.routes = tuple(self._routes.get(node, ()))
+            if all(target.plain for target, _ in node.routes):
+                node.easy = tuple(target for target, _ in node.routes)
+            if len(node.routes) == 1 and node.routes[0][0].kind is Kind.COLLECT and node.kind is Kind.WORK:
+                node.gathers = node.routes[0]
+            node.bare = (
+                node.kind is Kind.WORK
+                and not (node.keeps or node.stateful or node.tracked)
+                and len(node.easy) == len(node.routes)
+            )
+            node.dependents = tuple(d for d in self._dependents.get(node, ()) if d.tracked)
+            exit_ = self._exits.get(node)
+            node.exits = (exit_,) if exit_ is not None and exit_.tracked else ()
+            node.lone = bool(node.exits) and not node.dependents and not node.closes and node.kind is not Kind.JOIN
+            node.opened = tuple(d for d in node.dependents if d.kind is Kind.EXIT)
+        for fan, collects in self._collects.items():
+            fan.collects = tuple({target: (target, port) for target, port in reversed(collects)}.values())

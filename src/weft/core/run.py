@@ -1,0 +1,358 @@
+"""
+One execution of a workflow: the definition and the memory of what has happened.
+
+    >>> from weft import Workflow, step
+    >>> run = Workflow("w", step(lambda x: x * 2, name="double")).plan(21)
+    >>> run.is_runnable
+    True
+    >>> [runnable] = run.prepare()
+    >>> run.apply(runnable.execute()).value("double")
+    42
+
+A run is exactly the fold of its log: ``Run.from_log(run.log())`` equals it, and calls no user function.
+Nothing here waits, sleeps or starts a thread; the methods that execute work hand it to ``weft.local``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Self
+
+from weft.core import events as ev
+from weft.core.fact import Fact
+from weft.core.failure import describe, described
+from weft.core.memory import Memory
+from weft.core.merging import merge_logs
+from weft.core.query import Queries
+from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
+from weft.core.scope import Activation, Key
+from weft.core.workflow import Workflow
+from weft.errors import InvalidEvent, MissingContext, StepFailed, UnknownRunnable
+from weft.typing import Status
+
+Checkpoint = Callable[["Run"], None]
+
+
+@cache
+def local() -> Any:
+    """Return the package that executes: the core knows it only when it is asked to run something."""
+    import weft.local
+
+    return weft.local
+
+
+class Run(Queries):
+    """A workflow at work."""
+
+    __slots__ = ("_causes", "_checked", "_done", "context")
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        *,
+        id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._begin(context)
+        self.memory.record(ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow))
+
+    def _begin(self, context: Mapping[str, Any] | None) -> None:
+        self.memory = Memory()
+        self.context: Mapping[str, Any] = context or {}
+        self._causes: dict[str, tuple[int, BaseException]] | None = None
+        self._done: dict[Key, None] | None = None
+        self._checked: object = None
+        self._index, self._indexed = None, 0
+
+    @classmethod
+    def from_log(cls, log: Iterable[ev.AnyEvent], *, context: Mapping[str, Any] | None = None) -> Self:
+        """
+        Rebuild a run from its *log*.  No user function is called.
+
+        Raises:
+            InvalidEvent: the log is no history of a run.
+        """
+        run = cls.__new__(cls)
+        run._begin(context)  # noqa: SLF001
+        run.memory.fold(log)
+        if not run.memory.log:
+            raise InvalidEvent("an empty log is no run")
+        run.memory.fresh.clear()
+        return run
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The name of this run, part of every idempotency key."""
+        return self.memory.run_id
+
+    @property
+    def workflow(self) -> Workflow:
+        """The definition in force now."""
+        return self.memory.workflow
+
+    @property
+    def status(self) -> Status:
+        """``running`` while something can be done, else ``idle``."""
+        return "running" if self.memory.ready else "idle"
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether something can be done."""
+        return bool(self.memory.ready)
+
+    def log(self) -> list[ev.AnyEvent]:
+        """Return everything that has happened, in order."""
+        return list(self.memory.log)
+
+    # -- the three phases ------------------------------------------------------------------------
+
+    def plan(self, value: Any, *, key: str | None = None) -> Self:
+        """
+        Take *value* as an input: nothing runs yet.
+
+        Args:
+            key: makes giving it twice harmless: an input with a key that this run has seen is ignored.
+        """
+        memory = self.memory
+        if key is None or memory.keys is None or key not in memory.keys:
+            at = local().now()
+            memory.record(ev.InputReceived(len(memory.log) + 1, value, len(memory.inputs) + 1, at, key))
+        return self
+
+    def prepare(self) -> list[Runnable]:
+        """
+        Return everything that can run now, each self-contained.  Calling it again changes nothing.
+
+        Raises:
+            MissingContext: a required context key was not given.
+        """
+        self.check_context()
+        memory = self.memory
+        run_id, produced, keyed, context = memory.run_id, memory.produced, memory.keyed, self.context
+        return [bind(activation, run_id, produced, keyed, context) for activation in memory.offered()]
+
+    def runnable(self, ref: RunnableRef) -> Runnable:
+        """
+        Prepare the runnable that *ref* stands for again.
+
+        Raises:
+            UnknownRunnable: it is not ready in this run.
+        """
+        self.check_context()
+        memory = self.memory
+        activation = memory.ready.get((ref.component, ref.inputs))
+        if activation is None:
+            raise UnknownRunnable(f"{ref.component!r} at {ref.inputs} is not ready in run {self.id!r}")
+        return bind(activation, memory.run_id, memory.produced, memory.keyed, self.context)
+
+    def apply(self, outcome: Outcome) -> Self:
+        """
+        Take the *outcome* of a runnable back into the run; a second outcome of the same one changes nothing.
+
+        Raises:
+            UnknownRunnable: this run has never offered it.
+        """
+        memory = self.memory
+        key = (outcome.component, outcome.inputs)
+        activation = memory.ready.get(key)
+        if activation is None:
+            if key not in self._finished() and key not in (memory.dropped or ()):
+                raise UnknownRunnable(f"run {self.id!r} has never offered {outcome.component!r} at {outcome.inputs}")
+            return self
+        if outcome.status == "completed":
+            memory.complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
+        elif outcome.status == "failed":
+            error = outcome.error or RuntimeError("failed without an error")
+            self.fail(activation, error, outcome.attempt, outcome.duration_ns)
+        else:
+            reason = str(outcome.error or "")
+            memory.record(ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
+        return self
+
+    def fail(self, activation: Activation, error: BaseException, attempts: int, duration_ns: int) -> None:
+        """Record that *activation*, which is ready, has failed with *error*."""
+        seq = len(self.memory.log) + 1
+        if self._causes is None:
+            self._causes = {}
+        self._causes[activation.key[0]] = (seq, error)
+        self.memory.record(ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns))
+
+    def record(self, events: Iterable[ev.AnyEvent]) -> Self:
+        """Append *events* that were made elsewhere; their positions must follow this run's log."""
+        self.memory.fold(events)
+        return self
+
+    def record_dispatch(self, runnable: Runnable) -> Self:
+        """Note in the log that *runnable* was handed to an executor."""
+        memory = self.memory
+        memory.record(ev.RunnableDispatched(len(memory.log) + 1, runnable.component, runnable.inputs, runnable.attempt))
+        return self
+
+    def pending_runnables(self) -> list[Runnable]:
+        """Return what was dispatched and never came back."""
+        pending = self.memory.dispatched or {}
+        return [self.runnable(RunnableRef(*key)) for key in pending]
+
+    def check_context(self) -> None:
+        """Raise MissingContext if a required key was not given."""
+        plan = self.memory.plan
+        if plan.required_context and self._checked is not plan:
+            missing = [
+                (owner, key)
+                for owner, key in plan.required_context
+                if key not in self.context and f"{owner}.{key}" not in self.context
+            ]
+            if missing:
+                raise MissingContext(dict.fromkeys(missing))
+            self._checked = plan
+
+    def _finished(self) -> dict[Key, None]:
+        """Return what has ended in this run; built when first asked for, and extended since."""
+        if self._done is None:
+            self._done = {}
+        for event in self.memory.log[len(self._done) :]:
+            key: Key = ("", (event.seq,))
+            if isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched):
+                key = (event.component, event.inputs)
+            self._done[key] = None
+        return self._done
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def plan_eagerly(self, value: Any, *, key: str | None = None) -> Self:
+        """Take *value* as an input and ask the conditions it reaches, without running anything else."""
+        self.plan(value, key=key)
+        local().evaluate(self)
+        return self
+
+    def react(self) -> Self:
+        """Run everything that can run now, once: one cycle."""
+        local().react(self)
+        return self
+
+    def react_until_satisfied(
+        self,
+        *,
+        parallel: int | None = None,
+        checkpoint: Checkpoint | None = None,
+        raise_on_failure: bool = False,
+    ) -> Self:
+        """
+        Run until there is nothing to do.
+
+        Args:
+            parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
+            checkpoint: called with the run after every cycle.
+            raise_on_failure: raise the first failure, as StepFailed, when there is nothing left to do.
+        """
+        local().drive(self, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
+        return self
+
+    def run(
+        self,
+        value: Any,
+        *,
+        key: str | None = None,
+        parallel: int | None = None,
+        checkpoint: Checkpoint | None = None,
+        raise_on_failure: bool = False,
+    ) -> Self:
+        """Take *value* as a further input and run until there is nothing to do."""
+        self.plan(value, key=key)
+        return self.react_until_satisfied(parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
+
+    async def arun(
+        self,
+        value: Any,
+        *,
+        key: str | None = None,
+        parallel: int | None = None,
+        checkpoint: Checkpoint | None = None,
+        raise_on_failure: bool = False,
+    ) -> Self:
+        """Take *value* as a further input and run in the running event loop until there is nothing to do."""
+        self.plan(value, key=key)
+        await local().adrive(self, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
+        return self
+
+    def feed_back(self, *facts: Fact) -> Self:
+        """
+        Give values that this run has made back to it as new inputs: *facts*, or the results of the last input.
+
+        Nothing is ever fed back by itself, and never by a restore.
+        """
+        if not facts and self.memory.inputs:
+            last = self.memory.inputs[-1]
+            leaves = set(self.workflow.leaves)
+            facts = tuple(f for f in self.productions() if f.producer in leaves and last in f.ancestry())
+        for fact in facts:
+            self.plan(fact.value)
+        return self
+
+    # -- changing a live run ---------------------------------------------------------------------
+
+    def add(self, fragment: object, *, to: object = None) -> Self:
+        """Add to the workflow of this run alone, as an event; facts that come from now on reach the new part."""
+        memory = self.memory
+        changed = memory.workflow.add(fragment, to=to)
+        new = tuple(name for name in changed.components if name not in memory.workflow.components)
+        memory.record(ev.ComponentAdded(len(memory.log) + 1, new, changed))
+        return self
+
+    def remove(self, which: object) -> Self:
+        """Remove a component from the workflow of this run alone, as an event; what it was about to do is dropped."""
+        memory = self.memory
+        if which in memory.workflow:
+            name = memory.workflow.name_of(which)
+            memory.record(ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
+        return self
+
+    def merge(self, other: Run) -> Self:
+        """
+        Take in what *other*, the same run advanced elsewhere, has done since the two diverged.
+
+        Work that both have done counts once; what *other* was given besides becomes further input.
+        """
+        merge_logs(self.memory, other.memory.log)
+        return self
+
+    # -- failures --------------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> bool:
+        """Whether some activation has failed.  It closes nothing."""
+        return bool(self.memory.failures)
+
+    @property
+    def failures(self) -> dict[str, StepFailed]:
+        """The last failure of each component that had one; the user's exception is its ``__cause__``."""
+        found: dict[str, StepFailed] = {}
+        for name, event in (self.memory.failures or {}).items():
+            failure = StepFailed(name, event.attempts, event.error.message)
+            seq, cause = (self._causes or {}).get(name, (0, None))
+            failure.__cause__ = cause if seq == event.seq else described(event.error)
+            found[name] = failure
+        return found
+
+    @property
+    def skipped(self) -> list[str]:
+        """The components that were left out, in the order it first happened."""
+        return list(self.memory.skipped or ())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        mine, theirs = self.memory, other.memory
+        return (
+            mine.log == theirs.log
+            and list(mine.ready) == list(theirs.ready)
+            and (mine.blocked or {}).keys() == (theirs.blocked or {}).keys()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Run({self.workflow.name!r}, id={self.id!r}, {self.status}, {len(self.memory.log)} events)"

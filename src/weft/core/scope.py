@@ -1,0 +1,191 @@
+"""
+Where facts belong together: one scope per input, and one per element of an ``each``.
+
+Joins pair facts of one scope; settling is counted per scope.  A scope lives as long as something in it is
+under way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from weft.core.fact import Fact
+from weft.core.node import Node
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Order = tuple[Any, ...]
+"""A key that puts what one scope makes into an order that does not depend on who finished first."""
+
+Ending = Literal["failed", "skipped"]
+
+Key = tuple[str, tuple[Address, ...]]
+"""What identifies an activation in its run."""
+
+NOTHING: Final[dict[Any, Any]] = {}
+"""Stands for a table that nothing has been put into; never written to."""
+
+
+class Scope:
+    """What is under way for one input or one element.  The tables are made when they are first needed."""
+
+    __slots__ = (
+        "before",
+        "borrows",
+        "endings",
+        "fact",
+        "made",
+        "open",
+        "order",
+        "outcomes",
+        "parent",
+        "region",
+        "seen",
+        "slots",
+        "waiters",
+    )
+
+    def __init__(self, fact: Fact, parent: Scope | None, region: str | None, order: Order) -> None:
+        self.fact, self.parent, self.region = fact, parent, region
+        self.order = order
+        """The order of the activation that took the collection apart."""
+        self.open: dict[str, int] = NOTHING
+        """By tracked node that has not settled: its unsettled sources and pending activations."""
+        self.borrows = True
+        """Whether *open* is still the plan's own table, to be copied before it is changed."""
+        self.slots: dict[str, Any] | None = None
+        """What joins and collects hold."""
+        self.waiters: dict[str, list[Activation]] | None = None
+        """By node: who waits for it to settle."""
+        self.made: dict[str, tuple[Order, Fact]] | None = None
+        """By node that is read: the latest fact it made here."""
+        self.before: dict[str, Fact | None] | None = None
+        """By node that is read, in the scope of an input: its latest fact before this input."""
+        self.outcomes: dict[Key, bool | None] | None = None
+        """What shared conditions said; None if one failed."""
+        self.endings: dict[str, Ending] | None = None
+        """By node: why it made nothing, if not because it was gated off."""
+        self.seen: set[Key] | None = None
+        """What has arrived where the same fact may come by several ways."""
+
+    @property
+    def path(self) -> Order:
+        """Where this element stands among those of the scope around it."""
+        return (self.order, self.fact.index)
+
+    def count(self, node: str, change: int) -> int:
+        """Add *change* to what is open of *node*, and return the sum."""
+        if self.borrows:
+            self.open, self.borrows = self.open.copy(), False
+        count = self.open[node] = self.open[node] + change
+        return count
+
+    def settle(self, node: str) -> None:
+        """Nothing is open of *node* any more."""
+        if not self.borrows:
+            del self.open[node]
+        elif len(self.open) == 1:
+            self.open = NOTHING
+        else:
+            self.open, self.borrows = self.open.copy(), False
+            del self.open[node]
+
+    def hold(self, node: str, held: Any) -> None:
+        """Keep what *node* holds."""
+        if self.slots is None:
+            self.slots = {}
+        self.slots[node] = held
+
+    def held(self, node: str) -> Any:
+        """Return what *node* holds, or None."""
+        return None if self.slots is None else self.slots.get(node)
+
+    def outward(self, levels: int) -> Scope:
+        """Return the scope that lies *levels* further out."""
+        scope = self
+        for _ in range(levels):
+            assert scope.parent is not None  # noqa: S101
+            scope = scope.parent
+        return scope
+
+    @property
+    def root(self) -> Scope:
+        """The scope of the input."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def around(self) -> Iterator[Scope]:
+        """Yield this scope and those it lies in, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def end(self, node: str, ending: Ending) -> None:
+        """Remember why *node* made nothing here; a failure outweighs a skip."""
+        if self.endings is None:
+            self.endings = {}
+        if self.endings.get(node) != "failed":
+            self.endings[node] = ending
+
+
+class Activation(msgspec.Struct, eq=False):
+    """A node that has what it needs to run on certain facts, or soon will."""
+
+    node: Node
+    key: Key
+    """The name of the node, and the addresses that identify this activation in the log."""
+    facts: tuple[Fact, ...]
+    scope: Scope
+    order: Order = ()
+    sources: tuple[Fact, ...] | None = None
+    """The facts that *key* names, where they are not the *facts* that are its arguments."""
+    pins: tuple[Any, ...] = ()
+    """The versions that its readings refer to, chosen when it became ready."""
+    missing: int = 0
+    """How many nodes that it reads have not settled."""
+    flows: bool = True
+    """Whether the outcome of a test gates its own children, or only answers gates that asked."""
+    asked: list[Asked] | None = None
+    """The gates that wait for this test."""
+
+
+class Asked(msgspec.Struct, eq=False):
+    """Facts that wait at a gate for the conditions it asks."""
+
+    gate: Node
+    facts: tuple[Fact, ...]
+    inputs: tuple[Address, ...]
+    scope: Scope
+    order: Order
+    known: dict[str, bool]
+
+
+class Meeting(msgspec.Struct, eq=False):
+    """What a join holds: by parent, the facts that arrived; and how many parents have sent any."""
+
+    groups: list[list[tuple[Order, tuple[Fact, ...]]]]
+    present: int = 0
+
+
+class Batch(msgspec.Struct, eq=False):
+    """What a collect holds: the collections that were taken apart, and what came of their elements."""
+
+    fans: list[tuple[Order, Fact]]
+    items: list[tuple[Order, Fact]]
+
+
+class _Mark:
+    """Stands in a slot that takes nothing more."""
+
+
+FIRED: Final = _Mark()
+"""A race that is over."""
+BARRED: Final = _Mark()
+"""A join or collect that was added too late to see everything of this scope."""

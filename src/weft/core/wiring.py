@@ -1,0 +1,279 @@
+"""
+What the edges of a workflow mean: order, regions, widths, and who waits for whom.
+
+Computed once per definition, and the place where a graph that cannot work is refused.  A *region* is the
+``each`` whose elements a component runs on, or None; an ``each`` opens one, a reduce after it closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from weft.core.components.base import Component
+from weft.core.components.condition import Condition
+from weft.core.components.map import Map
+from weft.core.components.reduce import Reduce
+from weft.core.graph import find_cycle, reachable, topological
+from weft.core.references import StateOf
+from weft.errors import (
+    CyclicWorkflow,
+    InvalidJoin,
+    MixedRegions,
+    MutualWait,
+    UnknownReference,
+    WrongArity,
+)
+from weft.typing import Wait
+
+INPUT_NAME: Final = "INPUT"
+
+
+class Inlet(msgspec.Struct, frozen=True):
+    """One way into a component: a parent, or several that are joined."""
+
+    parents: tuple[str, ...]
+    wait: Wait = "all"
+
+    @property
+    def is_join(self) -> bool:
+        """Whether there is something to wait for."""
+        return len(self.parents) > 1
+
+    def __str__(self) -> str:
+        names = ", ".join(self.parents)
+        return names if self.wait == "all" else f"join({names}, wait={self.wait!r})"
+
+
+ROOT: Final = (Inlet((INPUT_NAME,)),)
+"""The inlets of a component that nothing else feeds."""
+
+
+class Wiring:
+    """The checked structure of a workflow."""
+
+    __slots__ = (
+        "children",
+        "closing",
+        "components",
+        "homes",
+        "inlets",
+        "order",
+        "regions",
+        "users",
+        "waits",
+        "widths",
+    )
+
+    def __init__(
+        self,
+        workflow: str,
+        components: Mapping[str, Component],
+        inlets: Mapping[str, tuple[Inlet, ...]],
+        homes: Mapping[str, str],
+    ) -> None:
+        self.components, self.inlets, self.homes = components, inlets, homes
+        self.children: dict[str, list[str]] = {name: [] for name in components}
+        self.users: dict[str, list[str]] = {}
+        """Conditions, and the components that ask them."""
+        self.closing: set[str] = set()
+        """The reduces that close an ``each``."""
+        self.regions: dict[str, str | None] = {}
+        self.widths: dict[str, int] = {}
+        self.waits: dict[tuple[str, str], bool] = {}
+        """Reader and what it reads: whether it waits for it, or reads the version before."""
+        self._link()
+        self._check_references()
+        self.order = self._sort(workflow)
+        self._check_waits()
+        self._assign_regions()
+        self._check_widths()
+
+    def fed_by(self, name: str) -> tuple[Inlet, ...]:
+        """Return the ways into *name*; the input, if there is no other."""
+        return self.inlets.get(name) or ROOT
+
+    def is_asked_only(self, name: str) -> bool:
+        """Whether *name* is a condition that nothing follows: it runs when a rule asks, not on arrival."""
+        return isinstance(self.components[name], Condition) and not self.children[name]
+
+    def enclosing(self, region: str | None) -> list[str | None]:
+        """Return *region* and those around it, innermost first; the last one is None."""
+        chain: list[str | None] = [region]
+        while region is not None:
+            region = self.regions[region]
+            chain.append(region)
+        return chain
+
+    def _link(self) -> None:
+        for name, inlets in self.inlets.items():
+            for inlet in inlets:
+                for parent in dict.fromkeys(inlet.parents):
+                    if parent != INPUT_NAME:
+                        self.children[parent].append(name)
+        for name, component in self.components.items():
+            for asked in component.refers_to():
+                self.users.setdefault(asked, []).append(name)
+
+    def _check_references(self) -> None:
+        for asked, users in self.users.items():
+            target = self.components.get(asked)
+            if not isinstance(target, Condition):
+                known = [name for name, c in self.components.items() if isinstance(c, Condition)]
+                hint = "which is no condition" if target else f"which is not there; add it first: .add({asked})"
+                raise UnknownReference(users[0], "condition", asked, known, hint)
+        for name, component in self.components.items():
+            for function in component.functions().values():
+                for read in function.reads.values():
+                    target = self.components.get(read.target)
+                    if target is None:
+                        hint = f"which is not there; add it first: .add({read.target})"
+                    elif isinstance(read, StateOf) and not target.keeps_state:
+                        hint = f"which is a {target.kind} and keeps no state; read latest({read.target!r})"
+                    elif not target.makes_facts:
+                        hint = f"which is a {target.kind} and makes no values"
+                    else:
+                        continue
+                    raise UnknownReference(name, read.word, read.target, self.components, hint)
+
+    def _sort(self, workflow: str) -> list[str]:
+        edges = self._edges()
+        order = topological(edges)
+        if order is None:
+            raise CyclicWorkflow(workflow, find_cycle(edges))
+        return order
+
+    def _edges(self) -> dict[str, list[str]]:
+        """Return children, where a condition comes before those that ask it."""
+        if not self.users:
+            return self.children
+        return {name: [*self.children[name], *self.users.get(name, ())] for name in self.components}
+
+    def _check_waits(self) -> None:
+        reads = [
+            (name, read.target)
+            for name, component in self.components.items()
+            for function in component.functions().values()
+            for read in function.reads.values()
+        ]
+        if not reads:
+            return
+        edges = self._edges()
+        upstream: dict[str, list[str]] = {name: [] for name in edges}
+        for name, children in edges.items():
+            for child in children:
+                upstream[child].append(name)
+        before = {target: reachable(target, upstream) | {target} for target in {target for _, target in reads}}
+        waiting = {name: list(children) for name, children in edges.items()}
+        for reader, target in reads:
+            waits = reader not in before[target]
+            self.waits[reader, target] = waits
+            if waits:
+                waiting[target].append(reader)
+        if topological(waiting) is None:
+            raise MutualWait(find_cycle(waiting))
+
+    # -- regions ---------------------------------------------------------------------------------
+
+    def _assign_regions(self) -> None:
+        for name in self.order:
+            if self.is_asked_only(name) and name not in self.inlets:
+                continue
+            sources = {parent: self._opened(parent) for inlet in self.fed_by(name) for parent in inlet.parents}
+            if isinstance(self.components[name], Reduce):
+                self.regions[name] = self._reduced(name, sources)
+            else:
+                self.regions[name] = self._agreed(name, sources)
+        for asked, users in self.users.items():
+            places = {user: self.regions[user] for user in users if user in self.regions}
+            if asked in self.regions:
+                places[asked] = self.regions[asked]
+            self.regions[asked] = self._agreed(asked, places)
+        for name in self.components:
+            self.regions.setdefault(name, None)
+
+    def _opened(self, parent: str) -> str | None:
+        """Return the region of what *parent* hands on."""
+        if parent == INPUT_NAME:
+            return None
+        return parent if isinstance(self.components[parent], Map) else self.regions[parent]
+
+    def _agreed(self, name: str, sources: Mapping[str, str | None]) -> str | None:
+        if len(set(sources.values())) > 1:
+            raise MixedRegions(
+                f"{name!r} would run {_places(sources)}; a component stands either inside an each() or outside "
+                f"of it: use {name}.named('other') for the second place, close the each() with a reduce, or "
+                "read the other value with latest(...)"
+            )
+        return next(iter(sources.values()), None)
+
+    def _reduced(self, name: str, sources: Mapping[str, str | None]) -> str | None:
+        home = self.homes.get(name)
+        closes = {region is not None and region != home for region in sources.values()}
+        if len(closes) > 1:
+            raise MixedRegions(
+                f"{name!r} would reduce elements of an each() and a plain collection at once ({_places(sources)}); "
+                "put each(...) around the plain one"
+            )
+        if closes != {True}:
+            return self._agreed(name, sources)
+        self.closing.add(name)
+        outer = {parent: self.regions[region] for parent, region in sources.items() if region is not None}
+        return self._agreed(name, outer)
+
+    # -- widths ----------------------------------------------------------------------------------
+
+    def _check_widths(self) -> None:
+        given: dict[str, int] = {}
+        for name in self.order:
+            component = self.components[name]
+            if self.is_asked_only(name) and name not in self.inlets:
+                continue
+            for inlet in self.fed_by(name):
+                width = self._width(name, inlet)
+                component.check_width(width, str(inlet))
+                if given.setdefault(name, width) != width and isinstance(component, Condition):
+                    raise WrongArity(
+                        f"the condition {name!r} gets {given[name]} values here and {width} from {inlet}; "
+                        f"use {name}.named('other') for one of them"
+                    )
+            self.widths[name] = given[name] if isinstance(component, Condition) else 1
+        for asked, users in self.users.items():
+            for user in users:
+                if user in given:
+                    self.components[asked].check_width(given[user], f"{user}")
+
+    def _width(self, name: str, inlet: Inlet) -> int:
+        component = self.components[name]
+        widths = [1 if parent == INPUT_NAME else self.widths[parent] for parent in inlet.parents]
+        if not inlet.is_join:
+            return widths[0]
+        if not component.takes_join:
+            first, second = inlet.parents[:2]
+            more = (
+                f"; to fold the elements of several maps write {first} >> {name}, {second} >> {name}"
+                if isinstance(component, Reduce)
+                else f"; put a step between that takes them: [{', '.join(inlet.parents)}] >> combine >> {name}"
+            )
+            raise InvalidJoin(f"{name!r} is a {component.kind} and takes no join of {', '.join(inlet.parents)}{more}")
+        if inlet.wait == "all":
+            return sum(widths)
+        if set(widths) != {1}:
+            raise InvalidJoin(f"a join that waits for {inlet.wait!r} takes one value of each parent, at {name!r}")
+        return {"any": 1, "all_done": len(widths)}[inlet.wait] if isinstance(inlet.wait, str) else inlet.wait
+
+
+def _places(sources: Mapping[str, str | None]) -> str:
+    return " and ".join(
+        f"{'per element of ' + repr(region) if region else 'once per input'} (after {parent})"
+        for parent, region in _distinct(sources.items())
+    )
+
+
+def _distinct(items: Iterable[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    seen: dict[str | None, str] = {}
+    for parent, region in items:
+        seen.setdefault(region, parent)
+    return [(parent, region) for region, parent in seen.items()]

@@ -1,0 +1,336 @@
+"""
+A workflow: an immutable, shareable definition.
+
+    >>> from weft import Workflow, step
+    >>> double = step(lambda x: x * 2, name="double")
+    >>> add_one = step(lambda x: x + 1, name="add_one")
+    >>> workflow = Workflow("arithmetic", double >> add_one)
+    >>> workflow.run(5).results()
+    {'add_one': 11}
+    >>> sorted(workflow.edges())
+    [('double', 'add_one')]
+
+A workflow is a value: ``add``, ``remove``, ``replace`` and ``merge`` return another one.  All its runs share
+it, and the plan that is compiled from it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from weft.core.assembly import Assembly, without
+from weft.core.components.base import Component, check_name
+from weft.core.components.reduce import Reduce
+from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
+from weft.core.identity import canonical, digest
+from weft.core.plan import Plan
+from weft.core.references import MISSING
+from weft.core.wiring import INPUT_NAME, ROOT, Inlet, Wiring
+from weft.errors import DefinitionError, UnknownComponent
+
+if TYPE_CHECKING:
+    from weft.core.run import Run
+
+
+class Workflow(Fragment):
+    """Named components and the edges between them."""
+
+    def __init__(self, name: str, *fragments: object) -> None:
+        check_name(name, "a workflow")
+        assembly = Assembly()
+        for fragment in fragments:
+            assembly.take(as_flow(fragment))
+        self._settle(name, assembly)
+
+    def _settle(self, name: str, assembly: Assembly) -> None:
+        self.name = name
+        self._assembly = assembly
+        self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes)
+
+    def _with(self, assembly: Assembly) -> Workflow:
+        twin = Workflow.__new__(Workflow)
+        twin._settle(self.name, assembly)  # noqa: SLF001
+        return twin
+
+    def _draft(self) -> Assembly:
+        mine = self._assembly
+        return Assembly(mine.components, mine.inlets, mine.homes, mine.names)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def components(self) -> Mapping[str, Component]:
+        """The components, by name."""
+        return MappingProxyType(self._assembly.components)
+
+    def component(self, which: object) -> Component:
+        """
+        Return the component that *which*, a name or a component, stands for.
+
+        Raises:
+            UnknownComponent: there is none.
+        """
+        return self._assembly.components[self.name_of(which)]
+
+    def name_of(self, which: object) -> str:
+        """Return the name under which this workflow knows *which*, a name or a component."""
+        name = which if isinstance(which, str) else self._assembly.names.get(which)  # type: ignore[call-overload]
+        if name is None:
+            name = getattr(which, "name", None)
+        if name not in self._assembly.components:
+            raise UnknownComponent(str(name or which), self._assembly.components, f"workflow {self.name!r}")
+        return str(name)
+
+    def __contains__(self, which: object) -> bool:
+        try:
+            self.name_of(which)
+        except UnknownComponent:
+            return False
+        return True
+
+    def edges(self) -> set[tuple[str, str]]:
+        """Return the flow between components as pairs of names; the input is not among them."""
+        return {(parent, child) for parent, children in self.wiring.children.items() for child in children}
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The components that the input feeds."""
+        return tuple(
+            name
+            for name in self.wiring.order
+            if any(INPUT_NAME in inlet.parents for inlet in self.wiring.fed_by(name))
+            and not (self.wiring.is_asked_only(name) and name not in self._assembly.inlets)
+        )
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The components that make values which nothing else takes."""
+        return tuple(
+            name
+            for name, component in self._assembly.components.items()
+            if component.makes_facts and not self.wiring.children[name]
+        )
+
+    def context_keys(self) -> dict[str, dict[str, Any]]:
+        """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""
+        keys: dict[str, dict[str, Any]] = {}
+        for name, component in self._assembly.components.items():
+            for function in component.functions().values():
+                for ref in function.contexts.values():
+                    keys.setdefault(name, {})[ref.key] = ref.default
+        return keys
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def add(self, fragment: object, *, to: object = None) -> Workflow:
+        """
+        Return this workflow with *fragment* added, fed by *to*.
+
+        Args:
+            to: a component or its name; several in a list, or a ``join(...)``, are a join.
+        """
+        flow = as_flow(fragment)
+        if to is not None:
+            flow = connect(self._resolve(to), flow)
+        draft = self._draft()
+        draft.take(flow)
+        return self._with(draft)
+
+    def remove(self, which: object) -> Workflow:
+        """Return this workflow without *which*, whose parents feed its children; unknown names change nothing."""
+        if which not in self:
+            return self
+        name = self.name_of(which)
+        draft = self._draft()
+        fed_by = self.wiring.fed_by(name)
+        for child in self.wiring.children[name]:
+            draft.inlets.setdefault(child, ROOT)
+        draft.inlets = without(name, draft.inlets, fed_by)
+        del draft.components[name]
+        draft.homes = {c: home for c, home in draft.homes.items() if name not in (c, home)}
+        draft.names = {c: n for c, n in draft.names.items() if n != name}
+        return self._with(draft)
+
+    def replace(self, which: object, component: Component) -> Workflow:
+        """Return this workflow with *component* standing where *which* stood."""
+        old = self.name_of(which)
+        draft = self._draft()
+        mine = draft.components
+        new = component.name or old
+        if new != old and new in mine:
+            raise DefinitionError(f"cannot replace {old!r}: {new!r} is already in workflow {self.name!r}")
+        for support in component.supports():
+            draft.register(support)
+        placed = component.placed(new, draft.names)
+        swap = {old: new}
+        draft.components = {swap.get(n, n): placed if n == old else c for n, c in draft.components.items()}
+        draft.inlets = {
+            swap.get(n, n): tuple(Inlet(tuple(swap.get(p, p) for p in i.parents), i.wait) for i in inlets)
+            for n, inlets in draft.inlets.items()
+        }
+        draft.homes = {swap.get(n, n): swap.get(home, home) for n, home in draft.homes.items()}
+        draft.names = {c: n for c, n in draft.names.items() if n != old} | {component: new, placed: new}
+        return self._with(draft)
+
+    def merge(self, other: Workflow) -> Workflow:
+        """Return both workflows as one; a component that both have stays one component."""
+        draft = self._draft()
+        theirs = other._assembly
+        draft.merge(theirs.components, theirs.inlets, theirs.homes)
+        return self._with(draft)
+
+    def renamed(self, name: str) -> Workflow:
+        """Return this workflow under another *name*; useful to nest it twice."""
+        twin = Workflow.__new__(Workflow)
+        twin._settle(name, self._draft())  # noqa: SLF001
+        return twin
+
+    def _resolve(self, to: object) -> Flow:
+        if isinstance(to, str):
+            return INPUT.flow() if to == INPUT_NAME else self.component(to).flow()
+        if isinstance(to, list | tuple):
+            return as_flow([self._resolve(item) for item in cast("Iterable[object]", to)])
+        if isinstance(to, Component):
+            return self.component(to).flow()
+        return as_flow(to)
+
+    # -- nesting ---------------------------------------------------------------------------------
+
+    def flow(self) -> Flow:
+        """Return this workflow as a part of another one, where its components are called ``name.component``."""
+        return self._nested
+
+    @cached_property
+    def _nested(self) -> Flow:
+        mine = self._assembly
+        names = {name: f"{self.name}.{name}" for name in mine.components}
+        inner = {name: component.renamed(names) for name, component in mine.components.items()}
+        links: list[Link] = []
+        entries: list[Link] = []
+        for name, component in inner.items():
+            if name not in mine.inlets:
+                if not self.wiring.is_asked_only(name):
+                    entries.append(Link((ENTRY,), component, implicit=True))
+                continue
+            for inlet in mine.inlets[name]:
+                parents = tuple(ENTRY if p == INPUT_NAME else inner[p] for p in inlet.parents)
+                (entries if ENTRY in parents else links).append(Link(parents, component, inlet.wait))
+        maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
+        return Flow(
+            entries=tuple(entries),
+            tails=tuple(inner[name] for name in self.leaves),
+            parts=(Flow(components=tuple(inner[n] for n in self.wiring.order if n not in mine.homes)), *maps),
+            links=tuple(links),
+        )
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def plan(self, value: Any = MISSING, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
+        """Return a run that has *value* as its input and has done nothing yet."""
+        run = _new_run(self, context, id)
+        run.check_context()
+        return run if value is MISSING else run.plan(value)
+
+    def plan_eagerly(
+        self,
+        value: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> Run:
+        """Return a run that has *value* as its input and has asked its conditions, and done nothing else."""
+        return self.plan(context=context, id=id).plan_eagerly(value)
+
+    def react(self, value: Any, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
+        """Return a run that has *value* as its input and has done one cycle."""
+        return self.plan(value, context=context, id=id).react()
+
+    def react_until_satisfied(self, value: Any, **options: Any) -> Run:
+        """Return a run of *value* that has nothing left to do; the same as :meth:`run`."""
+        return self.run(value, **options)
+
+    def run(
+        self,
+        value: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        parallel: int | None = None,
+        checkpoint: Callable[[Run], None] | None = None,
+        raise_on_failure: bool = False,
+    ) -> Run:
+        """
+        Run *value* through this workflow, in memory, until there is nothing to do.
+
+        Args:
+            context: values for parameters that read ``context(key)``; never logged.
+            id: the name of the run, part of every idempotency key; unique by itself if not given.
+            parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
+            checkpoint: called with the run after every cycle.
+            raise_on_failure: raise the first failure, as StepFailed, when there is nothing left to do.
+        """
+        return self.plan(context=context, id=id).run(
+            value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure
+        )
+
+    async def arun(
+        self,
+        value: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        parallel: int | None = None,
+        checkpoint: Callable[[Run], None] | None = None,
+        raise_on_failure: bool = False,
+    ) -> Run:
+        """Run *value* through this workflow in the running event loop; as :meth:`run`."""
+        return await self.plan(context=context, id=id).arun(
+            value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure
+        )
+
+    # -- identity --------------------------------------------------------------------------------
+
+    @cached_property
+    def hash(self) -> str:
+        """The identity of components, wiring, code and constants; policies and modules are not part of it."""
+        return self._digest(lambda component: component.identity)
+
+    @cached_property
+    def version(self) -> str:
+        """The identity of names, kinds and wiring alone: what a running instance can go on with."""
+        return self._digest(lambda component: component.kind.encode())
+
+    def _digest(self, identify: Callable[[Component], bytes]) -> str:
+        mine = self._assembly
+        parts = [self.name.encode()]
+        for name in sorted(mine.components):
+            component = mine.components[name]
+            inlets = [(inlet.parents, inlet.wait) for inlet in self.wiring.fed_by(name)]
+            if not isinstance(component, Reduce):  # a reduce folds its maps in the order they are written
+                inlets.sort(key=repr)
+            place = canonical((name, inlets, mine.homes.get(name)))
+            parts.append(digest(place, identify(component)))
+        return digest(*parts).hex()
+
+    @cached_property
+    def compiled(self) -> Plan:
+        """The compiled form that runs use."""
+        return Plan(self.wiring)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Workflow) and self.hash == other.hash)
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __repr__(self) -> str:
+        return f"Workflow({self.name!r}, {len(self._assembly.components)} components)"
+
+
+def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str | None) -> Run:
+    from weft.core.run import Run
+
+    return Run(workflow, context=context, id=run_id)

@@ -1,0 +1,220 @@
+"""
+Everything this library can raise, in one screen.
+
+    WeftError
+    ├── DefinitionError             the graph you wrote cannot work
+    │   ├── CyclicWorkflow          a component would feed itself
+    │   ├── DuplicateName           one name, two different components
+    │   ├── InvalidComponent        a component that makes no sense by itself
+    │   ├── InvalidJoin             a join where none can stand, or with too few parents
+    │   ├── MixedRegions            inside an ``each`` and outside of it at once
+    │   ├── MutualWait              components that read each other would wait for ever
+    │   ├── UnknownComponent        nothing has this name
+    │   ├── UnknownReference        a parameter or a rule names what is not there
+    │   └── WrongArity              a function that does not take what it is given
+    ├── ExecutionError              a component ran and did not succeed
+    │   ├── BatchFailed             an element failed, so its reduce cannot be made
+    │   ├── CannotSpread            ``spread=True`` on a value that does not fit
+    │   ├── DescribedError          an exception of an earlier process, known by description
+    │   ├── NotACollection          ``each`` or ``reduce`` over something else
+    │   └── StepFailed              the last attempt failed; see ``__cause__``
+    ├── RunError                    a run was asked for something it cannot do
+    │   ├── MissingContext          a required context key was not given
+    │   ├── NoRun                   a function that reads a run was called without one
+    │   ├── NothingProduced         the component exists and has made no value
+    │   └── UnknownRunnable         an outcome of work that this run never offered
+    ├── LogError                    a log that is no history of a run
+    │   └── InvalidEvent            an event that cannot have happened here
+    └── UnidentifiableValue         a value without a canonical form has no hash
+
+A caller can catch at three heights: the library, the kind, the case.
+Where a builtin says the same, the case is that builtin too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class WeftError(Exception):
+    """Base of every error raised on purpose."""
+
+
+# -- definitions ---------------------------------------------------------------------------------
+
+
+class DefinitionError(WeftError, ValueError):
+    """The graph that was written cannot work."""
+
+
+class CyclicWorkflow(DefinitionError):
+    """Following the edges leads back to where one started."""
+
+    def __init__(self, workflow: str, cycle: Sequence[str]) -> None:
+        path = " -> ".join([*cycle, cycle[0]])
+        super().__init__(
+            f"workflow {workflow!r} has a cycle: {path}; remove one of these edges, "
+            "or feed the result back as a new input (Run.feed_back)"
+        )
+        self.cycle = tuple(cycle)
+
+
+class DuplicateName(DefinitionError):
+    """One name stands for two different components."""
+
+    def __init__(self, name: str, difference: str) -> None:
+        super().__init__(
+            f"two different components are called {name!r} ({difference}); "
+            f"give one of them another name: component.named('other')"
+        )
+        self.name = name
+
+
+class InvalidComponent(DefinitionError):
+    """A component that makes no sense, whatever it is wired to."""
+
+
+class InvalidJoin(DefinitionError):
+    """A join where none can stand, or one that joins nothing."""
+
+
+class MixedRegions(DefinitionError):
+    """A component would stand inside an ``each`` and outside of it, or in two of them."""
+
+
+class MutualWait(DefinitionError):
+    """Components that read each other would wait for each other for ever."""
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        path = " -> ".join([*cycle, cycle[0]])
+        super().__init__(
+            f"these components wait for each other: {path}; each reads what another one makes of "
+            "the same input; let one of them be fed by the other with >> instead"
+        )
+        self.cycle = tuple(cycle)
+
+
+class UnknownComponent(DefinitionError, LookupError):
+    """Nothing in this workflow has this name."""
+
+    def __init__(self, name: str, known: Iterable[str], where: str) -> None:
+        super().__init__(f"no component {name!r} in {where}{_known(known)}")
+        self.name = name
+
+
+class UnknownReference(DefinitionError, LookupError):
+    """A parameter or a rule refers to what the workflow does not have."""
+
+    def __init__(self, component: str, reference: str, target: str, known: Iterable[str], hint: str) -> None:
+        super().__init__(f"{component!r} refers to {reference} {target!r}, {hint}{_known(known)}")
+        self.component, self.target = component, target
+
+
+class WrongArity(DefinitionError, TypeError):
+    """A function does not take the number of values that reach it."""
+
+
+def _known(names: Iterable[str], most: int = 12) -> str:
+    listed = sorted(names)
+    if not listed:
+        return "; it has no components yet"
+    more = f", and {len(listed) - most} more" if len(listed) > most else ""
+    return f"; it has {', '.join(listed[:most])}{more}"
+
+
+# -- execution -----------------------------------------------------------------------------------
+
+
+class ExecutionError(WeftError):
+    """A component ran and did not succeed."""
+
+
+class StepFailed(ExecutionError):
+    """*component* failed, after *attempts*; its own exception is the ``__cause__``."""
+
+    def __init__(self, component: str, attempts: int, message: str) -> None:
+        tries = "" if attempts <= 1 else f" after {attempts} attempts"
+        super().__init__(f"{component!r} failed{tries}: {message}")
+        self.component, self.attempts = component, attempts
+
+
+class DescribedError(ExecutionError):
+    """Stands for an exception whose class is not known here: *kind* and *message* are all there is."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.message = kind, message
+
+
+class NotACollection(ExecutionError, TypeError):
+    """What should be taken apart into elements has none."""
+
+
+class CannotSpread(ExecutionError, TypeError):
+    """A value cannot be spread over the parameters of a function."""
+
+
+class BatchFailed(ExecutionError):
+    """Elements of a batch failed, so there is nothing whole to reduce."""
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+class RunError(WeftError):
+    """A run was asked for something that it cannot do."""
+
+
+class MissingContext(RunError, LookupError):
+    """A context key without a default was not given."""
+
+    def __init__(self, missing: Iterable[tuple[str, str]]) -> None:
+        self.missing = tuple(missing)
+        keys = ", ".join(f"{key!r} (for {component})" for component, key in self.missing)
+        example = self.missing[0][1]
+        super().__init__(
+            f"required context is missing: {keys}; pass context={{{example!r}: ...}}, "
+            f"or declare a default: context({example!r}, default=...)"
+        )
+
+
+class NoRun(RunError):
+    """A function whose parameters read a run was called without a run."""
+
+
+class NothingProduced(RunError, LookupError):
+    """The component exists, and has produced nothing in this run."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name!r} has produced nothing: {reason}; pass default= to get a value anyway")
+        self.name = name
+
+
+class UnknownRunnable(RunError, LookupError):
+    """An outcome belongs to no work that this run has offered."""
+
+
+# -- logs and identity ---------------------------------------------------------------------------
+
+
+class LogError(WeftError, ValueError):
+    """A log that is not the history of a run."""
+
+
+class InvalidEvent(LogError):
+    """An event that cannot have happened at this place of this log."""
+
+    def __init__(self, message: str, story: Iterable[object] = ()) -> None:
+        self.story = tuple(story)
+        told = "".join(f"\n    {event}" for event in self.story)
+        super().__init__(f"{message}{'; the events before it:' + told if told else ''}")
+
+
+class UnidentifiableValue(WeftError, TypeError):
+    """A value that has no canonical form, so it has no hash that another process would find again."""
+
+    def __init__(self, kind: str, path: str) -> None:
+        super().__init__(
+            f"a {kind} at {path} has no canonical form; use builtins, dataclasses, attrs or msgspec "
+            "classes, enums, dates, Decimal or UUID for values that need an identity"
+        )

@@ -1,0 +1,18 @@
+"""The loops behind ``Workflow.run``, ``react`` and ``arun``: one process, nothing stored."""
+
+from weft.local.clock import new_run_id, now
+from weft.local.concurrent import adrive, drive_concurrently
+from weft.local.execution import aexecute, execute
+from weft.local.loop import drive, evaluate, react
+
+__all__ = [
+    "adrive",
+    "aexecute",
+    "drive",
+    "drive_concurrently",
+    "evaluate",
+    "execute",
+    "new_run_id",
+    "now",
+    "react",
+]

@@ -1,0 +1,135 @@
+"""
+The concurrent loop: up to *n* runnables at once, applied as each one ends.
+
+One event loop for both: coroutines are tasks in it, plain functions go to a pool of threads if more than
+one may run at once, and conditions run inline.  What becomes ready is dispatched at once: a slow branch
+delays nobody but those who wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from weft.core.node import Kind
+from weft.core.run import Run
+from weft.core.runnable import Outcome, Runnable, bind
+from weft.core.scope import Activation
+from weft.local.execution import aexecute, execute, run_blocking
+
+MOST_TASKS = 256
+"""How many coroutines run at once where the caller does not say."""
+
+
+def drive_concurrently(run: Run, *, parallel: int | None, checkpoint: Callable[[Run], None] | None) -> None:
+    """Run *run* until there is nothing to do, and block until then."""
+    run_blocking(_Loop(run, parallel, checkpoint).go())
+
+
+async def adrive(
+    run: Run,
+    *,
+    parallel: int | None = None,
+    checkpoint: Callable[[Run], None] | None = None,
+    raise_on_failure: bool = False,
+) -> None:
+    """Run *run* in the running event loop until there is nothing to do."""
+    await _Loop(run, parallel, checkpoint).go()
+    if raise_on_failure:
+        raise_first(run)
+
+
+def raise_first(run: Run) -> None:
+    """Raise the first failure of *run*, if it has one."""
+    for failure in run.failures.values():
+        raise failure
+
+
+class _Loop:
+    """One run being driven."""
+
+    def __init__(self, run: Run, parallel: int | None, checkpoint: Callable[[Run], None] | None) -> None:
+        if parallel is not None and parallel < 1:
+            raise ValueError(f"parallel={parallel!r}: use a number of at least 1")
+        self.run, self.checkpoint = run, checkpoint
+        self.limit = parallel or MOST_TASKS
+        self.threads = parallel or 1
+        self.waiting: deque[Activation] = deque()
+        self.ended: deque[Outcome | BaseException] = deque()
+        self.under_way: set[asyncio.Future[Outcome]] = set()
+        self.wake = asyncio.Event()
+
+    async def go(self) -> None:
+        """Dispatch and apply until nothing is ready and nothing is under way."""
+        run = self.run
+        run.check_context()
+        run.memory.fresh[:] = run.memory.offered()
+        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft") if self.threads > 1 else None
+        try:
+            while True:
+                self.waiting.extend(run.memory.fresh)
+                run.memory.fresh.clear()
+                self._dispatch(pool)
+                if not self.ended and not self.under_way:
+                    return
+                if not self.ended:
+                    await self.wake.wait()
+                self.wake.clear()
+                self._apply()
+                if self.checkpoint is not None:
+                    self.checkpoint(run)
+        finally:
+            await self._abandon()
+            if pool is not None:
+                pool.shutdown(wait=True)
+
+    def _dispatch(self, pool: ThreadPoolExecutor | None) -> None:
+        """Start what waits, up to the limit; what runs inline has ended when this returns."""
+        memory = self.run.memory
+        inline = 0
+        while self.waiting and len(self.under_way) < self.limit and inline < self.limit:
+            activation = self.waiting.popleft()
+            if memory.ready.get(activation.key) is not activation:
+                continue
+            runnable = bind(activation, memory.run_id, memory.produced, memory.keyed, self.run.context)
+            if activation.node.is_async:
+                self._watch(asyncio.ensure_future(aexecute(runnable)))
+            elif pool is not None and activation.node.kind is not Kind.TEST:
+                context = contextvars.copy_context()
+                self._watch(asyncio.wrap_future(pool.submit(context.run, execute, runnable)))
+            else:
+                inline += 1
+                self._inline(runnable)
+
+    def _inline(self, runnable: Runnable) -> None:
+        self.ended.append(execute(runnable))
+
+    def _watch(self, future: asyncio.Future[Outcome]) -> None:
+        self.under_way.add(future)
+        future.add_done_callback(self._finish)
+
+    def _finish(self, future: asyncio.Future[Outcome]) -> None:
+        self.under_way.discard(future)
+        if future.cancelled():
+            self.ended.append(asyncio.CancelledError())
+        else:
+            self.ended.append(future.exception() or future.result())
+        self.wake.set()
+
+    def _apply(self) -> None:
+        run = self.run
+        while self.ended:
+            outcome = self.ended.popleft()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            run.apply(outcome)
+
+    async def _abandon(self) -> None:
+        """Cancel what is still under way, and wait until it has ended."""
+        for future in list(self.under_way):
+            future.cancel()
+        if self.under_way:
+            await asyncio.wait(list(self.under_way))

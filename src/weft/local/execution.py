@@ -1,0 +1,83 @@
+"""
+One runnable, executed: what it raises becomes part of the outcome.
+
+Exceptions become outcomes.  What is no ``Exception`` (a keyboard interrupt, ``SystemExit``, a cancelled
+task) is not the step's to decide, so it propagates and the runnable stays ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from time import perf_counter_ns
+from types import CoroutineType
+from typing import Any, TypeVar, cast
+
+from weft.core.runnable import Outcome, Runnable, announce, announced
+
+T = TypeVar("T")
+
+
+def execute(runnable: Runnable) -> Outcome:
+    """Run *runnable* here and now; a coroutine gets an event loop of its own."""
+    outer, started = announced(), perf_counter_ns()
+    try:
+        value: Any = runnable.call()
+        if type(value) is CoroutineType:
+            value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
+        return completed(runnable, value, started)
+    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+        return failed(runnable, error, started)
+    finally:
+        announce(outer)
+
+
+async def aexecute(runnable: Runnable) -> Outcome:
+    """Run *runnable* in the running event loop."""
+    outer, started = announced(), perf_counter_ns()
+    try:
+        value: Any = runnable.call()
+        if type(value) is CoroutineType:
+            value = await cast("Coroutine[Any, Any, Any]", value)
+        return completed(runnable, value, started)
+    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+        return failed(runnable, error, started)
+    finally:
+        announce(outer)
+
+
+def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
+    """Return the outcome of a *runnable* that returned *value*; of a condition, its truth."""
+    value = bool(value) if runnable.is_condition else value
+    duration = perf_counter_ns() - started
+    return Outcome(runnable.component, runnable.inputs, "completed", value, None, runnable.attempt, duration)
+
+
+def failed(runnable: Runnable, error: Exception, started: int) -> Outcome:
+    """Return the outcome of a *runnable* that raised."""
+    duration = perf_counter_ns() - started
+    return Outcome(runnable.component, runnable.inputs, "failed", None, error, runnable.attempt, duration)
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run *coroutine* to its end, also where an event loop is already running: then on a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    found: list[T] = []
+    raised: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            found.append(asyncio.run(coroutine))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            raised.append(error)
+
+    thread = threading.Thread(target=target, name="weft-loop")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return found[0]

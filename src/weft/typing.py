@@ -1,0 +1,17 @@
+"""The shared vocabulary of types."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+ComponentName: TypeAlias = str
+RunId: TypeAlias = str
+
+Address: TypeAlias = int | tuple[int, int]
+"""Where a fact stands in its log: the position of its event, or that position and an index for an element."""
+
+Wait: TypeAlias = Literal["all", "any", "all_done"] | int
+"""What a join waits for."""
+
+Status: TypeAlias = Literal["running", "idle"]
+"""What a run in memory can be: there is something to do, or there is not."""

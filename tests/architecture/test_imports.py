@@ -1,0 +1,247 @@
+"""
+The direction of the imports, read from the source.
+
+Core knows nothing; the ports know core; adapters and the runner know the ports; only the edges know
+which adapter.  An import that only a type checker sees (under ``if TYPE_CHECKING:``) is no arrow.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import weft
+
+ROOT = Path(weft.__file__).parent
+
+# Layer 1: every package may import these.
+VOCABULARY = {"errors", "typing"}
+
+# package: the others it may import at run time, besides itself and the vocabulary
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "typing": set(),
+    "core": set(),
+    "policy": {"core"},
+    "log": {"core"},
+    "ports": {"core"},
+    "telemetry": set(),
+    "local": {"core", "policy", "ports"},
+    "stores": {"core", "log", "ports"},
+    "executors": {"core", "ports"},
+    "schedulers": {"core", "ports"},
+    "runner": {"core", "log", "policy", "ports", "telemetry"},
+    "fleet": {"core", "log", "policy", "ports", "runner", "stores", "telemetry"},
+}
+
+# These may know everything, and nothing above may know them.
+EDGES = {"__init__", "__main__", "cli", "contrib", "testing", "web"}
+
+# `Workflow.run` and its like are thin: they import the loop when they are called.
+WHEN_CALLED = {("core", "local")}
+
+EFFECTS = {
+    *("asyncio", "concurrent", "multiprocessing", "queue", "sched", "signal", "subprocess", "threading"),
+    *("http", "select", "selectors", "socket", "ssl", "urllib"),
+    *("fileinput", "io", "logging", "os", "pathlib", "shutil", "sqlite3", "tempfile"),
+    *("random", "secrets", "time"),
+}
+EFFECTFUL_BUILTINS = {"input", "open", "print"}
+# A date or a UUID is a value like any other; where a new one comes from is not.
+SOURCES = {
+    *(("date", "today"), ("datetime", "now"), ("datetime", "today"), ("datetime", "utcnow")),
+    *(("uuid", "uuid1"), ("uuid", "uuid4"), ("uuid", "getnode")),
+}
+
+
+class Import(NamedTuple):
+    """One imported name, spelt in full."""
+
+    name: str
+    when_called: bool
+
+    @property
+    def package(self) -> str | None:
+        """The package of Weft it is in: none for others, the empty one for ``weft`` itself."""
+        top, *rest = self.name.split(".")
+        if top != "weft":
+            return None
+        return rest[0] if rest else ""
+
+
+def imports(path: Path, root: Path) -> Iterator[Import]:
+    """Every import that *path*, a module below *root*, makes at run time."""
+    here = ["weft", *path.relative_to(root).parent.parts]
+
+    def visit(node: ast.AST, *, when_called: bool) -> Iterator[Import]:
+        match node:
+            case ast.Import(names=names):
+                yield from (Import(alias.name, when_called) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = here[: len(here) - level + 1] if level else []
+                source = ".".join([*base, module] if module else base)
+                # In `from weft import x`, x may be a package; deeper down the package is known already.
+                yield from (
+                    Import(f"weft.{alias.name}" if source == "weft" else source, when_called) for alias in names
+                )
+            case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=orelse):
+                for branch in orelse:
+                    yield from visit(branch, when_called=when_called)
+            case _:
+                deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                for child in ast.iter_child_nodes(node):
+                    yield from visit(child, when_called=when_called or deferred)
+
+    yield from visit(ast.parse(path.read_text(encoding="utf-8")), when_called=False)
+
+
+def modules(root: Path, package: str) -> list[Path]:
+    """The files of *package*, which is a folder or a single module."""
+    single = root / f"{package}.py"
+    return [single] if single.exists() else sorted((root / package).rglob("*.py"))
+
+
+def wrong_arrows(root: Path) -> list[str]:
+    """Every import below *root* that the table does not allow."""
+    return [
+        f"{path.relative_to(root).as_posix()} imports {found.name}"
+        for package, allowed in ALLOWED.items()
+        for path in modules(root, package)
+        for found in imports(path, root)
+        if found.package is not None
+        and found.package not in allowed | VOCABULARY | {package}
+        and not (found.when_called and (package, found.package) in WHEN_CALLED)
+    ]
+
+
+def effects(path: Path, root: Path) -> Iterator[str]:
+    """What *path* could use to see or change the world outside."""
+    yield from (found.name for found in imports(path, root) if found.name.split(".")[0] in EFFECTS)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in EFFECTFUL_BUILTINS:
+                yield f"{name}()"
+            case ast.Attribute(value=ast.Name(id=owner) | ast.Attribute(attr=owner), attr=name):
+                if (owner, name) in SOURCES:
+                    yield f"{owner}.{name}"
+            case ast.ImportFrom(module=str(owner), names=names):
+                yield from (f"{owner}.{alias.name}" for alias in names if (owner, alias.name) in SOURCES)
+
+
+def impurities(root: Path) -> list[str]:
+    """Every effect within reach of core."""
+    return [
+        f"{path.relative_to(root).as_posix()} uses {effect}"
+        for path in modules(root, "core")
+        for effect in effects(path, root)
+    ]
+
+
+def test_arrows_point_inward() -> None:
+    assert wrong_arrows(ROOT) == []
+
+
+def test_core_is_pure() -> None:
+    """The core cannot see the clock, the network, the loop, the disk or the log."""
+    assert impurities(ROOT) == []
+
+
+def test_every_package_has_its_place_in_the_table() -> None:
+    files = {path.stem for path in ROOT.glob("*.py")}
+    folders = {path.name for path in ROOT.iterdir() if any(path.rglob("*.py"))}
+
+    assert (files | folders) - ALLOWED.keys() - EDGES == set()
+
+
+def test_the_table_has_no_circles() -> None:
+    remaining = dict(ALLOWED)
+    while free := [package for package, allowed in remaining.items() if not allowed & remaining.keys()]:
+        for package in free:
+            del remaining[package]
+
+    assert remaining == {}
+
+
+def tree(root: Path, file: str, source: str) -> Path:
+    """A made-up package of one module."""
+    path = root / file
+    path.parent.mkdir(parents=True)
+    path.write_text(source, encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "wrong"),
+    [
+        ("core/run.py", "from weft.runner import Runner", "weft.runner"),
+        ("core/run.py", "import weft.policy.backoff", "weft.policy.backoff"),
+        ("core/run.py", "from weft import Workflow", "weft.Workflow"),
+        ("core/run.py", "import weft", "weft"),
+        ("core/run.py", "from .. import runner", "weft.runner"),
+        ("core/components/join.py", "from ...policy import policy", "weft.policy"),
+        ("core/run.py", "from weft.local import react", "weft.local"),
+        ("core/run.py", "class Run:\n    from weft.local import react", "weft.local"),
+        ("core/run.py", "def run():\n    from weft.runner import Runner", "weft.runner"),
+        ("log/codec.py", "def run():\n    from weft.local import react", "weft.local"),
+        ("stores/sqlite/store.py", "try:\n    import weft.executors\nfinally: ...", "weft.executors"),
+        ("runner/runner.py", "import json, weft.cli.main", "weft.cli.main"),
+        ("errors/__init__.py", "from weft.core import fact", "weft.core"),
+    ],
+)
+def test_an_arrow_that_points_outward_is_found(tmp_path: Path, file: str, source: str, wrong: str) -> None:
+    root = tree(tmp_path / "weft", file, source)
+
+    assert wrong_arrows(root) == [f"{file} imports {wrong}"]
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("core/run.py", "import msgspec\nfrom weft.core.fact import Fact\nfrom weft.errors import WeftError"),
+        ("core/run.py", "from . import memory\nfrom .memory import Memory\nfrom ..typing import RunId"),
+        ("core/run.py", "def run():\n    from weft.local import react"),
+        ("core/run.py", "if TYPE_CHECKING:\n    from weft.policy import Policy"),
+        ("fleet/client.py", "from weft.stores.postgres import PostgresStore"),
+        ("cli/main.py", "import weft\nfrom weft.stores import memory"),
+    ],
+)
+def test_an_arrow_that_points_inward_is_accepted(tmp_path: Path, file: str, source: str) -> None:
+    root = tree(tmp_path / "weft", file, source)
+
+    assert wrong_arrows(root) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "effect"),
+    [
+        ("import asyncio", "asyncio"),
+        ("from os.path import join", "os.path"),
+        ("def later():\n    import time", "time"),
+        ("from datetime import datetime\nstarted = datetime.now()", "datetime.now"),
+        ("import datetime\nclock = datetime.datetime.now", "datetime.now"),
+        ("import uuid\nnew = uuid.uuid4()", "uuid.uuid4"),
+        ("from uuid import UUID, uuid4", "uuid.uuid4"),
+        ("print('here')", "print()"),
+    ],
+)
+def test_an_effect_in_the_core_is_found(tmp_path: Path, source: str, effect: str) -> None:
+    root = tree(tmp_path / "weft", "core/draw/dot.py", source)
+
+    assert impurities(root) == [f"core/draw/dot.py uses {effect}"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from datetime import timedelta\ndef due(clock): return clock.now() + timedelta(1)",
+        "import uuid\nfrom uuid import UUID\nSCALARS = (uuid.UUID, UUID)",
+    ],
+)
+def test_a_value_that_is_handed_in_is_no_effect(tmp_path: Path, source: str) -> None:
+    root = tree(tmp_path / "weft", "core/timer.py", source)
+
+    assert impurities(root) == []

@@ -1,0 +1,39 @@
+"""What a user can import from ``weft`` is what ``__all__`` says, and each name explains itself."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import weft
+
+
+def is_incidental(value: object) -> bool:
+    """Whether *value* is in a namespace because of how Python imports: a submodule, a future statement."""
+    is_submodule = isinstance(value, ModuleType) and value.__name__.startswith("weft.")
+    return is_submodule or type(value).__module__ == "__future__"
+
+
+def is_explained(value: object) -> bool:
+    """Whether *value* has a docstring of its own; a generated signature is none."""
+    if not inspect.isclass(value) and not inspect.isroutine(value):
+        return True  # a constant or an alias has nowhere to keep one
+    text = value.__doc__ or ""
+    return bool(text.strip()) and not text.startswith(f"{value.__name__}(")
+
+
+def test_the_public_names_are_those_in_all() -> None:
+    listed = set(weft.__all__)
+
+    importable = {
+        name for name in dir(weft) if name in listed or not (name.startswith("_") or is_incidental(getattr(weft, name)))
+    }
+
+    assert importable == listed
+    assert len(listed) == len(weft.__all__)
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    silent = [name for name in weft.__all__ if not is_explained(getattr(weft, name))]
+
+    assert silent == []

@@ -1,0 +1,284 @@
+"""Conditions: questions that gate what follows, and how they compose."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft import Workflow, condition, rule, step
+from weft.core.components.condition import Condition
+from weft.errors import DuplicateName, InvalidComponent, UnknownReference, WrongArity
+
+
+@condition
+def is_int(x: object) -> bool:
+    return isinstance(x, int)
+
+
+@condition
+def is_even(x: int) -> bool:
+    return x % 2 == 0
+
+
+@condition
+def is_large(x: int) -> bool:
+    return x > 10
+
+
+keep = step(lambda x: x, name="keep")
+
+
+def recorder(name: str, asked: list[str], *, says: bool) -> Condition:
+    """A condition that notes in *asked* that it was asked."""
+
+    def ask(_: object) -> bool:
+        asked.append(name)
+        return says
+
+    return condition(ask, name=name)
+
+
+# -- alone ---------------------------------------------------------------------------------------
+
+
+def test_a_condition_gates_what_follows_it() -> None:
+    gate = Workflow("gate", is_even >> step(lambda x: x // 2, name="half"))
+
+    assert gate.run(8).results() == {"half": 4}
+    assert gate.run(7).results() == {}
+
+
+def test_a_condition_makes_no_fact() -> None:
+    run = Workflow("gate", is_even >> keep).run(8)
+
+    assert [fact.producer for fact in run.facts()] == [None, "keep"]
+    assert run.values("is_even") == []
+
+
+def test_what_follows_a_condition_comes_from_what_it_was_asked_about() -> None:
+    run = Workflow("gate", is_even >> keep).run(8)
+
+    assert [fact.producer for fact in run.lineage(run.fact("keep"))] == [None, "keep"]
+
+
+@pytest.mark.parametrize(("says", "fires"), [(1, True), ("yes", True), ([0], True), (0, False), ("", False)])
+def test_the_truth_of_what_a_condition_returns_counts(says: object, fires: bool) -> None:
+    """D36: in Python a truthy value that is no boolean is a yes."""
+    run = Workflow("gate", condition(lambda _: says, name="ask") >> keep).run(1)
+
+    assert run.values("keep") == [1] * fires
+
+
+def test_a_condition_that_raises_is_a_recorded_failure_of_that_condition() -> None:
+    """D36: it neither fires nor stops the run."""
+    run = Workflow("gate", is_even >> keep, step(lambda x: x, name="other")).run("text")
+
+    assert list(run.failures) == ["is_even"]
+    assert isinstance(run.failures["is_even"].__cause__, TypeError)
+    assert run.results() == {"other": "text"}
+    assert run.status == "idle"
+
+
+def test_an_async_condition_is_awaited() -> None:
+    async def is_known(x: int) -> bool:
+        return x == 1
+
+    gate = Workflow("gate", condition(is_known) >> keep)
+
+    assert gate.run(1).results() == {"keep": 1}
+    assert gate.run(2).results() == {}
+
+
+def test_a_condition_may_gate_several_components() -> None:
+    asked: list[str] = []
+    ask = recorder("ask", asked, says=True)
+
+    run = Workflow("gate", ask >> [keep, step(lambda x: -x, name="negate")]).run(1)
+
+    assert run.results() == {"keep": 1, "negate": -1}
+    assert asked == ["ask"]
+
+
+def test_conditions_in_a_row_must_all_hold() -> None:
+    gate = Workflow("gate", is_even >> is_large >> keep)
+
+    assert [gate.run(x).values("keep") for x in (12, 13, 8)] == [[12], [], []]
+
+
+def test_what_two_conditions_let_through_to_one_component_runs_once() -> None:
+    run = Workflow("gate", is_even >> keep, is_large >> keep)
+
+    assert run.run(12).values("keep") == [12]
+    assert run.run(8).values("keep") == [8]
+    assert run.run(7).values("keep") == []
+
+
+def test_a_condition_of_a_join_is_given_all_its_values() -> None:
+    a, b = step(lambda x: x + 1, name="a"), step(lambda x: x * 2, name="b")
+    ordered = condition(lambda x, y: x < y, name="ordered")
+    pair = step(lambda x, y: (x, y), name="pair")
+    workflow = Workflow("w", [a, b] >> ordered >> pair)
+
+    assert workflow.run(5).results() == {"pair": (6, 10)}
+    assert workflow.run(0).results() == {}
+
+
+def test_a_condition_that_says_so_is_given_the_members_of_a_collection() -> None:
+    ordered = condition(lambda x, y: x < y, name="ordered", spread=True)
+
+    run = Workflow("w", ordered >> keep).run((1, 2))
+
+    assert run.output == (1, 2)
+
+
+def test_a_condition_of_two_values_with_one_parent_is_refused() -> None:
+    with pytest.raises(WrongArity, match="'ordered' takes 2"):
+        Workflow("w", condition(lambda x, y: x < y, name="ordered") >> keep)
+
+
+def test_a_condition_that_nothing_follows_and_nobody_asks_is_not_asked() -> None:
+    asked: list[str] = []
+
+    run = Workflow("w", recorder("ask", asked, says=True), keep).run(1)
+
+    assert asked == []
+    assert run.results() == {"keep": 1}
+
+
+def test_a_condition_called_directly_is_the_plain_question() -> None:
+    assert is_even(4) is True
+    assert is_even(3) is False
+
+
+# -- composed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "fires_for"),
+    [
+        (is_int & is_large, {12, 13}),
+        (is_even | is_large, {8, 12, 13}),
+        (~is_even, {7, 13}),
+        (~(is_even | is_large), {7}),
+        (~~is_even, {8, 12}),
+        ((is_even & is_large) | ~is_even, {7, 12, 13}),
+    ],
+    ids=str,
+)
+def test_conditions_compose(expression: Condition, fires_for: set[int]) -> None:
+    gate = Workflow("gate", expression >> keep)
+
+    assert {x for x in (7, 8, 12, 13) if gate.run(x).values("keep")} == fires_for
+
+
+def test_a_composed_condition_called_directly_answers_as_in_a_run() -> None:
+    assert (is_int & ~is_even)(3) is True
+    assert (is_int & ~is_even)("text") is False
+
+
+def test_a_composed_condition_shows_how_it_was_written() -> None:
+    assert repr(is_int & (is_even | ~is_large)) == "Condition('is_int & (is_even | ~is_large)')"
+
+
+def test_and_asks_the_right_side_only_if_the_left_one_holds() -> None:
+    asked: list[str] = []
+    no, yes = recorder("no", asked, says=False), recorder("yes", asked, says=True)
+
+    Workflow("gate", (no & yes) >> keep).run(1)
+
+    assert asked == ["no"]
+
+
+def test_or_asks_the_right_side_only_if_the_left_one_does_not_hold() -> None:
+    asked: list[str] = []
+    no, yes = recorder("no", asked, says=False), recorder("yes", asked, says=True)
+
+    Workflow("gate", (yes | no) >> keep).run(1)
+
+    assert asked == ["yes"]
+
+
+def test_a_left_side_guards_the_right_side() -> None:
+    run = Workflow("gate", (is_int & is_even) >> keep).run("text")
+
+    assert not run.failed
+    assert run.results() == {}
+
+
+def test_a_failing_part_of_an_expression_fails_alone() -> None:
+    run = Workflow("gate", (is_even | is_int) >> keep).run("text")
+
+    assert list(run.failures) == ["is_even"]
+    assert run.results() == {}
+    assert run.status == "idle"
+
+
+def test_a_function_can_stand_in_an_expression() -> None:
+    gate = Workflow("gate", (is_int & (lambda x: x < 5)) >> keep)
+
+    assert gate.run(3).results() == {"keep": 3}
+    assert gate.run(7).results() == {}
+
+
+def test_a_condition_can_be_named_in_an_expression() -> None:
+    gate = Workflow("gate", is_large, (is_int & "is_large") >> keep)
+
+    assert gate.run(12).results() == {"keep": 12}
+
+
+def test_a_name_in_an_expression_that_is_no_condition_is_refused() -> None:
+    with pytest.raises(UnknownReference, match="'keep', which is no condition"):
+        Workflow("gate", keep, (is_int & "keep") >> keep.named("other"))
+
+
+def test_something_that_is_no_condition_cannot_stand_in_an_expression() -> None:
+    with pytest.raises(InvalidComponent, match="expected a condition, a function or the name"):
+        is_int & 5
+
+
+def test_a_condition_has_no_truth_of_its_own() -> None:
+    with pytest.raises(TypeError, match=r"combine conditions with &, \| and ~"):
+        bool(is_int)
+
+
+def test_two_conditions_of_one_name_with_different_code_are_refused() -> None:
+    other = condition(lambda x: x < 0, name="is_even")
+
+    with pytest.raises(DuplicateName, match="'is_even'"):
+        Workflow("w", is_even >> keep, rule(when=other, then=lambda x: x, name="r"))
+
+
+# -- shared --------------------------------------------------------------------------------------
+
+
+def test_a_condition_that_gates_and_is_asked_by_a_rule_is_asked_once() -> None:
+    asked: list[str] = []
+    ask = recorder("ask", asked, says=True)
+
+    run = Workflow("w", ask >> keep, rule(when=ask, then=lambda x: -x, name="negate")).run(1)
+
+    assert run.results() == {"keep": 1, "negate": -1}
+    assert asked == ["ask"]
+
+
+def test_a_shared_condition_is_asked_once_for_each_fact() -> None:
+    asked: list[str] = []
+    ask = recorder("ask", asked, says=True)
+    first = rule(when=ask, then=lambda x: x + 1, name="first")
+    second = rule(when=ask, then=lambda x: x + 2, name="second")
+
+    run = Workflow("w", first, second).plan(1).plan(1)
+    run.react_until_satisfied()
+
+    assert asked == ["ask", "ask"]
+    assert run.values("first") == [2, 2]
+
+
+def test_a_shared_condition_that_fails_lets_none_of_its_rules_fire() -> None:
+    first = rule(when=is_even, then=lambda x: x, name="first")
+    second = rule(when=is_even & is_int, then=lambda x: x, name="second")
+
+    run = Workflow("w", first, second, keep).run("text")
+
+    assert list(run.failures) == ["is_even"]
+    assert run.results() == {"keep": "text"}
+    assert run.status == "idle"

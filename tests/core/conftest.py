@@ -1,0 +1,23 @@
+"""What the tests of the core share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from weft import Run
+
+
+@pytest.fixture(params=range(8), ids=lambda seed: f"order{seed}")
+def finish(request: pytest.FixtureRequest) -> Callable[[Run], Run]:
+    """Run to the end, one runnable at a time, in an order of its own: each test that asks gets several."""
+    order = random.Random(request.param)  # noqa: S311 - an order, not a secret
+
+    def to_the_end(run: Run) -> Run:
+        while runnables := run.prepare():
+            run.apply(order.choice(runnables).execute())
+        return run
+
+    return to_the_end
