@@ -8,4 +8,6 @@ from hypothesis import settings
 
 # A slow machine is not a failing property, and CI must give the same verdict twice.
 settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ, print_blob=True)
-settings.load_profile("weft")
+# For a night, or after a change of the fold: HYPOTHESIS_PROFILE=thorough.
+settings.register_profile("thorough", settings.get_profile("weft"), max_examples=20 * settings.default.max_examples)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "weft"))

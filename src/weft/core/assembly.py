@@ -8,7 +8,7 @@ by name: the same name with the same code is the same component, with other code
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from weft.core.components.base import Component
@@ -40,7 +40,7 @@ class Assembly:
         links: list[Link] = []
         inside: list[tuple[Component, Component]] = []
         for part, homes in flow.walk():
-            for component in part.components:
+            for component in (*part.supports, *part.components):
                 self.register(component)
             if homes:
                 inside.extend((component, homes[-1]) for component in part.components)
@@ -64,7 +64,7 @@ class Assembly:
         homes: Mapping[str, str],
     ) -> None:
         """Add named *components* and their wiring; a number given by another workflow may change."""
-        moved = {name: self._free(component, name) for name, component in components.items()}
+        moved = {name: self._free(component, name, components) for name, component in components.items()}
         changed = {name: new for name, new in moved.items() if name != new}
         for name, component in components.items():
             self._settle(moved[name], component.renamed(changed) if changed else component)
@@ -88,9 +88,9 @@ class Assembly:
             self.names[component] = name
             self.names[self.components[name]] = name
 
-    def _number(self, kind: str) -> str:
+    def _number(self, kind: str, taken: Container[str] = ()) -> str:
         number = self._numbers.get(kind, 0) + 1
-        while f"{kind}_{number}" in self.components:
+        while f"{kind}_{number}" in self.components or f"{kind}_{number}" in taken:
             number += 1
         self._numbers[kind] = number
         return f"{kind}_{number}"
@@ -112,13 +112,13 @@ class Assembly:
                 f"use {name}.named('other') in one of them"
             )
 
-    def _free(self, component: Component, name: str) -> str:
+    def _free(self, component: Component, name: str, taken: Container[str]) -> str:
         """Return a name for *component* of another workflow, a new number if only the number clashes."""
         known = self.components.get(name)
         if known is None or known.identity == component.identity:
             return name
         numbered = _NUMBERED.fullmatch(name)
-        return self._number(component.kind) if numbered and numbered["kind"] == component.kind else name
+        return self._number(component.kind, taken) if numbered and numbered["kind"] == component.kind else name
 
 
 def without(

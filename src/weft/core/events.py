@@ -56,6 +56,11 @@ class InputReceived(Event, frozen=True, tag="input_received"):
     at: float | None = None
     key: str | None = None
 
+    @property
+    def address(self) -> Address:
+        """Where the fact that it brought stands."""
+        return self.seq
+
 
 class Activated(Event, frozen=True):
     """Base of what can happen to *component* at work on the facts at *inputs*."""
@@ -70,6 +75,11 @@ class ReactionOccurred(Activated, frozen=True, tag="reaction_occurred"):
     value: Any
     attempt: int = 1
     duration_ns: int = 0
+
+    @property
+    def address(self) -> Address:
+        """Where the fact that it brought stands."""
+        return self.seq
 
 
 class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):

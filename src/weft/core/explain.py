@@ -31,6 +31,9 @@ class Cause(msgspec.Struct, frozen=True, eq=False):
 
     fact: Fact
     causes: tuple[Cause, ...]
+    """The facts it was made of, in the order of the arguments."""
+    reads: tuple[Fact, ...] = ()
+    """The facts that its component read besides."""
 
     @property
     def component(self) -> str | None:
@@ -52,10 +55,10 @@ class Explanation:
     @property
     def root(self) -> Cause:
         """The tree as data."""
-        done: dict[int, Cause] = {}
+        done: dict[Fact, Cause] = {}
         for fact in self.fact.ancestry():
-            done[id(fact)] = Cause(fact, tuple(done[id(parent)] for parent in fact.parents))
-        return done[id(self.fact)]
+            done[fact] = Cause(fact, tuple(done[parent] for parent in fact.parents), fact.reads)
+        return done[self.fact]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as a flat, ordered record: each with its address, value, and the addresses of its causes."""
@@ -67,6 +70,7 @@ class Explanation:
                     "component": fact.producer,
                     "value": fact.value,
                     "causes": [parent.address for parent in fact.parents],
+                    "reads": [read.address for read in fact.reads],
                 }
                 for fact in self.fact.ancestry()
             ],
@@ -74,21 +78,23 @@ class Explanation:
 
     def lines(self) -> Iterator[str]:
         """Yield the tree as text, line by line."""
-        told: set[int] = set()
+        told: set[Fact] = set()
         stack: list[tuple[Fact | str, str, str]] = [(self.fact, "", "")]
         while stack:
             fact, first, rest = stack.pop()
             if isinstance(fact, str):
                 yield first + fact
                 continue
-            again = id(fact) in told and bool(fact.parents)
-            yield f"{first}{_title(fact)} = {_shown(fact.value)}{' (see above)' if again else ''}"
+            parents = fact.parents
+            again = fact in told and bool(parents)
+            yield f"{first}{_line(fact)}{' (see above)' if again else ''}"
             if again:
                 continue
-            told.add(id(fact))
-            causes: list[Fact | str] = list(fact.parents[:_WIDE])
-            if len(fact.parents) > _WIDE:
-                causes.append(f"... and {len(fact.parents) - _WIDE:,} more")
+            told.add(fact)
+            causes: list[Fact | str] = [f"reads {_line(read)}" for read in fact.reads]
+            causes += parents[:_WIDE]
+            if len(parents) > _WIDE:
+                causes.append(f"... and {len(parents) - _WIDE:,} more")
             for i, cause in reversed(list(enumerate(causes))):
                 last = i == len(causes) - 1
                 stack.append((cause, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")))
@@ -98,6 +104,10 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"Explanation of {self.fact!r}"
+
+
+def _line(fact: Fact) -> str:
+    return f"{_title(fact)} = {_shown(fact.value)}"
 
 
 def _title(fact: Fact) -> str:

@@ -94,6 +94,8 @@ class Flow(Fragment):
     tails: tuple[Any, ...] = ()
     wait: Wait = "all"
     components: tuple[Component, ...] = ()
+    supports: tuple[Component, ...] = ()
+    """What the components bring along: it is there to be asked, and stands nowhere in the flow."""
     links: tuple[Link, ...] = ()
     parts: tuple[Flow, ...] = ()
     home: Component | None = None
@@ -128,7 +130,8 @@ def as_flow(thing: object) -> Flow:
         return thing.flow()
     if isinstance(thing, list | tuple):
         return beside([as_flow(item) for item in cast("Iterable[object]", thing)])
-    hint = "; wrap a function with step(...)" if callable(thing) else ""
+    lacks = getattr(thing, "lacks", "wrap a function with step(...)")
+    hint = f"; {lacks}" if callable(thing) else ""
     raise TypeError(f"expected a component, a workflow or a list of these beside >>, got {thing!r}{hint}")
 
 

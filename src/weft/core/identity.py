@@ -23,13 +23,12 @@ import inspect
 import struct
 import types
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, cast
 
 import msgspec
 
-from weft.core.fact import Fact
 from weft.errors import UnidentifiableValue
 
 _DEEPEST = 200
@@ -307,46 +306,3 @@ def _code(code: types.CodeType) -> bytes:
 
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-
-# -- facts and activations -----------------------------------------------------------------------
-
-
-def fact_hash(fact: Fact, known: dict[int, bytes]) -> bytes:
-    """
-    Return the content hash of *fact*: its value and ancestry; of an input its ordinal, of an element its index.
-
-    *known* remembers hashes by the identity of the fact, for as long as the caller keeps the facts.
-    """
-    for ancestor in [fact] if id(fact) in known else fact.ancestry():
-        if id(ancestor) not in known:
-            parents = [known[id(parent)] for parent in ancestor.parents]
-            known[id(ancestor)] = digest(
-                b"fact",
-                canonical(ancestor.value, f"the value of {ancestor.producer or 'the input'}"),
-                (ancestor.producer or "").encode(),
-                b"" if ancestor.index is None else b"%d" % ancestor.index,
-                *parents,
-            )
-    return known[id(fact)]
-
-
-def runnable_id(component: str, inputs: Iterable[Fact], known: dict[int, bytes]) -> str:
-    """Return the id of *component* running on *inputs*: the same in every process and on every resume."""
-    return digest(b"runnable", component.encode(), *(fact_hash(fact, known) for fact in inputs)).hex()
-
-
-def origin_key(fact: Fact, known: dict[int, bytes]) -> bytes:
-    """Return where *fact* came from, without its value: what an idempotency key is made of."""
-    for ancestor in [fact] if id(fact) in known else fact.ancestry():
-        if id(ancestor) not in known:
-            parents = [known[id(parent)] for parent in ancestor.parents]
-            index = b"" if ancestor.index is None else b"%d" % ancestor.index
-            known[id(ancestor)] = digest(b"origin", (ancestor.producer or "").encode(), index, *parents)
-    return known[id(fact)]
-
-
-def idempotency_key(run: str, component: str, sources: Iterable[Fact]) -> str:
-    """Return the key under which *component* works on *sources* in *run*, at every attempt and after a deploy."""
-    known: dict[int, bytes] = {}
-    return digest(b"key", run.encode(), component.encode(), *(origin_key(fact, known) for fact in sources)).hex()

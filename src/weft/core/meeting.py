@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weft.core.components.condition import decide
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail, RunnableFailed
-from weft.core.fact import Fact
+from weft.core.lineage import Cell, Element
 from weft.core.node import Node
 from weft.core.scope import BARRED, FIRED, Activation, Asked, Batch, Ending, Meeting, Order, Scope
 from weft.typing import Address
@@ -69,7 +69,7 @@ def _ask(memory: Memory, test: Node, asked: Asked) -> bool | None:
 def test_shared(
     memory: Memory,
     node: Node,
-    facts: tuple[Fact, ...],
+    facts: tuple[Cell, ...],
     inputs: tuple[Address, ...],
     scope: Scope,
     order: Order,
@@ -95,7 +95,7 @@ def test_shared(
 # -- joins ---------------------------------------------------------------------------------------
 
 
-def arrive(memory: Memory, join: Node, port: int, facts: tuple[Fact, ...], scope: Scope, order: Order) -> None:
+def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
     """Facts of the parent at *port* reach *join*, which fires if it has what it waits for."""
     held: Any = scope.held(join.name)
     if held is FIRED or held is BARRED:
@@ -114,7 +114,7 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Fact, ...], scope
         _fire(memory, join, tuple(chain.from_iterable(present)), scope, ())
 
 
-def _fire(memory: Memory, join: Node, facts: tuple[Fact, ...], scope: Scope, order: Order) -> None:
+def _fire(memory: Memory, join: Node, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
     memory.deliver(join, facts, tuple(fact.address for fact in facts), scope, order)
 
 
@@ -129,7 +129,7 @@ def conclude(memory: Memory, node: Node, scope: Scope) -> bool:
         if held is not None:
             _conclude_batch(memory, node, scope, held)
         return False
-    groups: list[list[tuple[Order, tuple[Fact, ...]]]] = held.groups if held else [[] for _ in node.parents]
+    groups: list[list[tuple[Order, tuple[Cell, ...]]]] = held.groups if held else [[] for _ in node.parents]
     for group in groups:
         group.sort(key=_order)
     if node.wait == "all":
@@ -147,12 +147,19 @@ def conclude(memory: Memory, node: Node, scope: Scope) -> bool:
     return True
 
 
-def _absent(memory: Memory, parent: str, scope: Scope) -> Fact:
+def _absent(memory: Memory, parent: str, scope: Scope) -> Element:
     """Return what stands for the fact that *parent* did not make; without an event, its address is negative."""
-    memory.absences += 1
+    if memory.lineage.absent is None:
+        memory.lineage.absent = []
+    absent = memory.lineage.absent
     ending = (scope.endings or {}).get(parent)
     reason: Literal["failed", "skipped", "gated"] = "gated" if ending is None else ending
-    return Fact(-memory.absences, Absent(parent, reason), parent, (scope.fact,))
+    absent.append(Element(-len(absent) - 1, Absent(parent, reason), parent, scope.address))
+    return absent[-1]
+
+
+def _place(item: tuple[Any, ...]) -> Order:
+    return item[:-1]
 
 
 def _order(arrival: tuple[Order, Any]) -> Order:
@@ -171,18 +178,16 @@ def batch_of(collect: Node, scope: Scope) -> Batch:
     return Batch([], []) if batch is BARRED else batch
 
 
-def gather(route: tuple[Node, int], fact: Fact, scope: Scope, order: Order) -> None:
+def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> None:
     """Keep *fact*, of an element or a collection, for the batch at the end of *route*."""
     collect, port = route
     if collect.is_inner:
-        outer = scope.parent
-        assert outer is not None  # noqa: S101
-        assert outer.slots is not None  # noqa: S101
-        batch = outer.slots[collect.name]
+        outer: Any = scope.parent
+        batch = outer.slots[collect.name]  # which the fan has put there
         if batch is not BARRED:
-            batch.items.append(((port, scope.order, scope.fact.index, order), fact))
+            batch.items.append((port, scope.order, scope.index, order, fact))
     else:
-        batch_of(collect, scope).items.append(((port, order), fact))
+        batch_of(collect, scope).items.append((port, order, fact))
 
 
 def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -> None:
@@ -190,14 +195,15 @@ def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -
     if scope.endings is not None and scope.endings.get(collect.name) == "failed":
         if memory.failures is None:
             memory.failures = {}
-        origins = tuple(fan.address for _, fan in batch.fans or batch.items)
+        origins = tuple(fan.address for _, fan in batch.fans) or tuple(item[-1].address for item in batch.items)
         memory.failures[reduce.name] = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
         return
-    batch.items.sort(key=_order)
+    batch.items.sort(key=_place)
     batch.fans.sort(key=_order)
-    facts = tuple(fact for _, fact in batch.items)
-    sources = tuple(fan for _, fan in batch.fans) if collect.is_inner else facts
-    memory.accept(reduce, facts, tuple(fact.address for fact in sources), scope, (), sources)
+    facts = tuple([item[-1] for item in batch.items])
+    named = [fan for _, fan in batch.fans] if collect.is_inner else facts
+    inputs = tuple(fact.address for fact in named)
+    memory.accept(reduce, facts, inputs, scope, (), gathers=collect.is_inner)
 
 
 _BROKEN = ErrorDetail(

@@ -1,8 +1,8 @@
 """
 What a run knows: the fold of its events, and nothing else.
 
-Only :meth:`Memory.fold` changes it.  Everything that follows from an event is derived here: which facts
-there are, what may run now, what waits and for what.  No user function is called.
+Only events change it (``weft.core.fold``).  What follows from them is derived here: what may run now, what
+waits and for what.  No user function is called.
 
 The way of a fact: it is *delivered* along the routes of its node; a node that can run is *admitted* once
 what it reads has settled, and *offered* in ``ready``; gates, joins and batches hold facts until they are
@@ -12,16 +12,15 @@ complete (``weft.core.meeting``); a node that can make nothing more *settles* (`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.core import events as ev
 from weft.core import meeting, settling
-from weft.core.fact import Fact
-from weft.core.node import Kind, Node, Reading
+from weft.core.lineage import Cell, Lineage
+from weft.core.node import Kind, Node
 from weft.core.plan import Plan
-from weft.core.references import Latest, StateOf
-from weft.core.scope import NOTHING, Activation, Asked, Ending, Key, Order, Scope
+from weft.core.reading import pin
+from weft.core.scope import Activation, Asked, Ending, Key, Order, Scope
 from weft.errors import InvalidEvent
 from weft.typing import Address
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 # Comparing with a plain int costs a third of looking a member of an enum up.
 _GATE, _JOIN, _COLLECT = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT)
 
-_STORY = 8
+STORY = 8
 """How many events an error shows of what happened before."""
 
 
@@ -40,21 +39,20 @@ class Memory:
 
     __slots__ = (
         "_peak",
-        "absences",
         "blocked",
         "dispatched",
         "dropped",
         "failures",
         "fresh",
-        "inputs",
         "keyed",
         "keys",
+        "lineage",
         "lines",
         "log",
         "plan",
         "produced",
-        "productions",
         "ready",
+        "received",
         "run_id",
         "skipped",
         "workflow",
@@ -65,11 +63,12 @@ class Memory:
     run_id: str
 
     def __init__(self) -> None:
-        self.log: list[ev.AnyEvent] = []
-        self.inputs: list[Fact] = []
-        self.productions: list[Fact] = []
-        self.produced: dict[str, list[Fact]] = {}
-        """By component: facts that the fold itself looks up, and the elements of maps."""
+        self.lineage = Lineage()
+        self.log = self.lineage.log
+        self.received = 0
+        """How many inputs there were."""
+        self.produced: dict[str, list[Cell]] = {}
+        """By component that keeps state or is read by others: what it has made."""
         # Dicts used as ordered sets: insertion order is dispatch order.
         self.ready: dict[Key, Activation] = {}
         self.fresh: list[Activation] = []
@@ -87,49 +86,7 @@ class Memory:
         """What was handed out and has not come back, and at which attempt."""
         self.dropped: set[Key] | None = None
         """What was pending at a component that left the run."""
-        self.absences = 0
-        """How many facts of ``all_done`` joins were not made; each has an address of its own."""
         self._peak = 0
-
-    def fold(self, events: Iterable[ev.AnyEvent]) -> None:
-        """
-        Apply *events* in order.
-
-        Raises:
-            InvalidEvent: an event that cannot have happened here; it and what follows is not applied.
-        """
-        log = self.log
-        seq = len(log)
-        for event in events:
-            seq += 1
-            handler = _FOLD.get(type(event))
-            if handler is None:
-                raise InvalidEvent(f"{event!r} is no event", log[-_STORY:])
-            if event.seq != seq:
-                raise InvalidEvent(f"expected event {seq}, got {event!r}", log[-_STORY:])
-            if seq == 1 and handler is not _defined:
-                raise InvalidEvent(f"a log begins with WorkflowDefined, not with {event!r}")
-            handler(self, event)
-            log.append(event)
-
-    def record(self, event: ev.AnyEvent) -> None:
-        """Apply one *event* that this process has just made, whose position is right by construction."""
-        _FOLD[type(event)](self, event)
-        self.log.append(event)
-
-    def complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
-        """Record that *activation*, which is ready, has made *value*."""
-        key = activation.key
-        del self.ready[key]
-        log = self.log
-        seq = len(log) + 1
-        if activation.node.is_test:
-            holds = bool(value)
-            answered(self, activation, holds)
-            log.append(ev.ConditionEvaluated(seq, key[0], key[1], holds, attempt, duration_ns))
-        else:
-            made(self, activation, seq, value)
-            log.append(ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns))
 
     def offered(self) -> list[Activation]:
         """Return what may run now, in the order it became ready."""
@@ -144,14 +101,12 @@ class Memory:
 
     def story(self, event: ev.Activated) -> InvalidEvent:
         """Return an error that says what happened before *event*, which should not have happened."""
-        return InvalidEvent(
-            f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-_STORY:]
-        )
+        return InvalidEvent(f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-STORY:])
 
     # -- facts on their way ----------------------------------------------------------------------
 
     def deliver(
-        self, node: Node, facts: tuple[Fact, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
+        self, node: Node, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
     ) -> None:
         """Send *facts* along the routes of *node*."""
         if node.easy:
@@ -175,11 +130,12 @@ class Memory:
     def accept(
         self,
         node: Node,
-        facts: tuple[Fact, ...],
+        facts: tuple[Cell, ...],
         inputs: tuple[Address, ...],
         scope: Scope,
         order: Order,
-        sources: tuple[Fact, ...] | None = None,
+        *,
+        gathers: bool = False,
     ) -> None:
         """Let *node* run, or decide, on *facts*."""
         if node.deduplicates:
@@ -195,7 +151,7 @@ class Memory:
         elif node.shared:
             meeting.test_shared(self, node, facts, inputs, scope, order)
         else:
-            self.admit(Activation(node, (node.name, inputs), facts, scope, order, sources))
+            self.admit(Activation(node, (node.name, inputs), facts, scope, order, gathers))
 
     def admit(self, activation: Activation) -> None:
         """Offer *activation*, as soon as everything that it reads has settled and it is its turn."""
@@ -230,7 +186,7 @@ class Memory:
                 return
             self.lines[node.name] = deque()
         if node.readings:
-            activation.pins = tuple(self._pin(reading, activation.scope) for reading in node.readings)
+            activation.pins = tuple(pin(self, reading, activation.scope) for reading in node.readings)
         self.ready[activation.key] = activation
         self.fresh.append(activation)
 
@@ -246,50 +202,6 @@ class Memory:
         if activation.missing == 0 and self.blocked is not None:
             del self.blocked[activation.key]
             self.line_up(activation)
-
-    def _pin(self, reading: Reading, scope: Scope) -> Any:
-        """Choose the version that *reading* refers to, from *scope*, at this place of the log."""
-        name = reading.target.name
-        facts = self.produced.get(name, ())
-        if not isinstance(reading.read, StateOf | Latest):
-            return len(facts)
-        if reading.unit is not None:
-            made = scope.outward(reading.levels).made
-            if made is not None and name in made:
-                return made[name][1]
-        before = scope.root.before
-        if before is not None and name in before:
-            return before[name]
-        return facts[-1] if facts else None
-
-    def remember(self, node: Node, fact: Fact, scope: Scope, order: Order) -> None:
-        """Keep *fact* where readers of *node* will look for it."""
-        name = node.name
-        root = scope.root
-        if root.before is None:
-            root.before = {}
-        if name not in root.before:
-            earlier = self.produced.get(name)
-            root.before[name] = earlier[-1] if earlier else None
-        place: Order = (order,)
-        levels = 0
-        for level in node.records:
-            while levels < level:
-                place = (scope.path, *place)
-                scope = scope.outward(1)
-                levels += 1
-            if scope.made is None:
-                scope.made = {}
-            known = scope.made.get(name)
-            if known is None or node.stateful or place >= known[0]:
-                scope.made[name] = (place, fact)
-        if node.keyed:
-            while scope.parent is not None:
-                place = (scope.path, *place)
-                scope = scope.parent
-            if self.keyed is None:
-                self.keyed = {}
-            self.keyed.setdefault(name, []).append((scope.fact.index, place))
 
     # -- activations that end --------------------------------------------------------------------
 
@@ -332,159 +244,3 @@ class Memory:
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
         self.release(activation)
-
-
-# -- one function per event ----------------------------------------------------------------------
-
-
-def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
-    if memory.log:
-        raise InvalidEvent("a run is defined once", memory.log[-_STORY:])
-    memory.run_id = event.run
-    memory.workflow = event.workflow
-    memory.plan = event.workflow.compiled
-
-
-def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> None:
-    old = memory.plan
-    memory.workflow = event.workflow
-    memory.plan = event.workflow.compiled
-    settling.replan(memory, old)
-
-
-def _input(memory: Memory, event: ev.InputReceived) -> None:
-    fact = Fact(event.seq, event.value, None, (), event.ordinal)
-    memory.inputs.append(fact)
-    if event.key is not None:
-        if memory.keys is None:
-            memory.keys = {}
-        memory.keys[event.key] = event.ordinal
-    begin(memory, fact, None, None, ())
-
-
-def begin(memory: Memory, fact: Fact, parent: Scope | None, region: str | None, order: Order) -> None:
-    """Open a scope for *fact*, an input or an element, and deliver it."""
-    plan = memory.plan
-    scope = Scope(fact, parent, region, order)
-    scope.open = plan.openings.get(region, NOTHING)
-    entry = plan.entries[region]
-    inputs = (fact.address,)
-    if entry.easy:
-        ready, fresh, facts = memory.ready, memory.fresh, (fact,)
-        for target in entry.easy:
-            key = (target.name, inputs)
-            ready[key] = activation = Activation(target, key, facts, scope)
-            fresh.append(activation)
-        return
-    memory.deliver(entry, (fact,), inputs, scope, ())
-    for node in plan.released[region]:
-        settling.close(memory, node, scope)
-
-
-def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
-    made(memory, memory.take(event), event.seq, event.value)
-
-
-def made(memory: Memory, activation: Activation, seq: int, value: Any) -> None:
-    """*activation* made *value*, which stands at *seq*."""
-    node, scope = activation.node, activation.scope
-    if node.bare:
-        fact = Fact(seq, value, node.name, activation.facts or activation.sources or ())
-        memory.productions.append(fact)
-        if node.easy:
-            memory.deliver(node, (fact,), (seq,), scope, activation.order)
-        return
-    if node.is_fan:
-        _fan_out(memory, activation, seq, value)
-        return
-    name = node.name
-    fact = Fact(seq, value, name, activation.facts or activation.sources or ())
-    if node.records:
-        memory.remember(node, fact, scope, activation.order)
-    memory.productions.append(fact)
-    if node.keeps:
-        memory.produced.setdefault(name, []).append(fact)
-    if node.gathers is not None:
-        meeting.gather(node.gathers, fact, scope, activation.order)
-    elif node.routes:
-        memory.deliver(node, (fact,), (seq,), scope, activation.order)
-    if node.stateful:
-        memory.release(activation)
-    elif node.tracked:
-        settling.close(memory, node, scope)
-
-
-def _fan_out(memory: Memory, activation: Activation, seq: int, collection: Any) -> None:
-    """Open a scope for every element of *collection*, in its order."""
-    node, scope, parents, order = activation.node, activation.scope, activation.facts, activation.order
-    fan = Fact(seq, collection, node.name, parents)
-    for collect, port in node.collects:
-        meeting.batch_of(collect, scope).fans.append(((port, order), fan))
-    for exit_ in node.opened:
-        scope.count(exit_.name, len(collection))
-    elements = memory.produced.setdefault(node.name, [])
-    for index, value in enumerate(collection):
-        fact = Fact((seq, index), value, node.name, parents, index)
-        elements.append(fact)
-        begin(memory, fact, scope, node.name, order)
-    memory.release(activation)
-
-
-def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    answered(memory, memory.take(event), event.holds)
-
-
-def answered(memory: Memory, activation: Activation, holds: bool) -> None:
-    """A condition has said whether it *holds* for the facts of *activation*."""
-    node, scope = activation.node, activation.scope
-    if node.shared:
-        if scope.outcomes is None:
-            scope.outcomes = {}
-        scope.outcomes[activation.key] = holds
-    if holds and activation.flows:
-        memory.deliver(node, activation.facts, activation.key[1], scope, activation.order)
-    if activation.asked is not None:
-        for asked in activation.asked:
-            asked.known[node.name] = holds
-            meeting.decide_gate(memory, asked)
-    if node.tracked:
-        memory.release(activation)
-
-
-def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
-    key = (event.component, event.inputs)
-    if key not in memory.ready:
-        raise memory.story(event)
-    if memory.dispatched is None:
-        memory.dispatched = {}
-    memory.dispatched[key] = event.attempt
-
-
-def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
-    activation = memory.take(event)
-    if memory.failures is None:
-        memory.failures = {}
-    memory.failures[event.component] = event
-    memory.end(activation, "failed")
-
-
-def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
-    activation = memory.take(event)
-    if memory.skipped is None:
-        memory.skipped = {}
-    memory.skipped[event.component] = None
-    memory.end(activation, "skipped")
-
-
-# A new event without a line here fails test_every_event_can_be_folded.
-_FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
-    ev.WorkflowDefined: _defined,
-    ev.ComponentAdded: _changed,
-    ev.ComponentRemoved: _changed,
-    ev.InputReceived: _input,
-    ev.ReactionOccurred: _reaction,
-    ev.ConditionEvaluated: _evaluated,
-    ev.RunnableDispatched: _dispatched,
-    ev.RunnableFailed: _failed,
-    ev.RunnableSkipped: _skipped,
-}

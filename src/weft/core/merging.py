@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.fold import record
 from weft.errors import InvalidEvent
 from weft.typing import Address
 
@@ -45,7 +46,7 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
         if isinstance(event, ev.InputReceived):
             if event.key is None or event.key not in (memory.keys or {}):
                 moved[event.seq] = seq
-                memory.record(replace(event, seq=seq, ordinal=len(memory.inputs) + 1))
+                record(memory, replace(event, seq=seq, ordinal=memory.received + 1))
         elif isinstance(event, ev.Activated):
             inputs = _translate(event.inputs, moved)
             key = (event.component, inputs or ())
@@ -53,13 +54,13 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
                 continue  # what it worked on was not taken over, so this run does it again
             if isinstance(event, ev.RunnableDispatched):
                 if key in memory.ready:
-                    memory.fold([replace(event, seq=seq, inputs=inputs)])
+                    record(memory, replace(event, seq=seq, inputs=inputs))
             elif key in done:
                 moved[event.seq] = done[key]
             elif key in memory.ready and not (memory.ready[key].node.stateful and event.component in folded):
                 # A state that both have changed cannot be taken over: it does not know of the change here.
                 moved[event.seq] = done[key] = seq
-                memory.fold([replace(event, seq=seq, inputs=inputs)])
+                record(memory, replace(event, seq=seq, inputs=inputs))
         else:
             raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
 

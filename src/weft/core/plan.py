@@ -213,6 +213,9 @@ class Compiler:
                 stack.extend(node.upstream)
 
     def _finish(self) -> None:
+        collecting = {
+            target for node in self.nodes.values() if node.kind is Kind.COLLECT for target, _ in self._routes[node]
+        }
         for node in self.nodes.values():
             node.closes = node.closes or node.kind is Kind.COLLECT
             node.shared = self._askers.get(node, 0) + (node.inlets > 0) > 1
@@ -236,7 +239,7 @@ class Compiler:
                 node.gathers = node.routes[0]
             node.bare = (
                 node.kind is Kind.WORK
-                and not (node.keeps or node.stateful or node.tracked)
+                and not (node.keeps or node.stateful or node.tracked or node.readings or node in collecting)
                 and len(node.easy) == len(node.routes)
             )
             node.dependents = tuple(d for d in self._dependents.get(node, ()) if d.tracked)

@@ -7,11 +7,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from weft.core.events import InputReceived, ReactionOccurred
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
-from weft.core.identity import fact_hash
+from weft.core.node import Node
 from weft.core.references import MISSING
 from weft.errors import DefinitionError, NothingProduced, UnknownComponent
+from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.memory import Memory
@@ -23,21 +25,26 @@ class Queries:
     __slots__ = ("_index", "_indexed", "memory")
 
     memory: Memory
-    _index: dict[str, list[Fact]] | None
+    _index: dict[str, list[Address]] | None
     _indexed: int
 
-    def _by_component(self) -> dict[str, list[Fact]]:
-        """Return the productions by component.  Made when first asked for, and extended since."""
+    def _by_component(self) -> dict[str, list[Address]]:
+        """Return where the facts of each component stand.  Made when first asked for, and extended since."""
         if self._index is None:
             self._index, self._indexed = {}, 0
-        index, productions = self._index, self.memory.productions
-        for fact in islice(productions, self._indexed, None):
-            index.setdefault(str(fact.producer), []).append(fact)
-        self._indexed = len(productions)
+        index, nodes = self._index, self.memory.plan.nodes
+        for event in islice(self.memory.log, self._indexed, None):
+            if isinstance(event, ReactionOccurred):
+                found = index.setdefault(event.component, [])
+                if event.component in nodes and nodes[event.component].is_fan:
+                    found.extend((event.seq, i) for i in range(len(event.value)))
+                else:
+                    found.append(event.seq)
+        self._indexed = len(self.memory.log)
         return index
 
-    def _facts(self, which: object) -> tuple[str, list[Fact]]:
-        """Return the name of *which* component, and its facts."""
+    def _facts(self, which: object) -> tuple[str, list[Address]]:
+        """Return the name of *which* component, and where its facts stand."""
         memory = self.memory
         found = self._by_component()
         if isinstance(which, str) and which in found:
@@ -48,19 +55,25 @@ class Queries:
             if not (isinstance(which, str) and which in memory.plan.nodes):
                 raise
             name = which
-        return name, found.get(name) or memory.produced.get(name, [])
+        return name, found.get(name, [])
 
     def productions(self, which: object = None) -> list[Fact]:
         """Return the facts that were produced, in order: all of them, or those of *which* component."""
         if which is None:
-            return list(self.memory.productions)
-        return list(self._facts(which)[1])
+            return [fact for fact in self.facts() if not fact.is_input]
+        return [self.memory.lineage.fact(address) for address in self._facts(which)[1]]
 
     def facts(self, which: object = None) -> list[Fact]:
-        """Return the facts of *which* component in order; without one, all facts, inputs included."""
+        """Return the facts of *which* component in order; without one, all inputs and productions."""
         if which is not None:
             return self.productions(which)
-        return sorted([*self.memory.inputs, *self.memory.productions], key=lambda fact: fact.address)  # pyright: ignore[reportArgumentType, reportUnknownLambdaType, reportUnknownMemberType]
+        lineage, nodes = self.memory.lineage, self.memory.plan.nodes
+        return [
+            lineage.fact(event.seq)
+            for event in self.memory.log
+            if isinstance(event, InputReceived)
+            or (isinstance(event, ReactionOccurred) and not _takes_apart(nodes.get(event.component)))
+        ]
 
     def values(self, which: object = None) -> list[Any]:
         """Return the values that were produced, in order: all of them, or those of *which* component."""
@@ -77,7 +90,7 @@ class Queries:
         name, facts = self._facts(which)
         if not facts:
             raise NothingProduced(name, self._why_nothing(name))
-        return facts[-1]
+        return self.memory.lineage.fact(facts[-1])
 
     def value(self, which: object, default: Any = MISSING) -> Any:
         """
@@ -105,7 +118,7 @@ class Queries:
             if facts:
                 wiring = memory.workflow.wiring
                 maps = wiring.enclosing(wiring.regions[name])[:-1]
-                found[name] = _of_last_batch(facts, maps) if maps else facts[-1].value
+                found[name] = self._of_last_batch(facts, maps) if maps else memory.lineage.cell(facts[-1]).value
         return found
 
     @property
@@ -121,7 +134,7 @@ class Queries:
         node = self.memory.plan.nodes.get(name)
         if node is None or node.initial is None:
             raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")
-        return facts[-1].value if facts else node.initial.make()
+        return self.memory.lineage.cell(facts[-1]).value if facts else node.initial.make()
 
     def lineage(self, fact: Fact) -> list[Fact]:
         """Return everything that *fact* came from, the input first, *fact* last."""
@@ -133,7 +146,7 @@ class Queries:
 
     def hash_of(self, fact: Fact) -> str:
         """Return the content hash of *fact*: value and ancestry, the same in every process."""
-        return fact_hash(fact, {}).hex()
+        return fact.hash
 
     def _why_nothing(self, name: str) -> str:
         memory = self.memory
@@ -141,24 +154,41 @@ class Queries:
             return f"it failed ({memory.failures[name].error.message})"
         if any(key[0] == name for key in memory.ready):
             return "it is ready and has not run yet"
-        if not memory.inputs:
+        if not memory.received:
             return "the run has had no input"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 
+    def _of_last_batch(self, facts: list[Address], maps: list[str | None]) -> list[Any]:
+        """Return the values of *facts*, made inside *maps*, that share the last one's collection, in its order."""
+        placed = [(self._place(address, maps), address) for address in facts]
+        batch = placed[-1][0][0][0]
+        same = [(place, address) for place, address in placed if place[0][0] == batch]
+        same.sort(key=lambda item: [index for _, index in item[0]])
+        return [self.memory.lineage.cell(address).value for _, address in same]
 
-def _of_last_batch(facts: list[Fact], maps: list[str | None]) -> list[Any]:
-    """Return the values of those *facts*, made inside *maps*, that share the last one's collection, in its order."""
-    placed = [(_place(fact, maps), fact) for fact in facts]
-    batch = placed[-1][0][0][0]
-    same = [(place, fact) for place, fact in placed if place[0][0] == batch]
-    return [fact.value for _, fact in sorted(same, key=lambda item: [index for _, index in item[0]])]
+    def _place(self, address: Address, maps: list[str | None]) -> list[tuple[int, int]]:
+        """Return the elements of *maps* that the fact at *address* came from, outermost first."""
+        lineage = self.memory.lineage
+        found: list[tuple[int, int]] = []
+        while len(found) < len(maps):
+            if isinstance(address, tuple) and lineage.fact(address).producer in maps:
+                found.append(address)
+            address = lineage.parents(address)[0]
+        return found[::-1]
+
+    def _results_of_last_input(self) -> list[Fact]:
+        """Return what the leaves have made of the last input."""
+        memory = self.memory
+        last = max((event.seq for event in memory.log if isinstance(event, InputReceived)), default=0)
+        reached = {last}
+        for event in islice(memory.log, last, None):
+            if isinstance(event, ReactionOccurred):
+                sources = (at if isinstance(at, int) else at[0] for at in memory.lineage.parents(event.seq))
+                if any(source in reached for source in sources):
+                    reached.add(event.seq)
+        leaves = set(memory.workflow.leaves)
+        return [fact for fact in self.facts() if fact.producer in leaves and fact.address in reached]
 
 
-def _place(fact: Fact, maps: list[str | None]) -> list[tuple[int, int]]:
-    """Return the addresses of the elements of *maps* that *fact* came from, outermost first."""
-    found: list[tuple[int, int]] = []
-    while len(found) < len(maps):
-        if isinstance(fact.address, tuple) and fact.producer in maps:
-            found.append(fact.address)
-        fact = fact.parents[0]
-    return found[::-1]
+def _takes_apart(node: Node | None) -> bool:
+    return node is not None and node.is_fan

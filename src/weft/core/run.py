@@ -22,6 +22,7 @@ from typing import Any, Self
 from weft.core import events as ev
 from weft.core.fact import Fact
 from weft.core.failure import describe, described
+from weft.core.fold import complete, fold, record
 from weft.core.memory import Memory
 from weft.core.merging import merge_logs
 from weft.core.query import Queries
@@ -55,7 +56,7 @@ class Run(Queries):
         context: Mapping[str, Any] | None = None,
     ) -> None:
         self._begin(context)
-        self.memory.record(ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow))
+        record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow))
 
     def _begin(self, context: Mapping[str, Any] | None) -> None:
         self.memory = Memory()
@@ -75,7 +76,7 @@ class Run(Queries):
         """
         run = cls.__new__(cls)
         run._begin(context)  # noqa: SLF001
-        run.memory.fold(log)
+        fold(run.memory, log)
         if not run.memory.log:
             raise InvalidEvent("an empty log is no run")
         run.memory.fresh.clear()
@@ -119,7 +120,7 @@ class Run(Queries):
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
             at = local().now()
-            memory.record(ev.InputReceived(len(memory.log) + 1, value, len(memory.inputs) + 1, at, key))
+            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, at, key))
         return self
 
     def prepare(self) -> list[Runnable]:
@@ -131,8 +132,7 @@ class Run(Queries):
         """
         self.check_context()
         memory = self.memory
-        run_id, produced, keyed, context = memory.run_id, memory.produced, memory.keyed, self.context
-        return [bind(activation, run_id, produced, keyed, context) for activation in memory.offered()]
+        return [bind(activation, memory, self.context) for activation in memory.offered()]
 
     def runnable(self, ref: RunnableRef) -> Runnable:
         """
@@ -146,7 +146,7 @@ class Run(Queries):
         activation = memory.ready.get((ref.component, ref.inputs))
         if activation is None:
             raise UnknownRunnable(f"{ref.component!r} at {ref.inputs} is not ready in run {self.id!r}")
-        return bind(activation, memory.run_id, memory.produced, memory.keyed, self.context)
+        return bind(activation, memory, self.context)
 
     def apply(self, outcome: Outcome) -> Self:
         """
@@ -163,13 +163,13 @@ class Run(Queries):
                 raise UnknownRunnable(f"run {self.id!r} has never offered {outcome.component!r} at {outcome.inputs}")
             return self
         if outcome.status == "completed":
-            memory.complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
+            complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
             error = outcome.error or RuntimeError("failed without an error")
             self.fail(activation, error, outcome.attempt, outcome.duration_ns)
         else:
             reason = str(outcome.error or "")
-            memory.record(ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
+            record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
         return self
 
     def fail(self, activation: Activation, error: BaseException, attempts: int, duration_ns: int) -> None:
@@ -178,17 +178,19 @@ class Run(Queries):
         if self._causes is None:
             self._causes = {}
         self._causes[activation.key[0]] = (seq, error)
-        self.memory.record(ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns))
+        record(self.memory, ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns))
 
     def record(self, events: Iterable[ev.AnyEvent]) -> Self:
         """Append *events* that were made elsewhere; their positions must follow this run's log."""
-        self.memory.fold(events)
+        fold(self.memory, events)
         return self
 
     def record_dispatch(self, runnable: Runnable) -> Self:
         """Note in the log that *runnable* was handed to an executor."""
         memory = self.memory
-        memory.record(ev.RunnableDispatched(len(memory.log) + 1, runnable.component, runnable.inputs, runnable.attempt))
+        record(
+            memory, ev.RunnableDispatched(len(memory.log) + 1, runnable.component, runnable.inputs, runnable.attempt)
+        )
         return self
 
     def pending_runnables(self) -> list[Runnable]:
@@ -284,10 +286,8 @@ class Run(Queries):
 
         Nothing is ever fed back by itself, and never by a restore.
         """
-        if not facts and self.memory.inputs:
-            last = self.memory.inputs[-1]
-            leaves = set(self.workflow.leaves)
-            facts = tuple(f for f in self.productions() if f.producer in leaves and last in f.ancestry())
+        if not facts:
+            facts = tuple(self._results_of_last_input())
         for fact in facts:
             self.plan(fact.value)
         return self
@@ -299,7 +299,7 @@ class Run(Queries):
         memory = self.memory
         changed = memory.workflow.add(fragment, to=to)
         new = tuple(name for name in changed.components if name not in memory.workflow.components)
-        memory.record(ev.ComponentAdded(len(memory.log) + 1, new, changed))
+        record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
         return self
 
     def remove(self, which: object) -> Self:
@@ -307,7 +307,7 @@ class Run(Queries):
         memory = self.memory
         if which in memory.workflow:
             name = memory.workflow.name_of(which)
-            memory.record(ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
+            record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
         return self
 
     def merge(self, other: Run) -> Self:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from weft.core.fact import Fact
-from weft.core.identity import idempotency_key, runnable_id
+from weft.core.lineage import Cell, Lineage
 from weft.core.node import Node
-from weft.core.references import AllValues, FactCount, Latest, StateOf
+from weft.core.reading import resolve
 from weft.core.scope import Activation
 from weft.errors import CannotSpread, NoRun
 from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.memory import Memory
 
 
 class RunnableRef(msgspec.Struct, frozen=True):
@@ -36,7 +38,8 @@ class Runnable(msgspec.Struct, eq=False):
     node: Node
     run_id: str
     inputs: tuple[Address, ...]
-    sources: tuple[Fact, ...]
+    lineage: Lineage
+    """Where its inputs came from, for who asks what it is."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     attempt: int = 1
@@ -56,12 +59,12 @@ class Runnable(msgspec.Struct, eq=False):
     @property
     def id(self) -> str:
         """What it is: the same work has the same id in every process and on every resume."""
-        return runnable_id(self.node.name, self.sources, {})
+        return self.lineage.runnable_id(self.node.name, self.inputs)
 
     @property
     def idempotency_key(self) -> str:
         """The same at every attempt and after every resume and deploy; different for every input of every run."""
-        return idempotency_key(self.run_id, self.node.name, self.sources)
+        return self.lineage.idempotency_key(self.run_id, self.node.name, self.inputs)
 
     def ref(self) -> RunnableRef:
         """Return what identifies this runnable in its run, as plain data."""
@@ -102,19 +105,32 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     duration_ns: int = 0
 
 
-class Current(msgspec.Struct, frozen=True):
+class Current:
     """What user code can know about its own execution."""
 
-    run_id: str
-    component: str
-    attempt: int
-    idempotency_key: str
-    runnable_id: str
+    __slots__ = ("_inputs", "_lineage", "attempt", "component", "run_id")
+
+    def __init__(self, lineage: Lineage, run_id: str, ref: RunnableRef, attempt: int) -> None:
+        self._lineage, self._inputs = lineage, ref.inputs
+        self.run_id, self.component, self.attempt = run_id, ref.component, attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same at every attempt, after every resume and deploy; different for every input of every run."""
+        return self._lineage.idempotency_key(self.run_id, self.component, self._inputs)
+
+    @property
+    def runnable_id(self) -> str:
+        """What is running: the same work has the same id in every process."""
+        return self._lineage.runnable_id(self.component, self._inputs)
+
+    def __repr__(self) -> str:
+        return f"Current(run_id={self.run_id!r}, component={self.component!r}, attempt={self.attempt})"
 
 
-_running: ContextVar[Runnable | tuple[str, Activation] | None] = ContextVar("weft_running", default=None)
+_running: ContextVar[Runnable | tuple[Memory, Activation] | None] = ContextVar("weft_running", default=None)
 announce = _running.set
-"""Say what is about to run: a runnable, or the id of its run and an activation, which is cheaper."""
+"""Say what is about to run: a runnable, or an activation and its memory, which is cheaper."""
 announced = _running.get
 
 
@@ -129,30 +145,24 @@ def current() -> Current:
     if running is None:
         raise NoRun("current() was called outside of a component that Weft runs")
     if isinstance(running, tuple):
-        run_id, activation = running
-        running = bind(activation, run_id, {}, None, {})
-    return Current(running.run_id, running.component, running.attempt, running.idempotency_key, running.id)
+        memory, activation = running
+        return Current(memory.lineage, memory.run_id, RunnableRef(*activation.key), 1)
+    return Current(running.lineage, running.run_id, running.ref(), running.attempt)
 
 
 # -- preparing -----------------------------------------------------------------------------------
 
 
-def bind(
-    activation: Activation,
-    run_id: str,
-    produced: Mapping[str, list[Fact]],
-    keyed: Any,
-    context: Mapping[str, Any],
-) -> Runnable:
+def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> Runnable:
     """Return *activation* with its arguments: values of its facts, constants, state and context."""
     node, facts = activation.node, activation.facts
     args: tuple[Any, ...] = (facts[0].value,) if len(facts) == 1 else tuple([fact.value for fact in facts])
-    runnable = Runnable(node, run_id, activation.key[1], activation.sources or facts, args, {})
+    runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, {})
     if node.simple:
         return runnable
     try:
-        runnable.args = _arguments(node, args, produced)
-        runnable.kwargs = _keywords(node, activation.pins, produced, keyed, context)
+        runnable.args = _arguments(node, args, memory.produced)
+        runnable.kwargs = _keywords(node, activation.pins, memory, context)
         if node.by_keyword:
             runnable.kwargs.update(zip(node.by_keyword, runnable.args, strict=True))
             runnable.args = ()
@@ -161,7 +171,7 @@ def bind(
     return runnable
 
 
-def _arguments(node: Node, args: tuple[Any, ...], produced: Mapping[str, list[Fact]]) -> tuple[Any, ...]:
+def _arguments(node: Node, args: tuple[Any, ...], produced: Mapping[str, list[Cell]]) -> tuple[Any, ...]:
     if node.blind:
         return ()
     if node.spread and len(args) == 1:
@@ -172,13 +182,7 @@ def _arguments(node: Node, args: tuple[Any, ...], produced: Mapping[str, list[Fa
     return args
 
 
-def _keywords(
-    node: Node,
-    pins: tuple[Any, ...],
-    produced: Mapping[str, list[Fact]],
-    keyed: Any,
-    context: Mapping[str, Any],
-) -> dict[str, Any]:
+def _keywords(node: Node, pins: tuple[Any, ...], memory: Memory, context: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(node.fixed or {})
     for parameter, ref in node.contexts:
         own = f"{node.owner}.{ref.key}"
@@ -189,7 +193,7 @@ def _keywords(
         else:
             given[parameter] = ref.fallback()
     for reading, pin in zip(node.readings, pins, strict=True):
-        given[reading.parameter] = _resolve(reading.read, reading.target, pin, produced, keyed)
+        given[reading.parameter] = resolve(memory, reading.read, reading.target, pin)
     return given
 
 
@@ -203,22 +207,3 @@ def _spread(node: Node, value: Any) -> tuple[Any, ...]:
             f"and got a {type(given).__name__}: {given!r:.60}"
         )
     return values
-
-
-def _resolve(read: Any, target: Node, pin: Any, produced: Mapping[str, list[Fact]], keyed: Any) -> Any:
-    match read:
-        case StateOf():
-            assert target.initial is not None  # noqa: S101
-            return target.initial.make() if pin is None else pin.value
-        case Latest():
-            return read.default if pin is None else pin.value
-        case FactCount():
-            return pin
-        case AllValues():
-            facts = produced.get(target.name, [])[:pin]
-            if keyed is not None and target.name in keyed:
-                places = keyed[target.name]
-                facts = [facts[i] for i in sorted(range(pin), key=places.__getitem__)]
-            return [fact.value for fact in facts]
-        case _:
-            return pin > 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from weft.core.fact import Fact
+from weft.core.lineage import Cell
 from weft.core.node import Node
 from weft.typing import Address
 
@@ -30,52 +30,40 @@ NOTHING: Final[dict[Any, Any]] = {}
 """Stands for a table that nothing has been put into; never written to."""
 
 
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """What is under way for one input or one element.  The tables are made when they are first needed."""
 
-    __slots__ = (
-        "before",
-        "borrows",
-        "endings",
-        "fact",
-        "made",
-        "open",
-        "order",
-        "outcomes",
-        "parent",
-        "region",
-        "seen",
-        "slots",
-        "waiters",
-    )
-
-    def __init__(self, fact: Fact, parent: Scope | None, region: str | None, order: Order) -> None:
-        self.fact, self.parent, self.region = fact, parent, region
-        self.order = order
-        """The order of the activation that took the collection apart."""
-        self.open: dict[str, int] = NOTHING
-        """By tracked node that has not settled: its unsettled sources and pending activations."""
-        self.borrows = True
-        """Whether *open* is still the plan's own table, to be copied before it is changed."""
-        self.slots: dict[str, Any] | None = None
-        """What joins and collects hold."""
-        self.waiters: dict[str, list[Activation]] | None = None
-        """By node: who waits for it to settle."""
-        self.made: dict[str, tuple[Order, Fact]] | None = None
-        """By node that is read: the latest fact it made here."""
-        self.before: dict[str, Fact | None] | None = None
-        """By node that is read, in the scope of an input: its latest fact before this input."""
-        self.outcomes: dict[Key, bool | None] | None = None
-        """What shared conditions said; None if one failed."""
-        self.endings: dict[str, Ending] | None = None
-        """By node: why it made nothing, if not because it was gated off."""
-        self.seen: set[Key] | None = None
-        """What has arrived where the same fact may come by several ways."""
+    address: Address
+    """The input, or the element."""
+    index: int
+    """The ordinal of the input, or the index of the element."""
+    open: dict[str, int]
+    """By tracked node that has not settled: its unsettled sources and pending activations."""
+    parent: Scope | None = None
+    region: str | None = None
+    order: Order = ()
+    """The order of the activation that took the collection apart."""
+    borrows: bool = True
+    """Whether *open* is still the plan's own table, to be copied before it is changed."""
+    slots: dict[str, Any] | None = None
+    """What joins and collects hold."""
+    waiters: dict[str, list[Activation]] | None = None
+    """By node: who waits for it to settle."""
+    made: dict[str, tuple[Order, Cell]] | None = None
+    """By node that is read: the latest fact it made here."""
+    before: dict[str, Cell | None] | None = None
+    """By node that is read, in the scope of an input: its latest fact before this input."""
+    outcomes: dict[Key, bool | None] | None = None
+    """What shared conditions said; None if one failed."""
+    endings: dict[str, Ending] | None = None
+    """By node: why it made nothing, if not because it was gated off."""
+    seen: set[Key] | None = None
+    """What has arrived where the same fact may come by several ways."""
 
     @property
     def path(self) -> Order:
         """Where this element stands among those of the scope around it."""
-        return (self.order, self.fact.index)
+        return (self.order, self.index)
 
     def count(self, node: str, change: int) -> int:
         """Add *change* to what is open of *node*, and return the sum."""
@@ -141,11 +129,11 @@ class Activation(msgspec.Struct, eq=False):
     node: Node
     key: Key
     """The name of the node, and the addresses that identify this activation in the log."""
-    facts: tuple[Fact, ...]
+    facts: tuple[Cell, ...]
     scope: Scope
     order: Order = ()
-    sources: tuple[Fact, ...] | None = None
-    """The facts that *key* names, where they are not the *facts* that are its arguments."""
+    gathers: bool = False
+    """Whether *key* names the collections that were taken apart, and *facts* what came of their elements."""
     pins: tuple[Any, ...] = ()
     """The versions that its readings refer to, chosen when it became ready."""
     missing: int = 0
@@ -160,7 +148,7 @@ class Asked(msgspec.Struct, eq=False):
     """Facts that wait at a gate for the conditions it asks."""
 
     gate: Node
-    facts: tuple[Fact, ...]
+    facts: tuple[Cell, ...]
     inputs: tuple[Address, ...]
     scope: Scope
     order: Order
@@ -170,15 +158,16 @@ class Asked(msgspec.Struct, eq=False):
 class Meeting(msgspec.Struct, eq=False):
     """What a join holds: by parent, the facts that arrived; and how many parents have sent any."""
 
-    groups: list[list[tuple[Order, tuple[Fact, ...]]]]
+    groups: list[list[tuple[Order, tuple[Cell, ...]]]]
     present: int = 0
 
 
 class Batch(msgspec.Struct, eq=False):
     """What a collect holds: the collections that were taken apart, and what came of their elements."""
 
-    fans: list[tuple[Order, Fact]]
-    items: list[tuple[Order, Fact]]
+    fans: list[tuple[Order, Cell]]
+    items: list[tuple[Any, ...]]
+    """Each with what puts it into order before it."""
 
 
 class _Mark:

@@ -190,7 +190,10 @@ class Wiring:
             places = {user: self.regions[user] for user in users if user in self.regions}
             if asked in self.regions:
                 places[asked] = self.regions[asked]
-            self.regions[asked] = self._agreed(asked, places)
+            if any(function.reads for function in self.components[asked].functions().values()):
+                self.regions[asked] = self._agreed(asked, places)
+            else:  # it looks at nothing but what it is asked about, so it can be asked anywhere
+                self.regions.setdefault(asked, next(iter(places.values()), None))
         for name in self.components:
             self.regions.setdefault(name, None)
 

@@ -94,7 +94,7 @@ class _Loop:
             activation = self.waiting.popleft()
             if memory.ready.get(activation.key) is not activation:
                 continue
-            runnable = bind(activation, memory.run_id, memory.produced, memory.keyed, self.run.context)
+            runnable = bind(activation, memory, self.run.context)
             if activation.node.is_async:
                 self._watch(asyncio.ensure_future(aexecute(runnable)))
             elif pool is not None and activation.node.kind is not Kind.TEST:

@@ -99,7 +99,7 @@ def test_named_gives_the_same_step_another_name() -> None:
 
 @pytest.mark.parametrize("name", ["", "INPUT", 5])
 def test_a_name_that_cannot_name_a_component_is_refused(name: object) -> None:
-    with pytest.raises(InvalidComponent, match="cannot name a component; use a string"):
+    with pytest.raises(InvalidComponent, match="a string other than 'INPUT'"):
         step(lambda x: x, name="a").named(name)
 
 

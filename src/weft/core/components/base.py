@@ -44,7 +44,8 @@ class Component(Fragment):
         return Flow(
             entries=(Link((ENTRY,), self, implicit=True),),
             tails=(self,),
-            components=(*self.supports(), self),
+            components=(self,),
+            supports=self.supports(),
         )
 
     def named(self, name: str) -> Self:
@@ -106,7 +107,7 @@ class Component(Fragment):
 def check_name(name: object, what: str) -> None:
     """Raise InvalidComponent unless *name* can name *what*."""
     if not isinstance(name, str) or not name or name == "INPUT":
-        raise InvalidComponent(f"{name!r} cannot name {what}; use a string other than 'INPUT'")
+        raise InvalidComponent(f"{what} needs a name, a string other than 'INPUT'; got {name!r}")
 
 
 def check_arity(component: str, function: Function, width: int, source: str, *, spread: bool) -> None:

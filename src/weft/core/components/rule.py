@@ -126,4 +126,5 @@ def rule(
         read = Function.of(call)
         return Rule(name or read.name, read, asked, spread)
 
+    make.lacks = "rule(when=...) has no reaction yet: pass then=, or use it as a decorator"  # type: ignore[attr-defined]
     return make if then is None else make(then)

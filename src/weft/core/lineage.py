@@ -1,0 +1,158 @@
+"""
+Where every value of a run came from, read from its log.
+
+Facts are addressed by their position: an input and a production by the event that brought them, an element
+of an ``each`` by the event that took its collection apart and its index.  Hashes are computed when somebody
+asks, once each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from weft.core import events as ev
+from weft.core.fact import Fact
+from weft.core.identity import canonical, digest
+from weft.typing import Address
+
+
+class Element(msgspec.Struct, frozen=True):
+    """A fact without an event of its own: an element of a collection, or what an ``all_done`` join did not get."""
+
+    address: Address
+    value: Any
+    producer: str
+    origin: Address
+    """What it came from."""
+    index: int | None = None
+
+
+Cell = ev.InputReceived | ev.ReactionOccurred | Element
+"""What the fold hands from node to node: anything with a value and an address."""
+
+
+class Lineage:
+    """The log of one run, and what cannot be read from it at once."""
+
+    __slots__ = ("_hashes", "_origins", "absent", "gathered", "log", "read")
+
+    def __init__(self) -> None:
+        self.log: list[ev.AnyEvent] = []
+        self.gathered: dict[int, tuple[Address, ...]] | None = None
+        """By position of a reduce: the facts it was made of; its event names only their collections."""
+        self.read: dict[int, tuple[Address, ...]] | None = None
+        """By position of what a reader made: the facts that it read besides."""
+        self.absent: list[Element] | None = None
+        """What joins did not get; the n-th has the address -n."""
+        self._hashes: dict[Address, bytes] | None = None
+        self._origins: dict[Address, bytes] | None = None
+
+    def cell(self, address: Address) -> Cell:
+        """Return what stands at *address*."""
+        if isinstance(address, tuple):
+            seq, index = address
+            fan: Any = self.log[seq - 1]
+            return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
+        if address < 0:
+            return (self.absent or [])[-address - 1]
+        event = self.log[address - 1]
+        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred)  # noqa: S101
+        return event
+
+    def fact(self, address: Address) -> Fact:
+        """Return the fact at *address*."""
+        cell = self.cell(address)
+        if isinstance(cell, ev.InputReceived):
+            return Fact(self, address, cell.value, None, cell.ordinal)
+        if isinstance(cell, Element):
+            return Fact(self, address, cell.value, cell.producer, cell.index)
+        return Fact(self, address, cell.value, cell.component)
+
+    def parents(self, address: Address) -> tuple[Address, ...]:
+        """Return the addresses of what the fact at *address* was made of."""
+        cell = self.cell(address)
+        if isinstance(cell, ev.InputReceived):
+            return ()
+        if isinstance(cell, Element):
+            return (cell.origin,)
+        made_of = (self.gathered or {}).get(cell.seq)
+        return made_of or cell.inputs
+
+    def ancestry(self, address: Address) -> list[Address]:
+        """Return all that the fact at *address* came from, in the order of the log, itself last."""
+        done: dict[Address, None] = {}
+        stack: list[tuple[Address, bool]] = [(address, False)]
+        while stack:
+            at, after = stack.pop()
+            if after:
+                done[at] = None
+            elif at not in done:
+                stack.append((at, True))
+                stack.extend((parent, False) for parent in self.parents(at) if parent not in done)
+        return sorted(done, key=self._position)
+
+    def _position(self, address: Address) -> tuple[int, int, int]:
+        if isinstance(address, tuple):
+            return (*address, 0)
+        if address < 0:  # right after what it would have come from
+            seq, index, _ = self._position(self.parents(address)[0])
+            return (seq, index, 1)
+        return (address, -1, 0)
+
+    def depth(self, address: Address) -> int:
+        """Return how many productions lie between the input and the fact at *address*."""
+        depths: dict[Address, int] = {}
+        for at in self.ancestry(address):
+            made = isinstance(at, int) and at > 0 and isinstance(self.log[at - 1], ev.ReactionOccurred)
+            depths[at] = max((depths[parent] for parent in self.parents(at)), default=0) + made
+        return depths[address]
+
+    # -- identity --------------------------------------------------------------------------------
+
+    def hash(self, address: Address) -> bytes:
+        """Return the content hash of the fact at *address*: its value and what it came from."""
+        if self._hashes is None:
+            self._hashes = {}
+        known = self._hashes
+        for at in () if address in known else self._unknown(address, known):
+            fact = self.fact(at)
+            value = canonical(fact.value, f"the value of {fact.producer or 'the input'}")
+            known[at] = self._digest(b"fact", fact, value, known)
+        return known[address]
+
+    def origin(self, address: Address) -> bytes:
+        """Return where the fact at *address* came from, without any value: what idempotency keys are made of."""
+        if self._origins is None:
+            self._origins = {}
+        known = self._origins
+        for at in () if address in known else self._unknown(address, known):
+            known[at] = self._digest(b"origin", self.fact(at), b"", known)
+        return known[address]
+
+    def _digest(self, word: bytes, fact: Fact, value: bytes, known: dict[Address, bytes]) -> bytes:
+        index = b"" if fact.index is None else b"%d" % fact.index
+        parents = (known[parent] for parent in self.parents(fact.address))
+        return digest(word, value, (fact.producer or "").encode(), index, *parents)
+
+    def _unknown(self, address: Address, known: dict[Address, bytes]) -> list[Address]:
+        """Return what has to be known first, and then *address*, each after what it came from."""
+        found: dict[Address, None] = {}
+        stack: list[tuple[Address, bool]] = [(address, False)]
+        while stack:
+            at, after = stack.pop()
+            if after:
+                found[at] = None
+            elif at not in found and at not in known:
+                stack.append((at, True))
+                stack.extend((parent, False) for parent in self.parents(at))
+        return list(found)
+
+    def runnable_id(self, component: str, inputs: tuple[Address, ...]) -> str:
+        """Return what *component* at work on *inputs* is: the same in every process and on every resume."""
+        return digest(b"runnable", component.encode(), *(self.hash(at) for at in inputs)).hex()
+
+    def idempotency_key(self, run: str, component: str, inputs: tuple[Address, ...]) -> str:
+        """Return the key of *component* at work on *inputs* in *run*, at every attempt and after a deploy."""
+        return digest(b"key", run.encode(), component.encode(), *(self.origin(at) for at in inputs)).hex()

@@ -1,0 +1,85 @@
+"""
+Which version of another component a reader gets.
+
+A component that reads another reads what that one has made of the same input; if it made nothing there, or
+lies downstream, the version before this input.  The choice is made when the reader becomes ready, so it
+follows from the log alone; the value is looked up when the reader is prepared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.core.lineage import Cell
+from weft.core.node import Node, Reading
+from weft.core.references import AllValues, FactCount, Latest, Read, StateOf
+from weft.core.scope import Order, Scope
+
+if TYPE_CHECKING:
+    from weft.core.memory import Memory
+
+
+def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
+    """Choose the version that *reading* refers to, from *scope*, at this place of the log."""
+    name = reading.target.name
+    facts = memory.produced.get(name, ())
+    if not isinstance(reading.read, StateOf | Latest):
+        return len(facts)
+    if reading.unit is not None:
+        made = scope.outward(reading.levels).made
+        if made is not None and name in made:
+            return made[name][1]
+    before = scope.root.before
+    if before is not None and name in before:
+        return before[name]
+    return facts[-1] if facts else None
+
+
+def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order) -> None:
+    """Keep *fact* where readers of *node* will look for it."""
+    name = node.name
+    root = scope.root
+    if root.before is None:
+        root.before = {}
+    if name not in root.before:
+        earlier = memory.produced.get(name)
+        root.before[name] = earlier[-1] if earlier else None
+    place: Order = (order,)
+    levels = 0
+    for level in node.records:
+        while levels < level:
+            place = (scope.path, *place)
+            scope = scope.outward(1)
+            levels += 1
+        if scope.made is None:
+            scope.made = {}
+        known = scope.made.get(name)
+        if known is None or node.stateful or place >= known[0]:
+            scope.made[name] = (place, fact)
+    if node.keyed:
+        while scope.parent is not None:
+            place = (scope.path, *place)
+            scope = scope.parent
+        if memory.keyed is None:
+            memory.keyed = {}
+        memory.keyed.setdefault(name, []).append((scope.index, place))
+
+
+def resolve(memory: Memory, read: Read, target: Node, pin: Any) -> Any:
+    """Return the value of what was pinned."""
+    match read:
+        case StateOf():
+            assert target.initial is not None  # noqa: S101
+            return target.initial.make() if pin is None else pin.value
+        case Latest():
+            return read.default if pin is None else pin.value
+        case FactCount():
+            return pin
+        case AllValues():
+            facts = memory.produced.get(target.name, [])[:pin]
+            if memory.keyed is not None and target.name in memory.keyed:
+                places = memory.keyed[target.name]
+                facts = [facts[i] for i in sorted(range(pin), key=places.__getitem__)]
+            return [fact.value for fact in facts]
+        case _:
+            return pin > 0
