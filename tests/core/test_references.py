@@ -487,7 +487,7 @@ def test_one_of_two_readers_may_feed_the_other() -> None:
 
 
 def capped(**options: object) -> Workflow:
-    return Workflow("w", step(lambda x, n: x if x < n else n, name="cap").bind(n=context("limit", **options)))
+    return Workflow("w", step(lambda x, n: min(n, x), name="cap").bind(n=context("limit", **options)))
 
 
 def test_context_is_what_the_caller_hands_over() -> None:

@@ -33,6 +33,10 @@ class Assembly:
         self.inlets = dict(inlets or {})
         self.homes = dict(homes or {})
         self.names = dict(names or {})
+        self.added: set[str] = set()
+        """The components that were not there before."""
+        self.touched: set[str] = set()
+        """The components that are fed in a new way."""
         self._numbers: dict[str, int] = {}
 
     def take(self, flow: Flow) -> None:
@@ -48,14 +52,21 @@ class Assembly:
         for component, home in inside:
             self._settle_home(self.names[component], self.names[home])
         links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
-        for link in links:
-            self.connect(self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait))
+        self._connect(
+            (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait)) for link in links
+        )
 
-    def connect(self, child: str, inlet: Inlet) -> None:
-        """Feed *child* by *inlet*, once."""
-        known = self.inlets.get(child, ())
-        if inlet not in known:
-            self.inlets[child] = (*known, inlet)
+    def _connect(self, links: Iterable[tuple[str, Inlet]]) -> None:
+        """Feed each child by its inlet, once."""
+        growing: dict[str, dict[Inlet, None]] = {}
+        for child, inlet in links:
+            if child not in growing:
+                growing[child] = dict.fromkeys(self.inlets.get(child, ()))
+            growing[child][inlet] = None
+        for child, inlets in growing.items():
+            if len(inlets) > len(self.inlets.get(child, ())):
+                self.inlets[child] = tuple(inlets)
+                self.touched.add(child)
 
     def merge(
         self,
@@ -68,10 +79,11 @@ class Assembly:
         changed = {name: new for name, new in moved.items() if name != new}
         for name, component in components.items():
             self._settle(moved[name], component.renamed(changed) if changed else component)
-        for name, fed in inlets.items():
-            for inlet in fed:
-                parents = tuple(moved.get(parent, parent) for parent in inlet.parents)
-                self.connect(moved[name], Inlet(parents, inlet.wait))
+        self._connect(
+            (moved[name], Inlet(tuple(moved.get(parent, parent) for parent in inlet.parents), inlet.wait))
+            for name, fed in inlets.items()
+            for inlet in fed
+        )
         for name, home in homes.items():
             self._settle_home(moved[name], moved[home])
 
@@ -96,8 +108,10 @@ class Assembly:
         return f"{kind}_{number}"
 
     def _settle(self, name: str, component: Component) -> None:
-        known = self.components.setdefault(name, component)
-        if known is component:
+        known = self.components.get(name)
+        if known is None:
+            self.components[name] = component
+            self.added.add(name)
             return
         if known.kind != component.kind:
             raise DuplicateName(name, f"a {known.kind} and a {component.kind}")

@@ -109,12 +109,7 @@ def begin(memory: Memory, fact: Cell, scope: Scope) -> None:
 
 
 def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
-    activation = memory.ready.pop((event.component, event.inputs), None)
-    if activation is None:
-        raise memory.story(event)
-    if memory.dispatched:
-        memory.dispatched.pop(activation.key, None)
-    made(memory, activation, event)
+    made(memory, memory.take(event, is_test=False), event)
 
 
 def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
@@ -177,7 +172,7 @@ def _fan_out(memory: Memory, activation: Activation, event: ev.ReactionOccurred)
 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    answered(memory, memory.take(event), event.holds)
+    answered(memory, memory.take(event, is_test=True), event.holds)
 
 
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:

@@ -205,13 +205,15 @@ class Memory:
 
     # -- activations that end --------------------------------------------------------------------
 
-    def take(self, event: ev.Activated) -> Activation:
-        """Remove and return the activation that *event* is about."""
-        activation = self.ready.pop((event.component, event.inputs), None)
-        if activation is None:
+    def take(self, event: ev.Activated, *, is_test: bool | None = None) -> Activation:
+        """Remove and return the activation that *event* is about; *is_test* if only a condition can be meant."""
+        key = (event.component, event.inputs)
+        activation = self.ready.get(key)
+        if activation is None or (is_test is not None and activation.node.is_test is not is_test):
             raise self.story(event)
+        del self.ready[key]
         if self.dispatched:
-            self.dispatched.pop(activation.key, None)
+            self.dispatched.pop(key, None)
         return activation
 
     def release(self, activation: Activation) -> None:

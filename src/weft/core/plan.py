@@ -16,8 +16,9 @@ from weft.core.components.map import Map
 from weft.core.expansion import Expansion
 from weft.core.function import Function
 from weft.core.node import Kind, Node, Reading
-from weft.core.references import AllValues
+from weft.core.references import AllValues, Latest, StateOf
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
+from weft.errors import DuplicateName
 
 
 class Plan:
@@ -82,12 +83,10 @@ class Compiler:
     # -- what expansions ask for -----------------------------------------------------------------
 
     def node(self, name: str, owner: str, kind: Kind, region: str | None) -> Node:
-        """Add a node; its name is unique, since names of components are and parts are below them."""
-        unique, number = name, 1
-        while unique in self.nodes:
-            number += 1
-            unique = f"{name}#{number}"
-        self.nodes[unique] = node = Node(unique, owner, kind, region)
+        """Add a node under a name of its own."""
+        if name in self.nodes:
+            raise DuplicateName(name, f"one of them is a part of {owner!r}")
+        self.nodes[name] = node = Node(name, owner, kind, region)
         return node
 
     def asked(self, condition: str) -> Node:
@@ -175,7 +174,7 @@ class Compiler:
         if known is not None:
             return known
         fan = self.outputs[str(inner.region)]
-        node = self.node(f"{inner.name}.exit", inner.owner, Kind.EXIT, fan.region)
+        node = self.node(f"exit of {inner.name}", inner.owner, Kind.EXIT, fan.region)
         self._exits[inner] = node
         self._dependents.setdefault(fan, []).append(node)
         node.sources = 1
@@ -189,7 +188,9 @@ class Compiler:
         for parameter, read in function.reads.items():
             target = unit = self.outputs[read.target]
             outward = self.wiring.enclosing(target.region)
-            common = next(region for region in outward if region in around)
+            # A version is looked for where reader and target meet; what counts the run so far, in the whole input.
+            one = isinstance(read, StateOf | Latest)
+            common = next(region for region in outward if region in around) if one else None
             distance = outward.index(common)
             target.records = tuple(sorted({*target.records, distance}))
             if isinstance(read, AllValues) and not target.stateful:

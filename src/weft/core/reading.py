@@ -1,9 +1,12 @@
 """
 Which version of another component a reader gets.
 
-A component that reads another reads what that one has made of the same input; if it made nothing there, or
-lies downstream, the version before this input.  The choice is made when the reader becomes ready, so it
-follows from the log alone; the value is looked up when the reader is prepared.
+``state_of`` and ``latest`` read what a component has made of the same input, or of the same element; if it
+made nothing there, or lies downstream, the version before this input.  What counts the run so far waits for
+all elements of the input, and counts none of it if it lies downstream.
+
+The choice is made when the reader becomes ready, so it follows from the log alone; the value is looked up
+when the reader is prepared.
 """
 
 from __future__ import annotations
@@ -22,17 +25,21 @@ if TYPE_CHECKING:
 def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
     """Choose the version that *reading* refers to, from *scope*, at this place of the log."""
     name = reading.target.name
-    facts = memory.produced.get(name, ())
-    if not isinstance(reading.read, StateOf | Latest):
-        return len(facts)
+    facts = memory.produced.get(name, [])
+    counts = not isinstance(reading.read, StateOf | Latest)
     if reading.unit is not None:
+        if counts:
+            return len(facts)
         made = scope.outward(reading.levels).made
         if made is not None and name in made:
             return made[name][1]
+    count = len(facts)
     before = scope.root.before
     if before is not None and name in before:
-        return before[name]
-    return facts[-1] if facts else None
+        count = before[name]
+    if counts:
+        return count
+    return facts[count - 1] if count else None
 
 
 def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order) -> None:
@@ -42,8 +49,7 @@ def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order)
     if root.before is None:
         root.before = {}
     if name not in root.before:
-        earlier = memory.produced.get(name)
-        root.before[name] = earlier[-1] if earlier else None
+        root.before[name] = len(memory.produced.get(name, ()))
     place: Order = (order,)
     levels = 0
     for level in node.records:

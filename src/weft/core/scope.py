@@ -51,8 +51,8 @@ class Scope(msgspec.Struct, eq=False):
     """By node: who waits for it to settle."""
     made: dict[str, tuple[Order, Cell]] | None = None
     """By node that is read: the latest fact it made here."""
-    before: dict[str, Cell | None] | None = None
-    """By node that is read, in the scope of an input: its latest fact before this input."""
+    before: dict[str, int] | None = None
+    """By node that is read, in the scope of an input: how many facts it had made before this input."""
     outcomes: dict[Key, bool | None] | None = None
     """What shared conditions said; None if one failed."""
     endings: dict[str, Ending] | None = None

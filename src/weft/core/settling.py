@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from weft.core import meeting
+from weft.core.events import ReactionOccurred
 from weft.core.graph import topological
 from weft.core.node import Kind, Node
 from weft.core.plan import Plan
@@ -81,6 +82,7 @@ def replan(memory: Memory, old: Plan) -> None:
     memory.fresh = [a for a in memory.fresh if a.key in memory.ready]
     if memory.dispatched:
         memory.dispatched = {k: n for k, n in memory.dispatched.items() if k in memory.ready}
+    _look_up(memory, old)
     scopes = {id(scope): scope for activation in pending for scope in activation.scope.around()}
     _reopen(memory, old, list(scopes.values()), kept)
     for activation in kept:
@@ -88,6 +90,19 @@ def replan(memory: Memory, old: Plan) -> None:
             memory.admit(activation)
         elif activation.node.stateful:
             _occupy(memory, activation.node)
+
+
+def _look_up(memory: Memory, old: Plan) -> None:
+    """Find in the log what components have made that nobody read before."""
+    new = {
+        n.name for n in memory.plan.nodes.values() if n.keeps and not (n.name in old.nodes and old.nodes[n.name].keeps)
+    }
+    for event in memory.log if new else ():
+        if isinstance(event, ReactionOccurred) and event.component in new:
+            memory.produced.setdefault(event.component, []).append(event)
+            if memory.plan.nodes[event.component].keyed:
+                memory.keyed = memory.keyed or {}
+                memory.keyed.setdefault(event.component, []).append((0, (event.seq,)))
 
 
 def _occupy(memory: Memory, node: Node) -> None:

@@ -20,6 +20,7 @@ from weft.core.graph import find_cycle, reachable, topological
 from weft.core.references import StateOf
 from weft.errors import (
     CyclicWorkflow,
+    DuplicateName,
     InvalidJoin,
     MixedRegions,
     MutualWait,
@@ -73,7 +74,9 @@ class Wiring:
         components: Mapping[str, Component],
         inlets: Mapping[str, tuple[Inlet, ...]],
         homes: Mapping[str, str],
+        grown: tuple[Wiring, set[str]] | None = None,
     ) -> None:
+        """Check the whole graph; of one that has *grown* from another, only what is new where that is enough."""
         self.components, self.inlets, self.homes = components, inlets, homes
         self.children: dict[str, list[str]] = {name: [] for name in components}
         self.users: dict[str, list[str]] = {}
@@ -84,12 +87,44 @@ class Wiring:
         self.widths: dict[str, int] = {}
         self.waits: dict[tuple[str, str], bool] = {}
         """Reader and what it reads: whether it waits for it, or reads the version before."""
-        self._link()
+        self.order: list[str] = []
+        if grown is not None and self._grow(workflow, *grown):
+            return
+        self._link(self.components)
         self._check_references()
-        self.order = self._sort(workflow)
+        self.order = self._sort(workflow, self._edges())
         self._check_waits()
-        self._assign_regions()
-        self._check_widths()
+        self._assign_regions(self.order)
+        self._check_widths(self.order)
+
+    def _grow(self, workflow: str, base: Wiring, new: set[str]) -> bool:
+        """Take over what *base* knows and check *new* alone, unless they refer to others than their parents."""
+        for name in new:
+            component = self.components[name]
+            reads = any(function.reads for function in component.functions().values())
+            if reads or component.refers_to() or isinstance(component, Condition) or "." in name:
+                return False
+            for inlet in self.inlets.get(name, ()):
+                for parent in inlet.parents:
+                    if parent != INPUT_NAME and parent not in new and base.is_asked_only(parent):
+                        return False
+        self.users, self.waits = base.users, base.waits
+        self.closing = set(base.closing)
+        self.regions, self.widths = dict(base.regions), dict(base.widths)
+        self.children = {**base.children, **{name: [] for name in new}}
+        ordered = [name for name in self.components if name in new]
+        for name in ordered:
+            for parent in self._parents(name):
+                self.children[parent] = [*self.children[parent], name]
+        fresh = self._sort(workflow, {name: self.children[name] for name in ordered})
+        self.order = base.order + fresh
+        self._assign_regions(fresh)
+        self._check_widths(fresh)
+        return True
+
+    def _parents(self, name: str) -> dict[str, None]:
+        """Return the components that feed *name*."""
+        return {p: None for inlet in self.inlets.get(name, ()) for p in inlet.parents if p != INPUT_NAME}
 
     def fed_by(self, name: str) -> tuple[Inlet, ...]:
         """Return the ways into *name*; the input, if there is no other."""
@@ -107,14 +142,11 @@ class Wiring:
             chain.append(region)
         return chain
 
-    def _link(self) -> None:
-        for name, inlets in self.inlets.items():
-            for inlet in inlets:
-                for parent in dict.fromkeys(inlet.parents):
-                    if parent != INPUT_NAME:
-                        self.children[parent].append(name)
-        for name, component in self.components.items():
-            for asked in component.refers_to():
+    def _link(self, names: Iterable[str]) -> None:
+        for name in names:
+            for parent in self._parents(name):
+                self.children[parent].append(name)
+            for asked in self.components[name].refers_to():
                 self.users.setdefault(asked, []).append(name)
 
     def _check_references(self) -> None:
@@ -125,7 +157,9 @@ class Wiring:
                 hint = "which is no condition" if target else f"which is not there; add it first: .add({asked})"
                 raise UnknownReference(users[0], "condition", asked, known, hint)
         for name, component in self.components.items():
-            for function in component.functions().values():
+            for part, function in component.functions().items():
+                if part and f"{name}.{part}" in self.components:
+                    raise DuplicateName(f"{name}.{part}", f"one of them is a part of {name!r}")
                 for read in function.reads.values():
                     target = self.components.get(read.target)
                     if target is None:
@@ -138,8 +172,7 @@ class Wiring:
                         continue
                     raise UnknownReference(name, read.word, read.target, self.components, hint)
 
-    def _sort(self, workflow: str) -> list[str]:
-        edges = self._edges()
+    def _sort(self, workflow: str, edges: dict[str, list[str]]) -> list[str]:
         order = topological(edges)
         if order is None:
             raise CyclicWorkflow(workflow, find_cycle(edges))
@@ -177,8 +210,8 @@ class Wiring:
 
     # -- regions ---------------------------------------------------------------------------------
 
-    def _assign_regions(self) -> None:
-        for name in self.order:
+    def _assign_regions(self, names: list[str]) -> None:
+        for name in names:
             if self.is_asked_only(name) and name not in self.inlets:
                 continue
             sources = {parent: self._opened(parent) for inlet in self.fed_by(name) for parent in inlet.parents}
@@ -194,7 +227,7 @@ class Wiring:
                 self.regions[asked] = self._agreed(asked, places)
             else:  # it looks at nothing but what it is asked about, so it can be asked anywhere
                 self.regions.setdefault(asked, next(iter(places.values()), None))
-        for name in self.components:
+        for name in names:
             self.regions.setdefault(name, None)
 
     def _opened(self, parent: str) -> str | None:
@@ -228,9 +261,9 @@ class Wiring:
 
     # -- widths ----------------------------------------------------------------------------------
 
-    def _check_widths(self) -> None:
+    def _check_widths(self, names: list[str]) -> None:
         given: dict[str, int] = {}
-        for name in self.order:
+        for name in names:
             component = self.components[name]
             if self.is_asked_only(name) and name not in self.inlets:
                 continue

@@ -45,14 +45,15 @@ class Workflow(Fragment):
             assembly.take(as_flow(fragment))
         self._settle(name, assembly)
 
-    def _settle(self, name: str, assembly: Assembly) -> None:
+    def _settle(self, name: str, assembly: Assembly, base: Wiring | None = None) -> None:
         self.name = name
         self._assembly = assembly
-        self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes)
+        grown = None if base is None else (base, assembly.added)
+        self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
 
-    def _with(self, assembly: Assembly) -> Workflow:
+    def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
-        twin._settle(self.name, assembly)  # noqa: SLF001
+        twin._settle(self.name, assembly, self.wiring if grown else None)  # noqa: SLF001
         return twin
 
     def _draft(self) -> Assembly:
@@ -137,7 +138,7 @@ class Workflow(Fragment):
             flow = connect(self._resolve(to), flow)
         draft = self._draft()
         draft.take(flow)
-        return self._with(draft)
+        return self._with(draft, grown=draft.touched <= draft.added)
 
     def remove(self, which: object) -> Workflow:
         """Return this workflow without *which*, whose parents feed its children; unknown names change nothing."""
