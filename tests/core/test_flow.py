@@ -142,6 +142,13 @@ def test_nothing_goes_into_the_input() -> None:
         a >> INPUT
 
 
+def test_a_race_cannot_feed_what_joins_its_input_with_others() -> None:
+    inner = Workflow("inner", [INPUT, a] >> both)
+
+    with pytest.raises(InvalidJoin, match="a join that waits for 'any' cannot feed it; put a step between"):
+        join(b, c, wait="any") >> inner
+
+
 def test_nothing_comes_out_of_an_empty_workflow() -> None:
     with pytest.raises(InvalidJoin, match="nothing comes out of the left side"):
         Workflow("empty") >> a

@@ -253,6 +253,39 @@ def test_a_builtin_is_known_by_its_name() -> None:
     assert fingerprint(list) != fingerprint(dict)
 
 
+def test_a_method_is_its_function_and_its_class() -> None:
+    class One:
+        def method(self, x: int) -> int:
+            return x * 3
+
+    class Other:
+        def method(self, x: int) -> int:
+            return x * 3
+
+    assert fingerprint(One().method) == fingerprint(One().method)
+    assert fingerprint(One().method) != fingerprint(Other().method)
+
+
+def test_an_object_that_can_be_called_is_the_code_of_its_class() -> None:
+    class Scale:
+        def __call__(self, x: int) -> int:
+            return x * 3
+
+    class Shift:
+        def __call__(self, x: int) -> int:
+            return x + 3
+
+    assert fingerprint(Scale()) == fingerprint(Scale())
+    assert fingerprint(Scale()) != fingerprint(Shift())
+
+
+def test_a_constant_without_an_identity_counts_by_its_name() -> None:
+    """A step that is bound to a connection or a client has a hash."""
+    use = step(lambda x, client: x, name="use")
+
+    assert Workflow("w", use.bind(client=object())).hash == Workflow("w", use.bind(client=object())).hash
+
+
 def test_a_function_that_refers_to_itself_has_an_identity() -> None:
     def factorial(n: int) -> int:
         return n * factorial(n - 1) if n else 1
@@ -267,7 +300,6 @@ def test_a_closure_that_is_not_filled_yet_has_an_identity() -> None:
 
         found = fingerprint(inner)
         later = 1
-        del later
         return found
 
     assert len(outer()) == 16

@@ -310,6 +310,21 @@ def test_removing_the_body_of_each_keeps_the_map() -> None:
     assert workflow.run([1, 2]).output == [2, 3]
 
 
+def test_removing_all_of_the_body_of_each_leaves_the_elements_as_they_are() -> None:
+    collect = reduce(lambda acc, x: [*acc, x], init=list, name="collect")
+
+    workflow = Workflow("w", each(add_one) >> collect).remove("add_one")
+
+    assert workflow.run([1, 2]).values("collect") == [[1, 2]]
+    assert workflow.run([]).values("collect") == [[]]
+
+
+def test_removing_a_map_runs_its_body_on_the_whole() -> None:
+    workflow = Workflow("w", each(root, name="all")).remove("all")
+
+    assert workflow.run([1, 2]).values("root") == [[1, 2]]
+
+
 def test_removing_what_another_one_reads_is_refused() -> None:
     spent = state_of("total")
     workflow = Workflow("w", total, step(lambda x, s=spent: s, name="reader"))
@@ -377,6 +392,17 @@ def test_a_replacement_inside_each_stays_inside() -> None:
     changed = Workflow("w", each(add_one) >> collect).replace("add_one", double)
 
     assert changed.run([1, 2]).output == [2, 4]
+
+
+@pytest.mark.parametrize("which", ["all", "add_one"])
+def test_a_replacement_that_is_a_map_brings_its_body_along_or_is_refused(which: str) -> None:
+    workflow = Workflow("w", each(add_one, name="all") >> step(lambda x: x, name="sink"))
+
+    try:
+        changed = workflow.replace(which, each(double, name="doubles"))
+    except DefinitionError:
+        return
+    assert "double" in changed
 
 
 def test_replacing_by_a_name_that_is_taken_is_refused() -> None:

@@ -117,5 +117,8 @@ def _title(fact: Fact) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:  # noqa: BLE001 - what cannot be shown is still explained
+        return f"<{type(value).__name__} whose repr fails with {type(error).__name__}>"
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."

@@ -49,7 +49,8 @@ def record(memory: Memory, event: ev.AnyEvent) -> None:
 def complete(memory: Memory, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
     """Record that *activation*, which is ready, has made *value*."""
     key = activation.key
-    del memory.ready[key]
+    if memory.ready.pop(key, None) is None:
+        return  # it was removed from the run while it was under way
     if memory.dispatched:
         memory.dispatched.pop(key, None)
     log = memory.log
@@ -131,7 +132,7 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         if memory.lineage.read is None:
             memory.lineage.read = {}
         memory.lineage.read[event.seq] = read
-    if node.records:
+    if node.records or node.keyed:
         reading.remember(memory, node, event, scope, activation.order)
     if node.keeps:
         memory.produced.setdefault(node.name, []).append(event)

@@ -220,7 +220,9 @@ class Compiler:
         for node in self.nodes.values():
             node.closes = node.closes or node.kind is Kind.COLLECT
             node.shared = self._askers.get(node, 0) + (node.inlets > 0) > 1
-            node.keeps = node.stateful or bool(node.records)
+            if node.multi and node.kind is Kind.WORK and not node.stateful and node not in self._routes:
+                node.keyed = True  # a result: which of several is the latest must not depend on who finished last
+            node.keeps = node.stateful or bool(node.records) or node.keyed
             node.simple = not (
                 node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
             )

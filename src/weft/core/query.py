@@ -12,6 +12,7 @@ from weft.core.explain import Explanation
 from weft.core.fact import Fact
 from weft.core.node import Node
 from weft.core.references import MISSING
+from weft.core.scope import Order
 from weft.errors import DefinitionError, NothingProduced, UnknownComponent
 from weft.typing import Address
 
@@ -106,19 +107,23 @@ class Queries:
 
     def results(self) -> dict[str, Any]:
         """
-        Return one value per leaf that has produced: its latest.
+        Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
         A leaf inside an ``each`` gives a list: what it made of the elements of the latest collection, in their order.
         """
-        memory = self.memory
+        memory, wiring = self.memory, self.memory.workflow.wiring
+        index, cell = self._by_component(), self.memory.lineage.cell
         found: dict[str, Any] = {}
-        index = self._by_component()
         for name in memory.workflow.leaves:
             facts = index.get(name)
             if facts:
-                wiring = memory.workflow.wiring
                 maps = wiring.enclosing(wiring.regions[name])[:-1]
-                found[name] = self._of_last_batch(facts, maps) if maps else memory.lineage.cell(facts[-1]).value
+                places = (memory.keyed or {}).get(name)
+                if places is not None:
+                    facts = _of_last_input(facts, places)
+                elif maps:
+                    facts = self._of_last_batch(facts, maps)
+                found[name] = [cell(address).value for address in facts] if maps else cell(facts[-1]).value
         return found
 
     @property
@@ -158,13 +163,13 @@ class Queries:
             return "the run has had no input"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 
-    def _of_last_batch(self, facts: list[Address], maps: list[str | None]) -> list[Any]:
-        """Return the values of *facts*, made inside *maps*, that share the last one's collection, in its order."""
+    def _of_last_batch(self, facts: list[Address], maps: list[str | None]) -> list[Address]:
+        """Return those of *facts*, made inside *maps*, that share the last one's collection, in its order."""
         placed = [(self._place(address, maps), address) for address in facts]
         batch = placed[-1][0][0][0]
         same = [(place, address) for place, address in placed if place[0][0] == batch]
         same.sort(key=lambda item: [index for _, index in item[0]])
-        return [self.memory.lineage.cell(address).value for _, address in same]
+        return [address for _, address in same]
 
     def _place(self, address: Address, maps: list[str | None]) -> list[tuple[int, int]]:
         """Return the elements of *maps* that the fact at *address* came from, outermost first."""
@@ -188,6 +193,13 @@ class Queries:
                     reached.add(event.seq)
         leaves = set(memory.workflow.leaves)
         return [fact for fact in self.facts() if fact.producer in leaves and fact.address in reached]
+
+
+def _of_last_input(facts: list[Address], places: list[Order]) -> list[Address]:
+    """Return those of *facts* that came of the same input as the last one, in the order of their *places*."""
+    ordinal = places[-1][0]
+    same = [(place, address) for (of, place), address in zip(places, facts, strict=True) if of == ordinal]
+    return [address for _, address in sorted(same, key=lambda item: item[0])]
 
 
 def _takes_apart(node: Node | None) -> bool:

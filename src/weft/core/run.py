@@ -132,6 +132,7 @@ class Run(Queries):
         """
         self.check_context()
         memory = self.memory
+        memory.fresh.clear()
         return [bind(activation, memory, self.context) for activation in memory.offered()]
 
     def runnable(self, ref: RunnableRef) -> Runnable:
@@ -174,6 +175,8 @@ class Run(Queries):
 
     def fail(self, activation: Activation, error: BaseException, attempts: int, duration_ns: int) -> None:
         """Record that *activation*, which is ready, has failed with *error*."""
+        if activation.key not in self.memory.ready:
+            return  # it was removed from the run while it was under way
         seq = len(self.memory.log) + 1
         if self._causes is None:
             self._causes = {}

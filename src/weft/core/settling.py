@@ -97,6 +97,10 @@ def _look_up(memory: Memory, old: Plan) -> None:
     new = {
         n.name for n in memory.plan.nodes.values() if n.keeps and not (n.name in old.nodes and old.nodes[n.name].keeps)
     }
+    for name in new:
+        memory.produced.pop(name, None)
+        if memory.keyed is not None:
+            memory.keyed.pop(name, None)
     for event in memory.log if new else ():
         if isinstance(event, ReactionOccurred) and event.component in new:
             memory.produced.setdefault(event.component, []).append(event)
@@ -114,7 +118,7 @@ def _occupy(memory: Memory, node: Node) -> None:
 def _move(activation: Activation, plan: Plan) -> bool:
     """Point *activation* to its node in *plan*; return whether it has one."""
     node = plan.nodes.get(activation.node.name)
-    if node is None or node.kind is not activation.node.kind:
+    if node is None or node.kind is not activation.node.kind or node.region != activation.scope.region:
         return False
     activation.node = node
     activation.asked = [asked for asked in activation.asked or () if asked.gate.name in plan.nodes]

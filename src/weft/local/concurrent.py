@@ -74,7 +74,10 @@ class _Loop:
                 run.memory.fresh.clear()
                 self._dispatch(pool)
                 if not self.ended and not self.under_way:
-                    return
+                    self.waiting.extend(run.memory.offered())  # a callback may have looked at what became ready
+                    if not self.waiting:
+                        return
+                    continue
                 if not self.ended:
                     await self.wake.wait()
                 self.wake.clear()

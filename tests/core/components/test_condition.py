@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from weft import Workflow, condition, rule, step
+from weft import Run, Workflow, condition, each, join, reduce, rule, step
 from weft.core.components.condition import Condition
 from weft.errors import DuplicateName, InvalidComponent, UnknownReference, WrongArity
 
@@ -271,6 +273,66 @@ def test_a_shared_condition_is_asked_once_for_each_fact() -> None:
 
     assert asked == ["ask", "ask"]
     assert run.values("first") == [2, 2]
+
+
+def test_an_answer_is_known_to_a_rule_that_asks_later() -> None:
+    """The second rule gets the same fact by way of another condition."""
+    asked: list[str] = []
+    ask, yes = recorder("ask", asked, says=True), recorder("yes", asked, says=True)
+    early = rule(when=ask, then=lambda x: x + 1, name="early")
+    late = rule(when=ask & yes, then=lambda x: x + 2, name="late")
+
+    run = Workflow("w", early, is_int >> is_even >> late).run(2)
+
+    assert run.results() == {"early": 3, "late": 4}
+    assert sorted(asked) == ["ask", "yes"]
+
+
+def test_an_answer_is_known_to_the_gate_that_comes_later() -> None:
+    asked: list[str] = []
+    ask = recorder("ask", asked, says=True)
+
+    run = Workflow("w", rule(when=ask, then=lambda x: -x, name="negate"), is_int >> is_even >> ask >> keep).run(2)
+
+    assert run.results() == {"negate": -2, "keep": 2}
+    assert asked == ["ask"]
+
+
+def test_a_failure_is_known_to_those_that_ask_later() -> None:
+    early = rule(when=is_even, then=lambda x: x, name="early")
+    is_text = condition(lambda x: isinstance(x, str), name="is_text")
+    late = rule(when=is_even, then=lambda x: x, name="late")
+    together = join(early, is_text >> late, is_text >> is_even >> keep, wait="all_done")
+    show = step(lambda *xs: [x.reason for x in xs], name="show")
+
+    run = Workflow("w", together >> show).run("text")
+
+    assert list(run.failures) == ["is_even"]
+    assert run.output == ["failed"] * 3
+
+
+def test_a_shared_condition_inside_each_is_asked_once_for_each_element(finish: Callable[[Run], Run]) -> None:
+    asked: list[str] = []
+    ask = recorder("ask", asked, says=True)
+    low = rule(when=ask & (lambda x: x < 2), then=lambda x: x, name="low")
+    high = rule(when=ask & (lambda x: x >= 2), then=lambda x: x * 10, name="high")
+    together = reduce(lambda acc, x: [*acc, x], init=list, name="together")
+
+    run = finish(Workflow("w", each([low, high]), low >> together, high >> together).plan([1, 2, 3]))
+
+    assert run.output == [1, 20, 30]
+    assert asked == ["ask"] * 3
+
+
+def test_a_shared_condition_that_fails_on_an_element_fails_the_batch() -> None:
+    low = rule(when=is_even | is_large, then=lambda x: x, name="low")
+    high = rule(when=is_even & is_large, then=lambda x: x, name="high")
+    together = reduce(lambda acc, x: [*acc, x], init=list, name="together")
+
+    run = Workflow("w", each([low, high]), low >> together, high >> together).run([2, "text"])
+
+    assert run.values("together") == []
+    assert set(run.failures) == {"is_even", "together"}
 
 
 def test_a_shared_condition_that_fails_lets_none_of_its_rules_fire() -> None:

@@ -195,6 +195,12 @@ def test_what_a_condition_drops_is_left_out() -> None:
     assert run.output == [1, 9]
 
 
+def test_a_condition_alone_can_be_the_body() -> None:
+    run = Workflow("w", each(is_odd) >> collect).run([1, 2, 3, 4])
+
+    assert run.output == [1, 3]
+
+
 def test_if_a_condition_drops_everything_the_reduce_gives_its_initial_value() -> None:
     run = Workflow("w", each(is_odd >> square) >> collect).run([2, 4])
 

@@ -236,6 +236,11 @@ def test_binding_a_parameter_that_is_not_there_is_refused() -> None:
         step(lambda x, y: x + y, name="add").bind(z=1)
 
 
+def test_binding_a_leading_parameter_of_a_variadic_step_is_refused() -> None:
+    with pytest.raises(WrongArity, match=r"takes \*args, so only trailing parameters can be bound"):
+        step(lambda first, *others: (first, others), name="gather").bind(first=1)
+
+
 def test_binding_leaves_the_step_as_it_was() -> None:
     add = step(lambda x, y: x + y, name="add")
 
@@ -309,6 +314,14 @@ def test_a_keyword_only_parameter_that_nothing_fills_is_refused() -> None:
 
     with pytest.raises(WrongArity, match="keyword-only parameter 'currency'; give it a default"):
         step(pay)
+
+
+def test_a_reference_in_a_positional_only_parameter_is_refused() -> None:
+    def add(x: int, y: int = latest("a"), /) -> int:
+        return x + y
+
+    with pytest.raises(WrongArity, match="'y' reads the run, so it cannot be positional-only"):
+        step(add)
 
 
 def test_a_default_before_variadic_parameters_is_refused() -> None:

@@ -1,0 +1,262 @@
+"""Failures: recorded, not raised unless asked, and told again after a restore."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from weft import Run, Workflow, accumulator, each, reduce, step
+from weft.errors import BatchFailed, DescribedError, ExecutionError, NotACollection, StepFailed
+
+broken = step(lambda x: x / 0, name="broken")
+keep = step(lambda x: x, name="keep")
+
+
+class PaymentDeclined(Exception):
+    """An exception of an application."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"declined with {self.args[0]}: {self.args[1]}"
+
+
+def raising(error: BaseException) -> Workflow:
+    def fail(_: object) -> None:
+        raise error
+
+    return Workflow("w", step(fail))
+
+
+def restored(run: Run) -> Run:
+    return Run.from_log(run.log())
+
+
+# -- recorded ------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_recorded_and_not_raised() -> None:
+    run = Workflow("w", broken, keep).run(1)
+
+    failure = run.failures["broken"]
+
+    assert run.failed
+    assert isinstance(failure, StepFailed)
+    assert (failure.component, failure.attempts) == ("broken", 1)
+    assert str(failure) == "'broken' failed: division by zero"
+    assert run.results() == {"keep": 1}
+
+
+def test_a_failure_closes_nothing() -> None:
+    run = Workflow("w", step(lambda x: 1 / x, name="invert")).run(0)
+
+    run.run(2)
+
+    assert run.values() == [0.5]
+    assert run.failed
+
+
+def test_a_run_without_a_failure_has_none() -> None:
+    run = Workflow("w", keep).run(1)
+
+    assert run.failures == {}
+    assert not run.failed
+
+
+def test_the_exception_of_the_user_is_the_cause() -> None:
+    error = PaymentDeclined(402, "no money")
+
+    run = raising(error).run(1)
+
+    assert run.failures["fail"].__cause__ is error
+    assert str(run.failures["fail"]) == "'fail' failed: declined with 402: no money"
+
+
+def test_the_last_failure_of_a_component_is_kept() -> None:
+    def refuse(x: int) -> None:
+        raise ValueError(f"not {x}")
+
+    run = Workflow("w", step(refuse)).run(1)
+    run.run(2)
+
+    assert list(run.failures) == ["refuse"]
+    assert str(run.failures["refuse"].__cause__) == "not 2"
+
+
+def test_every_failure_stays_in_the_log() -> None:
+    run = Workflow("w", broken).run(1)
+    run.run(2)
+
+    failed = [event for event in run.log() if hasattr(event, "error")]
+
+    assert len(failed) == 2
+
+
+def test_an_exception_whose_text_fails_is_recorded() -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    run = raising(Broken()).run(1)
+
+    assert "Broken" in str(run.failures["fail"])
+    assert isinstance(run.failures["fail"].__cause__, Broken)
+
+
+def test_an_exception_that_is_false_is_still_the_cause() -> None:
+    class Empty(Exception):
+        def __len__(self) -> int:
+            return 0
+
+    error = Empty("nothing in it")
+
+    assert raising(error).run(1).failures["fail"].__cause__ is error
+
+
+def test_an_exception_group_is_recorded() -> None:
+    run = raising(ExceptionGroup("several", [ValueError("a"), TypeError("b")])).run(1)
+
+    assert isinstance(run.failures["fail"].__cause__, ExceptionGroup)
+    assert "ValueError: a" in run.log()[-1].error.traceback
+
+
+def test_stop_iteration_is_a_failure_like_any_other() -> None:
+    run = raising(StopIteration("early")).run(1)
+
+    assert isinstance(run.failures["fail"].__cause__, StopIteration)
+
+
+# -- raised when asked ---------------------------------------------------------------------------
+
+
+def test_a_failure_is_raised_when_asked_after_everything_else_has_run() -> None:
+    ran: list[int] = []
+
+    with pytest.raises(StepFailed, match="'broken' failed: division by zero") as caught:
+        Workflow("w", broken, keep >> step(ran.append, name="note")).run(1, raise_on_failure=True)
+
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_the_first_failure_is_raised(parallel: int) -> None:
+    run = Workflow("w", broken >> keep, keep.named("other") >> broken.named("later")).plan(1)
+
+    with pytest.raises(StepFailed, match="'broken' failed"):
+        run.react_until_satisfied(parallel=parallel, raise_on_failure=True)
+
+    assert set(run.failures) == {"broken", "later"}
+
+
+def test_a_failure_is_raised_by_the_asynchronous_run_too() -> None:
+    with pytest.raises(StepFailed, match="'broken' failed"):
+        asyncio.run(Workflow("w", broken).arun(1, raise_on_failure=True))
+
+
+def test_nothing_is_raised_where_nothing_failed() -> None:
+    assert Workflow("w", keep).run(1, raise_on_failure=True).output == 1
+
+
+def test_a_step_failure_can_be_caught_by_its_kind() -> None:
+    with pytest.raises(ExecutionError):
+        Workflow("w", broken).run(1, raise_on_failure=True)
+
+
+# -- after a restore -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        KeyError("key"),
+        ZeroDivisionError("division by zero"),
+        TimeoutError("late"),
+        FileNotFoundError(2, "No such file or directory", "missing.txt"),
+        ConnectionResetError("gone"),
+        StopIteration("early"),
+        AssertionError(),
+        NotImplementedError("later"),
+        NotACollection("each needs a list"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_the_cause_keeps_its_type_if_it_is_built_in_or_ours(error: Exception) -> None:
+    run = raising(error).run(1)
+
+    before, after = run.failures["fail"], restored(run).failures["fail"]
+
+    assert type(after.__cause__) is type(error)
+    assert str(after) == str(before)
+    assert str(after.__cause__) == str(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PaymentDeclined(402, "no money"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        ExceptionGroup("several", [ValueError("a")]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_any_other_cause_is_described(error: Exception) -> None:
+    """No constructor is called with what it was not made for; the text stays."""
+    run = raising(error).run(1)
+
+    cause = restored(run).failures["fail"].__cause__
+
+    assert isinstance(cause, DescribedError | type(error))
+    assert str(error) in str(cause)
+
+
+def test_a_described_cause_says_what_it_was() -> None:
+    run = raising(PaymentDeclined(402, "no money")).run(1)
+
+    cause = restored(run).failures["fail"].__cause__
+
+    assert isinstance(cause, DescribedError)
+    assert cause.kind.endswith("PaymentDeclined")
+    assert cause.message == "declined with 402: no money"
+
+
+def test_a_type_that_only_looks_built_in_is_described() -> None:
+    class ValueError(Exception):  # noqa: A001
+        """Not the builtin."""
+
+    cause = restored(raising(ValueError("no")).run(1)).failures["fail"].__cause__
+
+    assert isinstance(cause, DescribedError)
+
+
+def test_a_failed_batch_is_told_again() -> None:
+    run = Workflow("w", each(broken) >> reduce(lambda acc, x: acc, init=0, name="total")).run([1])
+
+    after = restored(run).failures
+
+    assert list(after) == list(run.failures) == ["broken", "total"]
+    assert isinstance(after["total"].__cause__, BatchFailed)
+
+
+def test_a_restored_failure_can_be_raised() -> None:
+    run = restored(Workflow("w", broken).run(1))
+
+    with pytest.raises(StepFailed, match="division by zero") as caught:
+        run.react_until_satisfied(raise_on_failure=True)
+
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_failed_fold_is_told_again_and_the_state_is_as_it_was() -> None:
+    total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
+    run = Workflow("w", total).run(1)
+    run.run("text")
+
+    after = restored(run).run(2)
+
+    assert isinstance(after.failures["total"].__cause__, TypeError)
+    assert after.state_of("total") == 3
