@@ -19,6 +19,7 @@ Everything this library can raise, in one screen.
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   └── StepFailed              the last attempt failed; see ``__cause__``
     ├── RunError                    a run was asked for something it cannot do
+    │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
     │   ├── NoRun                   a function that reads a run was called without one
     │   ├── NothingProduced         the component exists and has made no value
@@ -132,9 +133,9 @@ class ExecutionError(WeftError):
 class StepFailed(ExecutionError):
     """*component* failed, after *attempts*; its own exception is the ``__cause__``."""
 
-    def __init__(self, component: str, attempts: int, message: str) -> None:
+    def __init__(self, component: str, attempts: int, kind: str, message: str) -> None:
         tries = "" if attempts <= 1 else f" after {attempts} attempts"
-        super().__init__(f"{component!r} failed{tries}: {message}")
+        super().__init__(f"{component!r} failed{tries}: {kind.rpartition('.')[2]}{': ' + message if message else ''}")
         self.component, self.attempts = component, attempts
 
 
@@ -163,6 +164,17 @@ class BatchFailed(ExecutionError):
 
 class RunError(WeftError):
     """A run was asked for something that it cannot do."""
+
+
+class AlreadyRunning(RunError):
+    """A run that is being driven was asked to run: by one of its own steps, or by somebody else at once."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"run {run_id!r} is running already; inside of it give it more input with run.plan(...), "
+            "which is taken up when the step has ended"
+        )
+        self.run_id = run_id
 
 
 class MissingContext(RunError, LookupError):

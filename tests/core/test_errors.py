@@ -132,7 +132,7 @@ DEFINITIONS: dict[str, Case] = {
         ("'bad'", "(accumulator, value)", "accumulator first"),
     ),
     "a parameter that nothing fills": (
-        lambda: step(lambda x, *, y: x, name="bad"),
+        lambda: Workflow("w", step(lambda x, *, y: x, name="bad")),
         WrongArity,
         ("'y'", "give it a default"),
     ),

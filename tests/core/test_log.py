@@ -383,7 +383,7 @@ def test_there_is_one_event_for_each_reaction(length: int) -> None:
     ("workflow", "value", "events"),
     [
         (Workflow("w", [work("a"), work("b")] >> pair()), 1, ["reaction"] * 3),
-        (Workflow("w", each(work("a")) >> collect), [1, 2], ["reaction"] * 4),
+        (Workflow("w", each(work("a")) >> collect), [1, 2], ["fan", *["reaction"] * 3]),
         (Workflow("w", is_even >> work("a")), 2, ["condition", "reaction"]),
         (Workflow("w", is_even >> work("a")), 1, ["condition"]),
         (Workflow("w", (is_even | is_large) >> work("a")), 2, ["condition", "reaction"]),
@@ -393,7 +393,12 @@ def test_there_is_one_event_for_each_reaction(length: int) -> None:
     ids=["join", "map and reduce", "yes", "no", "expression", "accumulator", "failure"],
 )
 def test_what_follows_from_an_event_is_not_stored(workflow: Workflow, value: object, events: list[str]) -> None:
-    kinds = {ev.ReactionOccurred: "reaction", ev.ConditionEvaluated: "condition", ev.RunnableFailed: "failed"}
+    kinds = {
+        ev.ReactionOccurred: "reaction",
+        ev.ConditionEvaluated: "condition",
+        ev.FannedOut: "fan",
+        ev.RunnableFailed: "failed",
+    }
 
     run = workflow.run(value)
 

@@ -37,6 +37,10 @@ class Told:
         self.run.record([ev.ReactionOccurred(self._next(), component, inputs, value)])
         return self
 
+    def fanned(self, component: str, *inputs: Address, value: object) -> Told:
+        self.run.record([ev.FannedOut(self._next(), component, inputs, value)])
+        return self
+
     def said(self, component: str, *inputs: Address, holds: bool) -> Told:
         self.run.record([ev.ConditionEvaluated(self._next(), component, inputs, holds)])
         return self
@@ -151,14 +155,14 @@ def test_a_join_of_all_done_fires_when_the_last_one_has_ended() -> None:
 
 
 def test_a_collection_makes_its_elements_ready_in_order() -> None:
-    told = Told(each(a, name="m")).given([7, 8]).made("m", 2, value=[7, 8])
+    told = Told(each(a, name="m")).given([7, 8]).fanned("m", 2, value=[7, 8])
 
     assert told.ready == [("a", (3, 0)), ("a", (3, 1))]
     assert [runnable.args for runnable in told.run.prepare()] == [(7,), (8,)]
 
 
 def test_a_reduce_is_ready_after_the_last_element() -> None:
-    told = Told(each(a, name="m") >> collect).given([7, 8]).made("m", 2, value=[7, 8])
+    told = Told(each(a, name="m") >> collect).given([7, 8]).fanned("m", 2, value=[7, 8])
 
     told.made("a", (3, 1), value="second")
 
@@ -168,11 +172,11 @@ def test_a_reduce_is_ready_after_the_last_element() -> None:
 
 
 def test_a_reduce_of_nothing_is_ready_at_once() -> None:
-    assert Told(each(a, name="m") >> collect).given([]).made("m", 2, value=[]).ready == [("collect", 3)]
+    assert Told(each(a, name="m") >> collect).given([]).fanned("m", 2, value=[]).ready == [("collect", 3)]
 
 
 def test_a_reduce_of_a_broken_batch_is_never_ready() -> None:
-    told = Told(each(a, name="m") >> collect).given([7, 8]).made("m", 2, value=[7, 8])
+    told = Told(each(a, name="m") >> collect).given([7, 8]).fanned("m", 2, value=[7, 8])
 
     told.failed("a", (3, 0)).made("a", (3, 1))
 
@@ -230,7 +234,7 @@ def test_a_reader_waits_for_its_own_input_alone() -> None:
 
 
 def test_the_order_stays_after_thousands_have_come_and_gone() -> None:
-    told = Told(each(a >> b, name="m")).given(range(2000)).made("m", 2, value=range(2000))
+    told = Told(each(a >> b, name="m")).given(range(2000)).fanned("m", 2, value=range(2000))
     run = told.run
 
     while run.is_runnable:

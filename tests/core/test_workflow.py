@@ -26,6 +26,8 @@ from weft.errors import (
     CyclicWorkflow,
     DefinitionError,
     DuplicateName,
+    InvalidJoin,
+    MixedRegions,
     UnknownComponent,
     UnknownReference,
     WrongArity,
@@ -181,6 +183,124 @@ def test_a_second_way_into_a_component_can_be_added() -> None:
     workflow = Workflow("w", root >> add_one, double).add(add_one, to="double")
 
     assert sorted(workflow.run(5).values("add_one")) == [6, 11]
+
+
+SPENT, NOBODY = state_of("total"), latest("nobody")
+
+GROWN: dict[str, tuple[list[tuple[object, object]], Workflow, object]] = {
+    "chain": (
+        [(root, None), (add_one, "root"), (double, "add_one")],
+        Workflow("w", root >> add_one >> double),
+        5,
+    ),
+    "diamond": (
+        [(root, None), (add_one, "root"), (double, root), (pair, ["add_one", "double"])],
+        Workflow("w", root >> [add_one, double] >> pair),
+        5,
+    ),
+    "race": (
+        [(root, None), (add_one, None), (double, join(root, add_one, wait="any"))],
+        Workflow("w", join(root, add_one, wait="any") >> double),
+        5,
+    ),
+    "map and reduce": (
+        [(root, None), (each(add_one, name="all"), "root"), (reduce(max, init=0, name="most"), "add_one")],
+        Workflow("w", root >> each(add_one, name="all") >> reduce(max, init=0, name="most")),
+        [1, 5, 2],
+    ),
+    "inside each": (
+        [(each(add_one, name="all"), None), (double, "add_one"), (pair, ["add_one", "double"])],
+        Workflow("w", each(add_one, name="all") >> double, [add_one, double] >> pair),
+        [1, 2],
+    ),
+    "condition": (
+        [(root, None), (is_even, "root"), (add_one, "is_even"), (double, "add_one")],
+        Workflow("w", root >> is_even >> add_one >> double),
+        4,
+    ),
+    "rules": (
+        [
+            (rule(when=is_even, then=lambda x: -x, name="r"), None),
+            (add_one, "r"),
+            (rule(when=is_even & (lambda x: x > 1), then=lambda x: x, name="s"), None),
+        ],
+        Workflow(
+            "w",
+            rule(when=is_even, then=lambda x: -x, name="r") >> add_one,
+            rule(when=is_even & (lambda x: x > 1), then=lambda x: x, name="s"),
+        ),
+        4,
+    ),
+    "a condition that was only asked": (
+        [(rule(when=is_even, then=lambda x: -x, name="r"), None), (add_one, "is_even"), (double, "add_one")],
+        Workflow("w", rule(when=is_even, then=lambda x: -x, name="r"), is_even >> add_one >> double),
+        4,
+    ),
+    "reader": (
+        [
+            (root, None),
+            (total, "root"),
+            (step(lambda x, s=SPENT: (x, s), name="reader"), None),
+            (pair, ["reader", root]),
+        ],
+        Workflow("w", root >> total, [step(lambda x, s=SPENT: (x, s), name="reader"), root] >> pair),
+        4,
+    ),
+    "nested workflow": (
+        [(root, None), (Workflow("inner", add_one >> double), "root"), (minus_one, "inner.double")],
+        Workflow("w", root >> Workflow("inner", add_one >> double) >> minus_one),
+        4,
+    ),
+    "a second way in": (
+        [(root, None), (add_one, None), (double, "root"), (double, "add_one")],
+        Workflow("w", root >> double, add_one >> double),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GROWN)
+def test_a_workflow_that_has_grown_is_the_same_as_one_written_at_once(case: str) -> None:
+    steps, written, value = GROWN[case]
+
+    grown = Workflow("w")
+    for fragment, to in steps:
+        grown = grown.add(fragment, to=to)
+
+    assert grown.hash == written.hash
+    assert grown.version == written.version
+    assert grown.edges() == written.edges()
+    assert (set(grown.roots), set(grown.leaves)) == (set(written.roots), set(written.leaves))
+    assert grown.run(value).results() == written.run(value).results()
+
+
+@pytest.mark.parametrize(
+    ("grow", "kind"),
+    [
+        (lambda w: w.add(pair, to="root"), WrongArity),
+        (lambda w: w.add(pair), WrongArity),
+        (lambda w: w.add(total, to=["root", "last"]), InvalidJoin),
+        (lambda w: w.add(pair, to=["root", "inner"]), MixedRegions),
+        (lambda w: w.add(w.component("last"), to="inner"), MixedRegions),
+        (lambda w: w.add(root, to="last"), CyclicWorkflow),
+        (lambda w: w.add(add_one >> double >> add_one), CyclicWorkflow),
+        (lambda w: w.add(step(lambda x: x + 9, name="root")), DuplicateName),
+        (lambda w: w.add(step(lambda x, m=NOBODY: m, name="reader")), UnknownReference),
+        (lambda w: w.add(rule(when="nobody", then=len, name="r")), UnknownReference),
+        (lambda w: w.add(each(minus_one), to="root").add(minus_one, to="last"), MixedRegions),
+    ],
+    ids=[
+        *("arity", "arity of a root", "join", "join across a map", "into a map", "cycle", "cycle of what is new"),
+        *("name", "reference", "condition", "two regions"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_added(
+    grow: Callable[[Workflow], Workflow], kind: type[DefinitionError]
+) -> None:
+    workflow = Workflow("w", root >> step(lambda x: x, name="last"), each(step(lambda x: x, name="inner")))
+
+    with pytest.raises(kind):
+        grow(workflow)
 
 
 # -- names ---------------------------------------------------------------------------------------
@@ -711,6 +831,8 @@ def test_a_constant_in_a_closure_counts() -> None:
     assert hash_of(closing_over(1)) == hash_of(closing_over(1))
     assert hash_of(closing_over(1)) != hash_of(closing_over(2))
     assert hash_of(closing_over((1, "a"))) != hash_of(closing_over((1, "b")))
+    assert hash_of(closing_over((1, 2))) != hash_of(closing_over((2, 1)))
+    assert hash_of(closing_over(frozenset("abc"))) == hash_of(closing_over(frozenset("cab")))
 
 
 @pytest.mark.parametrize("contents", [[1], {1: 2}, {"a": 1}, {1}, object()])

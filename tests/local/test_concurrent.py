@@ -16,6 +16,7 @@ import pytest
 
 from weft import Run, Workflow, accumulator, condition, current, each, reduce, step
 from weft.core.components.step import Step
+from weft.errors import AlreadyRunning
 
 PATIENCE = 20
 
@@ -370,7 +371,7 @@ def test_a_checkpoint_may_change_the_workflow() -> None:
     assert run.value("later") == ("later", 1)
 
 
-def test_a_component_that_is_removed_while_it_is_under_way_ends_for_nobody() -> None:
+def test_a_component_that_is_removed_while_it_is_under_way_finishes() -> None:
     removed = threading.Event()
     slow = step(lambda x: removed.wait(PATIENCE), name="slow")
 
@@ -380,7 +381,7 @@ def test_a_component_that_is_removed_while_it_is_under_way_ends_for_nobody() -> 
 
     run = Workflow("w", slow, step(lambda x: x, name="fast")).run(1, parallel=2, checkpoint=remove)
 
-    assert run.values() == [1]
+    assert run.values() == [1, True]
     assert run.status == "idle"
 
 
@@ -559,6 +560,37 @@ def test_a_cancelled_run_stops_its_coroutines_and_can_go_on() -> None:
 
     assert after == (["work"], True, False)
     assert run.react_until_satisfied().output == 1
+
+
+def test_a_coroutine_that_something_else_cancelled_has_failed() -> None:
+    """Nobody cancelled the run, so it goes on."""
+
+    async def wait(_: int) -> None:
+        task = asyncio.ensure_future(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    run = Workflow("w", step(wait), step(lambda x: x, name="other")).run(1)
+
+    assert isinstance(run.failures["wait"].__cause__, asyncio.CancelledError)
+    assert run.value("other") == 1
+    assert run.status == "idle"
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+def test_a_run_is_driven_by_one_at_a_time(parallel: int | None) -> None:
+    run = Workflow("w", *meeting(2)).plan()
+
+    async def main() -> list[object]:
+        return await asyncio.gather(
+            run.arun(1, parallel=parallel), run.arun(1, parallel=parallel), return_exceptions=True
+        )
+
+    first, second = asyncio.run(main())
+
+    assert first is run
+    assert isinstance(second, AlreadyRunning)
+    assert run.values() == [1, 1]
 
 
 def test_no_thread_outlives_the_run() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft import Run, Workflow, condition, rule, step
+from weft import Run, Workflow, condition, context, rule, step
+from weft.errors import AlreadyRunning, MissingContext
 
 root = step(lambda x: x + 1, name="root")
 double = step(lambda x: x * 2, name="double")
@@ -161,37 +162,17 @@ def run_whose_step(act: object) -> Run:
     return run
 
 
-def test_a_step_may_remove_another_one_that_is_ready() -> None:
-    run = run_whose_step(lambda run: run.remove("double"))
+@pytest.mark.parametrize("name", ["double", "meddle"])
+def test_a_step_may_remove_another_one_or_itself(name: str) -> None:
+    """The input under way finishes as it began."""
+    run = run_whose_step(lambda run: run.remove(name))
 
     run.react_until_satisfied()
 
-    assert run.values() == [1]
+    assert len(run.values()) == 2
     assert run.status == "idle"
-
-
-def test_a_step_may_remove_itself() -> None:
-    """What it makes then belongs to nobody."""
-    run = run_whose_step(lambda run: run.remove("meddle"))
-
-    run.react_until_satisfied()
-
-    assert run.values() == [2]
-    assert run.status == "idle"
+    assert name not in run.workflow
     assert Run.from_log(run.log()) == run
-
-
-def test_a_step_that_removes_itself_may_fail() -> None:
-    def act(run: Run) -> None:
-        run.remove("meddle")
-        raise ValueError("late")
-
-    run = run_whose_step(act)
-
-    run.react_until_satisfied()
-
-    assert run.values() == [2]
-    assert not run.failed
 
 
 def test_a_step_may_add_another_one() -> None:
@@ -200,6 +181,55 @@ def test_a_step_may_add_another_one() -> None:
     run.react_until_satisfied()
 
     assert run.value("negate") == -2
+
+
+@pytest.mark.parametrize(
+    "act",
+    [lambda run: run.react(), lambda run: run.react_until_satisfied(parallel=2)],
+    ids=["react", "in parallel"],
+)
+def test_a_step_that_waits_for_its_own_run_is_told_so(act: object) -> None:
+    run = run_whose_step(act)
+
+    run.react_until_satisfied()
+
+    assert isinstance(run.failures["meddle"].__cause__, AlreadyRunning)
+    assert "run.plan(...)" in str(run.failures["meddle"])
+    assert run.value("double") == 2
+
+
+def test_a_run_that_is_refused_takes_no_input() -> None:
+    tried: list[int] = []
+
+    def once(run: Run) -> None:
+        if not tried:
+            tried.append(1)
+            run.run(10)
+
+    run = run_whose_step(once)
+
+    run.react_until_satisfied()
+
+    assert isinstance(run.failures["meddle"].__cause__, AlreadyRunning)
+    assert run.values("double") == [2]
+
+
+def test_a_run_that_missed_context_takes_no_input() -> None:
+    use = step(lambda x, key: (x, key), name="use").bind(key=context("key"))
+    run = Workflow("w", double).run(1).add(use)
+
+    with pytest.raises(MissingContext):
+        run.run(2)
+
+    assert [fact.value for fact in run.facts() if fact.is_input] == [1]
+
+
+def test_a_run_can_go_on_after_it_was_told_so() -> None:
+    run = run_whose_step(lambda run: run.react())
+
+    run.react_until_satisfied()
+
+    assert run.run(10).values("double") == [2, 20]
 
 
 def test_a_step_may_give_its_run_more_input() -> None:

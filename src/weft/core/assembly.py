@@ -39,19 +39,20 @@ class Assembly:
         """The components that are fed in a new way."""
         self._numbers: dict[str, int] = {}
 
-    def take(self, flow: Flow) -> None:
-        """Add the components and links of *flow*."""
+    def take(self, *flows: Flow) -> None:
+        """Add the components and links of *flows*."""
         links: list[Link] = []
         inside: list[tuple[Component, Component]] = []
-        for part, homes in flow.walk():
-            for component in (*part.supports, *part.components):
-                self.register(component)
-            if homes:
-                inside.extend((component, homes[-1]) for component in part.components)
-            links.extend(part.links)
+        for flow in flows:
+            for part, homes in flow.walk():
+                for component in (*part.supports, *part.components):
+                    self.register(component)
+                if homes:
+                    inside.extend((component, homes[-1]) for component in part.components)
+                links.extend(part.links)
+            links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
         for component, home in inside:
             self._settle_home(self.names[component], self.names[home])
-        links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
         self._connect(
             (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait)) for link in links
         )
@@ -68,24 +69,24 @@ class Assembly:
                 self.inlets[child] = tuple(inlets)
                 self.touched.add(child)
 
-    def merge(
-        self,
-        components: Mapping[str, Component],
-        inlets: Mapping[str, tuple[Inlet, ...]],
-        homes: Mapping[str, str],
-    ) -> None:
-        """Add named *components* and their wiring; a number given by another workflow may change."""
-        moved = {name: self._free(component, name, components) for name, component in components.items()}
+    def merge(self, other: Assembly) -> None:
+        """Add the components and wiring of *other*; a number that it gave to a component may change."""
+        same = {name: self.names[component] for component, name in other.names.items() if component in self.names}
+        moved = {
+            name: same.get(name) or self._free(component, name, other) for name, component in other.components.items()
+        }
         changed = {name: new for name, new in moved.items() if name != new}
-        for name, component in components.items():
-            self._settle(moved[name], component.renamed(changed) if changed else component)
+        for name, component in other.components.items():
+            if name not in same:
+                self._settle(moved[name], component.renamed(changed) if changed else component)
         self._connect(
             (moved[name], Inlet(tuple(moved.get(parent, parent) for parent in inlet.parents), inlet.wait))
-            for name, fed in inlets.items()
+            for name, fed in other.inlets.items()
             for inlet in fed
         )
-        for name, home in homes.items():
+        for name, home in other.homes.items():
             self._settle_home(moved[name], moved[home])
+        self.names.update({component: moved[name] for component, name in other.names.items()})
 
     def _named(self, parent: Any) -> str:
         if parent is INPUT or parent is ENTRY:
@@ -117,6 +118,8 @@ class Assembly:
             raise DuplicateName(name, f"a {known.kind} and a {component.kind}")
         if known.identity != component.identity:
             raise DuplicateName(name, f"two {known.kind}s with different code or constants")
+        if not known.is_interchangeable_with(component):
+            raise DuplicateName(name, f"two {known.kind}s of the same code that hold different objects")
 
     def _settle_home(self, name: str, home: str) -> None:
         known = self.homes.setdefault(name, home)
@@ -126,13 +129,12 @@ class Assembly:
                 f"use {name}.named('other') in one of them"
             )
 
-    def _free(self, component: Component, name: str, taken: Container[str]) -> str:
-        """Return a name for *component* of another workflow, a new number if only the number clashes."""
-        known = self.components.get(name)
-        if known is None or known.identity == component.identity:
-            return name
+    def _free(self, component: Component, name: str, other: Assembly) -> str:
+        """Return a name for *component* of *other*: a new number, if it has only a number and that is taken."""
         numbered = _NUMBERED.fullmatch(name)
-        return self._number(component.kind, taken) if numbered and numbered["kind"] == component.kind else name
+        if name in self.components and numbered and numbered["kind"] == component.kind:
+            return self._number(component.kind, other.components)
+        return name
 
 
 def without(

@@ -82,6 +82,19 @@ class ReactionOccurred(Activated, frozen=True, tag="reaction_occurred"):
         return self.seq
 
 
+class FannedOut(Activated, frozen=True, tag="fanned_out"):
+    """A map took the collection *value* apart; its elements are addressed by this event and their index."""
+
+    value: Any
+    attempt: int = 1
+    duration_ns: int = 0
+
+    @property
+    def address(self) -> Address:
+        """Where the collection stands."""
+        return self.seq
+
+
 class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
     """The condition was asked, and *holds* or not."""
 
@@ -128,6 +141,7 @@ AnyEvent = (
     | ComponentRemoved
     | InputReceived
     | ReactionOccurred
+    | FannedOut
     | ConditionEvaluated
     | RunnableDispatched
     | RunnableFailed

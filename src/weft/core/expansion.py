@@ -84,7 +84,7 @@ class Expansion:
 
     def collect(self, node: Node) -> None:
         """Let *node* run once on everything that the component's parents make in a scope."""
-        collect = self._compiler.node(f"batch of {self.name}", self.name, Kind.COLLECT, self.region)
+        collect = self._compiler.node(f"\0batch of {self.name}", self.name, Kind.COLLECT, self.region)
         self._compiler.feed(collect, self.name)
         self._compiler.connect(collect, node, 0)
 

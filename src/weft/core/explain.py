@@ -35,6 +35,9 @@ class Cause(msgspec.Struct, frozen=True, eq=False):
     reads: tuple[Fact, ...] = ()
     """The facts that its component read besides."""
 
+    def __repr__(self) -> str:
+        return f"Cause({_line(self.fact)}, {len(self.causes)} causes)"
+
     @property
     def component(self) -> str | None:
         """What produced the fact; None for an input."""

@@ -44,10 +44,8 @@ class Fact:
 
     @property
     def reads(self) -> tuple[Fact, ...]:
-        """The facts it read besides, by ``state_of`` or ``latest``."""
-        known = self._lineage.read
-        found = () if known is None or not isinstance(self.address, int) else known.get(self.address, ())
-        return tuple(self._lineage.fact(address) for address in found)
+        """The facts it read besides: its own state before, and others' by ``state_of`` or ``latest``."""
+        return tuple(self._lineage.fact(address) for address in self._lineage.reads(self.address))
 
     def ancestry(self) -> list[Fact]:
         """Return every fact that this one came from, causes first, this one last."""

@@ -14,6 +14,8 @@ from weft.core import events as ev
 from weft.core import meeting, reading, settling
 from weft.core.lineage import Cell, Element
 from weft.core.memory import STORY, Memory
+from weft.core.node import Kind
+from weft.core.replanning import look_up, replan
 from weft.core.scope import NOTHING, Activation, Scope
 from weft.errors import InvalidEvent
 
@@ -59,6 +61,10 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         holds = bool(value)
         answered(memory, activation, holds)
         log.append(ev.ConditionEvaluated(seq, key[0], key[1], holds, attempt, duration_ns))
+    elif activation.node.is_fan:
+        fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns)
+        taken_apart(memory, activation, fan)
+        log.append(fan)
     else:
         event = ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
         made(memory, activation, event)
@@ -74,13 +80,15 @@ def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
     memory.run_id = event.run
     memory.workflow = event.workflow
     memory.plan = event.workflow.compiled
+    memory.lineage.stateful = memory.plan.stateful
 
 
 def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> None:
-    old = memory.plan
-    memory.workflow = event.workflow
-    memory.plan = event.workflow.compiled
-    settling.replan(memory, old)
+    old, plan = memory.plan, event.workflow.compiled
+    memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
+    look_up(memory, old)
+    if isinstance(event, ev.ComponentAdded):
+        replan(memory, old)
 
 
 def _input(memory: Memory, event: ev.InputReceived) -> None:
@@ -89,12 +97,13 @@ def _input(memory: Memory, event: ev.InputReceived) -> None:
         if memory.keys is None:
             memory.keys = {}
         memory.keys[event.key] = event.ordinal
-    begin(memory, event, Scope(event.seq, event.ordinal, memory.plan.openings.get(None, NOTHING)))
+    plan = memory.plan
+    begin(memory, event, Scope(event.seq, event.ordinal, plan, plan.openings.get(None, NOTHING)))
 
 
 def begin(memory: Memory, fact: Cell, scope: Scope) -> None:
     """Deliver *fact*, an input or an element, to what its new *scope* begins with."""
-    entry = memory.plan.entries[scope.region]
+    entry = scope.plan.entries[scope.region]
     inputs = (scope.address,)
     facts = (fact,)
     if entry.easy:
@@ -105,12 +114,12 @@ def begin(memory: Memory, fact: Cell, scope: Scope) -> None:
             fresh.append(activation)
         return
     memory.deliver(entry, facts, inputs, scope, ())
-    for node in memory.plan.released[scope.region]:
+    for node in scope.plan.released[scope.region]:
         settling.close(memory, node, scope)
 
 
 def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
-    made(memory, memory.take(event, is_test=False), event)
+    made(memory, memory.take(event, Kind.WORK), event)
 
 
 def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
@@ -119,9 +128,6 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
     if node.bare:
         if node.easy:
             memory.deliver(node, (event,), (event.seq,), scope, activation.order)
-        return
-    if node.is_fan:
-        _fan_out(memory, activation, event)
         return
     if activation.gathers:
         if memory.lineage.gathered is None:
@@ -146,7 +152,13 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         settling.close(memory, node, scope)
 
 
-def _fan_out(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
+def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
+    if not isinstance(event.value, list | tuple | range):
+        raise InvalidEvent(f"{event!r} takes apart what is no collection", memory.log[-STORY:])
+    taken_apart(memory, memory.take(event, Kind.FAN), event)
+
+
+def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> None:
     """Open a scope for every element of the collection, in its order."""
     node, scope, order = activation.node, activation.scope, activation.order
     seq, name, origin = event.seq, node.name, event.inputs[0]
@@ -154,13 +166,14 @@ def _fan_out(memory: Memory, activation: Activation, event: ev.ReactionOccurred)
         meeting.batch_of(collect, scope).fans.append(((port, order), event))
     for exit_ in node.opened:
         scope.count(exit_.name, len(event.value))
-    opening = memory.plan.openings.get(name, NOTHING)
-    entry = memory.plan.entries[name]
+    plan = scope.plan
+    opening = plan.openings.get(name, NOTHING)
+    entry = plan.entries[name]
     ready, fresh = memory.ready, memory.fresh
     for index, value in enumerate(event.value):
         address = (seq, index)
         element = Element(address, value, name, origin, index)
-        inner = Scope(address, index, opening, scope, name, order)
+        inner = Scope(address, index, plan, opening, scope, name, order)
         if entry.easy:  # what begin() does, without a call for each of ten thousand elements
             inputs, facts = (address,), (element,)
             for target in entry.easy:
@@ -173,7 +186,7 @@ def _fan_out(memory: Memory, activation: Activation, event: ev.ReactionOccurred)
 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    answered(memory, memory.take(event, is_test=True), event.holds)
+    answered(memory, memory.take(event, Kind.TEST), event.holds)
 
 
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
@@ -225,6 +238,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.ComponentRemoved: _changed,
     ev.InputReceived: _input,
     ev.ReactionOccurred: _reaction,
+    ev.FannedOut: _fanned_out,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
     ev.RunnableFailed: _failed,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from weft.core.identity import canonical, digest, fingerprint
+from weft.core.identity import canonical, digest, fingerprint, hidden_state
 from weft.core.references import Context, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
 
@@ -40,6 +40,8 @@ class Function:
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
     references: Mapping[str, Reference] = field(default_factory=dict[str, Reference])
     is_async: bool = False
+    unfilled: tuple[str, ...] = ()
+    """Keyword-only parameters without a default, which must be bound before it can run."""
 
     @staticmethod
     def of(call: Callable[..., Any]) -> Function:
@@ -52,6 +54,10 @@ class Function:
         """
         if not callable(call):
             raise InvalidComponent(f"expected a function, got {call!r}")
+        for field_name in ("function", "then"):  # a component stands for the function it was made of
+            inner = getattr(call, field_name, None)
+            if isinstance(inner, Function):
+                return inner
         try:
             parameters = inspect.signature(call).parameters.values()
         except (ValueError, TypeError):  # a builtin that does not tell its signature
@@ -85,22 +91,27 @@ class Function:
         """Return this function with *constants* in place of parameters of these names."""
         if not constants:
             return self
-        known = inspect.signature(self.call).parameters
+        try:
+            known = inspect.signature(self.call).parameters
+        except (ValueError, TypeError):  # a builtin that does not tell its signature takes what it is given
+            return replace(self, constants={**self.constants, **constants})
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
         for name in constants:
-            if name not in known or known[name].kind in (
-                known[name].VAR_POSITIONAL,
-                known[name].POSITIONAL_ONLY,
-            ):
+            p = known.get(name)
+            if p is None and takes_any:
+                continue
+            if p is None or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
                 raise WrongArity(f"{self.label} has no parameter {name!r} to bind; it has ({', '.join(known)})")
         required = tuple(name for name in self.required if name not in constants)
         gap = required != self.required[: len(required)]
-        if gap and self.variadic:
+        if self.variadic and len(required) < len(self.required):
             raise WrongArity(f"{self.label} takes *args, so only trailing parameters can be bound")
         bound = {n: v for n, v in constants.items() if not isinstance(v, Reference)}
         refs = {n: v for n, v in constants.items() if isinstance(v, Reference)}
         return replace(
             self,
             required=required,
+            unfilled=tuple(name for name in self.unfilled if name not in constants),
             by_keyword=self.by_keyword or gap,
             constants={**self.constants, **bound},
             references={**{n: r for n, r in self.references.items() if n not in constants}, **refs},
@@ -137,6 +148,12 @@ class Function:
         """What errors call this function."""
         return f"{getattr(self.call, '__qualname__', repr(self.call))}()"
 
+    def held(self) -> list[object]:
+        """Return the objects it is called with, or closes over, that its identity does not know."""
+        defaults = [getattr(self.references[name], "default", None) for name in sorted(self.references)]
+        constants = [self.constants[name] for name in sorted(self.constants)]
+        return [found for value in (self.call, *constants, *defaults) for found in hidden_state(value)]
+
     @functools.cached_property
     def identity(self) -> bytes:
         """The hash of the code, bound constants and references."""
@@ -165,6 +182,7 @@ def _fields(ref: Read) -> dict[str, Any]:
 
 def _read(call: Callable[..., Any], parameters: list[inspect.Parameter]) -> Function:
     required: list[str] = []
+    unfilled: list[str] = []
     references: dict[str, Reference] = {}
     variadic = optional = False
     for p in parameters:
@@ -182,8 +200,10 @@ def _read(call: Callable[..., Any], parameters: list[inspect.Parameter]) -> Func
         elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
             required.append(p.name)
         elif p.kind is p.KEYWORD_ONLY:
-            raise WrongArity(f"{call!r}: nothing fills the keyword-only parameter {p.name!r}; give it a default")
-    return Function(call, tuple(required), variadic, references=references, is_async=_is_async(call))
+            unfilled.append(p.name)
+    return Function(
+        call, tuple(required), variadic, references=references, is_async=_is_async(call), unfilled=tuple(unfilled)
+    )
 
 
 def _is_async(call: Any) -> bool:

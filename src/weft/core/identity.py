@@ -20,6 +20,7 @@ import dis
 import enum
 import functools
 import inspect
+import operator
 import struct
 import types
 import uuid
@@ -145,6 +146,8 @@ def _structural(value: Any) -> Callable[[list[bytes], Any, str, int], None] | No
     bases = kind.__mro__  # asked for by name, since isinstance would forget what is known of the class
     if enum.Enum in bases:
         return _scalar(b"e", lambda member: f"{type(member).__qualname__}.{member.name}".encode())
+    if kind in _GETTERS:
+        return _scalar(b"g", lambda getter: repr(getter).encode())
     if tuple in bases and hasattr(kind, "_fields"):
         return _record(list(kind._fields))
     if msgspec.Struct in bases:
@@ -230,7 +233,8 @@ def _function(function: Any, inside: frozenset[int]) -> bytes:
             _named(bound.keywords, inside),
         )
     if isinstance(function, types.MethodType):
-        return digest(b"method", _type(function.__self__.__class__), _function(function.__func__, inside))
+        owner = function.__self__
+        return digest(b"method", _type(owner.__class__), _constant(owner, inside), _function(function.__func__, inside))
     if isinstance(function, types.FunctionType):
         cells = [_cell(cell, inside) for cell in function.__closure__ or ()]
         wrapped = getattr(function, "__wrapped__", None)
@@ -246,9 +250,10 @@ def _function(function: Any, inside: frozenset[int]) -> bytes:
         return digest(b"type", _type(function))
     name = getattr(function, "__qualname__", None)
     if name is not None:
-        return digest(b"builtin", f"{getattr(function, '__module__', None)}.{name}".encode())
+        owner = _constant(getattr(function, "__self__", None), inside)
+        return digest(b"builtin", f"{getattr(function, '__module__', None)}.{name}".encode(), owner)
     kind = function.__class__
-    return digest(b"callable", _type(kind), _function(kind.__call__, inside))
+    return digest(b"callable", _type(kind), _function(kind.__call__, inside), _constant(function, inside))
 
 
 def _type(kind: type) -> bytes:
@@ -268,11 +273,13 @@ def _constant(value: Any, inside: frozenset[int]) -> bytes:
     if type(value) in (tuple, frozenset):
         parts = [_constant(item, inside) for item in value]
         return digest(b"frozen", *(parts if type(value) is tuple else sorted(parts)))
-    if isinstance(value, _IMMUTABLE) or (isinstance(value, msgspec.Struct) and value.__struct_config__.frozen):
+    if isinstance(value, types.ModuleType):  # what a builtin function is bound to
+        return value.__name__.encode()
+    if _is_frozen(value):
         try:
             return digest_of(value)
         except UnidentifiableValue:  # such as the default of a context that is an open handle
-            return digest(b"opaque", _type(type(value)))
+            return digest(b"opaque", _type(value.__class__))
     if isinstance(value, types.CodeType):
         return _code(value)
     if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType | functools.partial | type):
@@ -280,6 +287,51 @@ def _constant(value: Any, inside: frozenset[int]) -> bytes:
     if value is Ellipsis:
         return b"ellipsis"
     return b"mutable"
+
+
+def _is_frozen(value: Any) -> bool:
+    """Whether *value* cannot change: a builtin constant, or an instance of a class that is declared frozen."""
+    kind: Any = value.__class__
+    return (
+        isinstance(value, _IMMUTABLE)
+        or (msgspec.Struct in kind.__mro__ and kind.__struct_config__.frozen)
+        or bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
+        or kind in _GETTERS
+    )
+
+
+def hidden_state(value: Any, inside: frozenset[int] = frozenset()) -> list[object]:
+    """Return the objects that *value*, a function or a constant, holds and that no fingerprint knows, at any depth."""
+    if id(value) in inside:
+        return []
+    inside |= {id(value)}
+    held: list[Any] = []
+    if isinstance(value, functools.partial):
+        bound = cast("Any", value)
+        held = [bound.func, *bound.args, *bound.keywords.values()]
+    elif isinstance(value, types.FunctionType):
+        held = [cell.cell_contents for cell in value.__closure__ or () if not _is_empty(cell)]
+        held += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        held.append(getattr(value, "__wrapped__", None))
+    elif isinstance(value, types.MethodType):
+        held = [value.__self__, value.__func__]
+    elif type(value) in (tuple, frozenset):
+        held = list(value)
+    elif isinstance(value, types.BuiltinFunctionType):
+        held = [value.__self__]
+    elif isinstance(value, type | types.ModuleType | types.CodeType) or value is Ellipsis or _is_frozen(value):
+        return []
+    else:
+        try:
+            canonical(value)
+        except UnidentifiableValue:
+            return [value]
+        return [] if type(value) not in (list, dict, set, bytearray) else [canonical(value)]
+    return [found for item in held for found in hidden_state(item, inside)]
+
+
+def _is_empty(cell: types.CellType) -> bool:
+    return _cell(cell, frozenset()) == b"empty"
 
 
 def _named(values: Mapping[str, Any], inside: frozenset[int]) -> bytes:
@@ -305,4 +357,5 @@ def _code(code: types.CodeType) -> bytes:
     return digest(b"code", repr((counts, parameters)).encode(), code.co_exceptiontable, *parts)
 
 
+_GETTERS: set[Any] = {operator.itemgetter, operator.attrgetter, operator.methodcaller}
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR

@@ -8,6 +8,7 @@ asks, once each.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import msgspec
@@ -29,14 +30,14 @@ class Element(msgspec.Struct, frozen=True):
     index: int | None = None
 
 
-Cell = ev.InputReceived | ev.ReactionOccurred | Element
+Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | Element
 """What the fold hands from node to node: anything with a value and an address."""
 
 
 class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
-    __slots__ = ("_hashes", "_origins", "absent", "gathered", "log", "read")
+    __slots__ = ("_hashes", "_index", "_indexed", "_origins", "absent", "gathered", "log", "read", "stateful")
 
     def __init__(self) -> None:
         self.log: list[ev.AnyEvent] = []
@@ -46,8 +47,37 @@ class Lineage:
         """By position of what a reader made: the facts that it read besides."""
         self.absent: list[Element] | None = None
         """What joins did not get; the n-th has the address -n."""
+        self.stateful: frozenset[str] = frozenset()
+        """The components that keep state: each of their facts was made of the one before."""
+        self._index: dict[str, list[Address]] | None = None
+        self._indexed = 0
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
+
+    def index(self) -> dict[str, list[Address]]:
+        """Return where the facts of each component stand.  Made when first asked for, and extended since."""
+        if self._index is None:
+            self._index = {}
+        for event in self.log[self._indexed :]:
+            if isinstance(event, ev.ReactionOccurred):
+                self._index.setdefault(event.component, []).append(event.seq)
+            elif isinstance(event, ev.FannedOut):
+                elements = self._index.setdefault(event.component, [])
+                elements.extend((event.seq, i) for i in range(len(event.value)))
+        self._indexed = len(self.log)
+        return self._index
+
+    def reads(self, address: Address) -> tuple[Address, ...]:
+        """Return what the component that made the fact at *address* read besides: its own state, or others'."""
+        if not isinstance(address, int) or address < 0:
+            return ()
+        read = (self.read or {}).get(address, ())
+        event = self.log[address - 1]
+        if isinstance(event, ev.ReactionOccurred) and event.component in self.stateful:
+            own: Any = self.index()[event.component]
+            place = bisect_left(own, address)
+            read = (own[place - 1], *read) if place else read
+        return read
 
     def cell(self, address: Address) -> Cell:
         """Return what stands at *address*."""
@@ -58,7 +88,7 @@ class Lineage:
         if address < 0:
             return (self.absent or [])[-address - 1]
         event = self.log[address - 1]
-        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred)  # noqa: S101
+        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut)  # noqa: S101
         return event
 
     def fact(self, address: Address) -> Fact:

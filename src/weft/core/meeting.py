@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weft.core.components.condition import decide
 from weft.core.components.join import Absent
-from weft.core.events import ErrorDetail, RunnableFailed
+from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
 from weft.core.lineage import Cell, Element
 from weft.core.node import Node
 from weft.core.scope import BARRED, FIRED, Activation, Asked, Batch, Ending, Meeting, Order, Scope
@@ -92,6 +92,21 @@ def test_shared(
         pending.flows, pending.order = True, order
 
 
+def place(facts: tuple[Cell, ...], order: Order) -> Order:
+    """
+    Return where *facts* stand among others that reach the same node in one scope: by who made them, then by *order*.
+
+    It follows from the facts alone, so it does not matter which way they came, nor who was quicker.
+    """
+    return (tuple([_maker(fact) for fact in facts]), order)
+
+
+def _maker(fact: Cell) -> str:
+    if isinstance(fact, Element):
+        return fact.producer
+    return "" if isinstance(fact, InputReceived) else fact.component
+
+
 # -- joins ---------------------------------------------------------------------------------------
 
 
@@ -104,7 +119,7 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope
         held = Meeting([[] for _ in join.parents])
         scope.hold(join.name, held)
     group = held.groups[port]
-    group.append((order, facts))
+    group.append((place(facts, order) if join.closes else order, facts))
     if join.closes or len(group) > 1:
         return
     held.present += 1

@@ -41,7 +41,6 @@ class Memory:
         "_peak",
         "blocked",
         "dispatched",
-        "dropped",
         "failures",
         "fresh",
         "keyed",
@@ -84,8 +83,6 @@ class Memory:
         self.skipped: dict[str, None] | None = None
         self.dispatched: dict[Key, int] | None = None
         """What was handed out and has not come back, and at which attempt."""
-        self.dropped: set[Key] | None = None
-        """What was pending at a component that left the run."""
         self._peak = 0
 
     def offered(self) -> list[Activation]:
@@ -119,13 +116,22 @@ class Memory:
                     scope.count(target.name, 1)
             return
         for target, port in node.routes:
-            kind = target.kind
-            if kind == _JOIN:
-                meeting.arrive(self, target, port, facts, scope, order)
-            elif kind == _COLLECT:
-                meeting.gather((target, port), facts[0], scope, order)
-            else:
-                self.accept(target, facts, inputs, scope, (port, *order) if target.inlets > 1 else order)
+            self.send(target, port, facts, inputs, scope, order)
+
+    def send(
+        self, target: Node, port: int, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
+    ) -> None:
+        """Bring *facts* to *target*, by its inlet *port*."""
+        if target.kind == _JOIN:
+            meeting.arrive(self, target, port, facts, scope, order)
+        elif target.kind == _COLLECT:
+            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order))
+        elif target.inlets == 1 or target.passes_on:
+            self.accept(target, facts, inputs, scope, order)
+        elif target.deduplicates:  # in order of where the facts were made, not of the way that was quicker
+            self.accept(target, facts, inputs, scope, meeting.place(facts, order))
+        else:
+            self.accept(target, facts, inputs, scope, (port, *order))
 
     def accept(
         self,
@@ -205,11 +211,11 @@ class Memory:
 
     # -- activations that end --------------------------------------------------------------------
 
-    def take(self, event: ev.Activated, *, is_test: bool | None = None) -> Activation:
-        """Remove and return the activation that *event* is about; *is_test* if only a condition can be meant."""
+    def take(self, event: ev.Activated, kind: Kind | None = None) -> Activation:
+        """Remove and return the activation that *event* is about, of a node of this *kind*."""
         key = (event.component, event.inputs)
         activation = self.ready.get(key)
-        if activation is None or (is_test is not None and activation.node.is_test is not is_test):
+        if activation is None or (kind is not None and activation.node.kind is not kind):
             raise self.story(event)
         del self.ready[key]
         if self.dispatched:

@@ -86,6 +86,7 @@ class Node(Hot):
         "opened",
         "owner",
         "parents",
+        "passes_on",
         "plain",
         "readings",
         "records",
@@ -104,6 +105,8 @@ class Node(Hot):
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
         self.name, self.owner, self.kind, self.region = name, owner, kind, region
         self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
+        self.passes_on = kind in (Kind.TEST, Kind.GATE)
+        """Whether it makes no fact, but lets facts through."""
         # What runs.
         self.call: Callable[..., Any] = _nothing
         self.is_async = False

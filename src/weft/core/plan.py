@@ -24,7 +24,7 @@ from weft.errors import DuplicateName
 class Plan:
     """The tables that runs of one definition share."""
 
-    __slots__ = ("contexts", "entries", "has_async", "nodes", "openings", "released", "required_context")
+    __slots__ = ("entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
 
     def __init__(self, wiring: Wiring) -> None:
         compiler = Compiler(wiring)
@@ -42,6 +42,7 @@ class Plan:
         for region, entry in self.entries.items():
             # A plain node that the entry feeds is active instead of waiting for it: its count stays the same.
             self.released[region] = () if entry.easy else entry.dependents
+        self.stateful = frozenset(node.name for node in self.nodes.values() if node.stateful)
         self.has_async = any(node.is_async for node in self.nodes.values())
         self.required_context = tuple(
             (node.owner, ref.key) for node in self.nodes.values() for _, ref in node.contexts if ref.is_required
@@ -116,11 +117,10 @@ class Compiler:
             return
         inlets = self.wiring.fed_by(component)
         for port, inlet in enumerate(inlets):
-            source = self._join(inlet, node.region) if inlet.is_join else self._source(inlet.parents[0])
-            self.connect(source, node, port)
+            self.connect(self._joined(inlet, node.region), node, port)
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
-            node.deduplicates = any(self._passes_through(inlet) for inlet in inlets)
+            node.deduplicates = any(inlet.is_join or self._hands_on(inlet.parents[0]) for inlet in inlets)
 
     def connect(self, source: Node, target: Node, port: int) -> None:
         """Let *source* feed *target*, and *target* settle only after it."""
@@ -130,7 +130,12 @@ class Compiler:
         if inner:
             target.is_inner = True
             self._collects.setdefault(self.outputs[str(source.region)], []).append((target, port))
-        before = self._exit(source) if inner else source
+        if not inner:
+            before = source
+        elif source in self._entry_nodes:  # the elements themselves: all of them are there when the fan is done
+            before = self.outputs[str(source.region)]
+        else:
+            before = self._exit(source)
         self._dependents.setdefault(before, []).append(target)
         target.sources += 1
         if before not in self._entry_nodes:
@@ -145,16 +150,18 @@ class Compiler:
             return self.entries[None]
         return self.entries[parent] if parent in self.entries else self.outputs[parent]
 
-    def _passes_through(self, inlet: Inlet) -> bool:
-        return any(
-            parent == INPUT_NAME or self._source(parent).kind in (Kind.TEST, Kind.GATE) for parent in inlet.parents
-        )
+    def _joined(self, inlet: Inlet, region: str | None) -> Node:
+        return self._join(inlet, region) if inlet.is_join else self._source(inlet.parents[0])
+
+    def _hands_on(self, parent: str) -> bool:
+        """Whether *parent* hands on what it has not made: an input, an element, what a condition lets through."""
+        return self._source(parent).kind in (Kind.TEST, Kind.GATE) or self._source(parent) in self._entry_nodes
 
     def _join(self, inlet: Inlet, region: str | None) -> Node:
         known = self._joins.get(inlet)
         if known is not None:
             return known
-        node = self.node(f"join({inlet})", "", Kind.JOIN, region)
+        node = self.node(f"\0join {inlet.parents!r} {inlet.wait!r}", "", Kind.JOIN, region)
         self._joins[inlet] = node
         node.parents, node.wait = inlet.parents, inlet.wait
         sources = [self._source(parent) for parent in inlet.parents]
@@ -174,7 +181,7 @@ class Compiler:
         if known is not None:
             return known
         fan = self.outputs[str(inner.region)]
-        node = self.node(f"exit of {inner.name}", inner.owner, Kind.EXIT, fan.region)
+        node = self.node(f"\0exit of {inner.name}", inner.owner, Kind.EXIT, fan.region)
         self._exits[inner] = node
         self._dependents.setdefault(fan, []).append(node)
         node.sources = 1
@@ -213,6 +220,11 @@ class Compiler:
                 node.tracked = True
                 stack.extend(node.upstream)
 
+    def _repeats(self, node: Node) -> bool:
+        """Whether *node* may run more than once for one input, besides once per element."""
+        maps = self.wiring.enclosing(node.region)[:-1]
+        return node.multi or any(self.outputs[str(name)].multi for name in maps)
+
     def _finish(self) -> None:
         collecting = {
             target for node in self.nodes.values() if node.kind is Kind.COLLECT for target, _ in self._routes[node]
@@ -220,7 +232,7 @@ class Compiler:
         for node in self.nodes.values():
             node.closes = node.closes or node.kind is Kind.COLLECT
             node.shared = self._askers.get(node, 0) + (node.inlets > 0) > 1
-            if node.multi and node.kind is Kind.WORK and not node.stateful and node not in self._routes:
+            if node.kind is Kind.WORK and not node.stateful and node not in self._routes and self._repeats(node):
                 node.keyed = True  # a result: which of several is the latest must not depend on who finished last
             node.keeps = node.stateful or bool(node.records) or node.keyed
             node.simple = not (

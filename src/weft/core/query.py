@@ -4,13 +4,11 @@ What one may ask a run: values, facts, results, where a value came from.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from weft.core.events import InputReceived, ReactionOccurred
+from weft.core.events import FannedOut, InputReceived, ReactionOccurred
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
-from weft.core.node import Node
 from weft.core.references import MISSING
 from weft.core.scope import Order
 from weft.errors import DefinitionError, NothingProduced, UnknownComponent
@@ -23,31 +21,14 @@ if TYPE_CHECKING:
 class Queries:
     """The questions; all of them are answered from memory and change nothing."""
 
-    __slots__ = ("_index", "_indexed", "memory")
+    __slots__ = ("memory",)
 
     memory: Memory
-    _index: dict[str, list[Address]] | None
-    _indexed: int
-
-    def _by_component(self) -> dict[str, list[Address]]:
-        """Return where the facts of each component stand.  Made when first asked for, and extended since."""
-        if self._index is None:
-            self._index, self._indexed = {}, 0
-        index, nodes = self._index, self.memory.plan.nodes
-        for event in islice(self.memory.log, self._indexed, None):
-            if isinstance(event, ReactionOccurred):
-                found = index.setdefault(event.component, [])
-                if event.component in nodes and nodes[event.component].is_fan:
-                    found.extend((event.seq, i) for i in range(len(event.value)))
-                else:
-                    found.append(event.seq)
-        self._indexed = len(self.memory.log)
-        return index
 
     def _facts(self, which: object) -> tuple[str, list[Address]]:
         """Return the name of *which* component, and where its facts stand."""
         memory = self.memory
-        found = self._by_component()
+        found = self.memory.lineage.index()
         if isinstance(which, str) and which in found:
             return which, found[which]
         try:
@@ -68,12 +49,9 @@ class Queries:
         """Return the facts of *which* component in order; without one, all inputs and productions."""
         if which is not None:
             return self.productions(which)
-        lineage, nodes = self.memory.lineage, self.memory.plan.nodes
+        lineage = self.memory.lineage
         return [
-            lineage.fact(event.seq)
-            for event in self.memory.log
-            if isinstance(event, InputReceived)
-            or (isinstance(event, ReactionOccurred) and not _takes_apart(nodes.get(event.component)))
+            lineage.fact(event.seq) for event in self.memory.log if isinstance(event, InputReceived | ReactionOccurred)
         ]
 
     def values(self, which: object = None) -> list[Any]:
@@ -109,29 +87,38 @@ class Queries:
         """
         Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
-        A leaf inside an ``each`` gives a list: what it made of the elements of the latest collection, in their order.
+        A leaf inside an ``each`` gives a list: what it made of all elements of the latest input, in their order.
         """
         memory, wiring = self.memory, self.memory.workflow.wiring
-        index, cell = self._by_component(), self.memory.lineage.cell
+        index, cell = memory.lineage.index(), memory.lineage.cell
         found: dict[str, Any] = {}
         for name in memory.workflow.leaves:
-            facts = index.get(name)
-            if facts:
-                maps = wiring.enclosing(wiring.regions[name])[:-1]
-                places = (memory.keyed or {}).get(name)
-                if places is not None:
-                    facts = _of_last_input(facts, places)
-                elif maps:
-                    facts = self._of_last_batch(facts, maps)
-                found[name] = [cell(address).value for address in facts] if maps else cell(facts[-1]).value
+            facts = index.get(name, [])
+            places = (memory.keyed or {}).get(name)
+            maps = wiring.enclosing(wiring.regions[name])[:-1]
+            if maps:
+                batch = self._last_batch(str(maps[-1]))
+                if batch is not None and places is not None:
+                    found[name] = [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
+                elif batch is not None:
+                    found[name] = [cell(at).value for at in self._of_batch(facts, maps, batch)]
+            elif facts:
+                found[name] = cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
         return found
 
     @property
     def output(self) -> Any:
-        """The value of the only leaf; of several, the results by name."""
+        """
+        The value of the only leaf; of several, the results by name.
+
+        Raises:
+            NothingProduced: there is one leaf, and it has made nothing; the error says why.
+        """
         leaves = self.memory.workflow.leaves
         results = self.results()
-        return results.get(leaves[0]) if len(leaves) == 1 else results
+        if len(leaves) != 1:
+            return results
+        return results[leaves[0]] if leaves[0] in results else self.value(leaves[0])
 
     def state_of(self, which: object) -> Any:
         """Return the state of *which* stateful component: its latest value, or its initial one."""
@@ -156,51 +143,64 @@ class Queries:
     def _why_nothing(self, name: str) -> str:
         memory = self.memory
         if memory.failures and name in memory.failures:
-            return f"it failed ({memory.failures[name].error.message})"
+            error = memory.failures[name].error
+            return f"it failed ({error.type}: {error.message})"
         if any(key[0] == name for key in memory.ready):
             return "it is ready and has not run yet"
         if not memory.received:
             return "the run has had no input"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 
-    def _of_last_batch(self, facts: list[Address], maps: list[str | None]) -> list[Address]:
-        """Return those of *facts*, made inside *maps*, that share the last one's collection, in its order."""
-        placed = [(self._place(address, maps), address) for address in facts]
-        batch = placed[-1][0][0][0]
-        same = [(place, address) for place, address in placed if place[0][0] == batch]
+    def _last_batch(self, outermost: str) -> int | None:
+        """Return the event that last took a collection apart for the map *outermost*."""
+        for event in reversed(self.memory.log):
+            if isinstance(event, FannedOut) and event.component == outermost:
+                return event.seq
+        return None
+
+    def _ordinal(self, address: Address) -> int:
+        """Return the ordinal of the input that the fact at *address* came from."""
+        lineage = self.memory.lineage
+        while not isinstance(cell := lineage.cell(address), InputReceived):
+            address = lineage.parents(address)[0]
+        return cell.ordinal
+
+    def _of_batch(self, facts: list[Address], maps: list[str | None], batch: int) -> list[Address]:
+        """Return those of *facts*, made inside *maps*, that came of the collection of *batch*, in its order."""
+        placed = [(self._elements(address, maps), address) for address in facts]
+        same = [(elements, address) for elements, address in placed if elements and elements[0][0] == batch]
         same.sort(key=lambda item: [index for _, index in item[0]])
         return [address for _, address in same]
 
-    def _place(self, address: Address, maps: list[str | None]) -> list[tuple[int, int]]:
-        """Return the elements of *maps* that the fact at *address* came from, outermost first."""
+    def _elements(self, address: Address, maps: list[str | None]) -> list[tuple[int, int]]:
+        """Return the elements of *maps* that the fact at *address* came from, outermost first; none if it did not."""
         lineage = self.memory.lineage
         found: list[tuple[int, int]] = []
         while len(found) < len(maps):
             if isinstance(address, tuple) and lineage.fact(address).producer in maps:
                 found.append(address)
-            address = lineage.parents(address)[0]
+            parents = lineage.parents(address)
+            if not parents:
+                return []
+            address = parents[0]
         return found[::-1]
 
     def _results_of_last_input(self) -> list[Fact]:
         """Return what the leaves have made of the last input."""
         memory = self.memory
-        last = max((event.seq for event in memory.log if isinstance(event, InputReceived)), default=0)
+        last = next((event.seq for event in reversed(memory.log) if isinstance(event, InputReceived)), 0)
         reached = {last}
-        for event in islice(memory.log, last, None):
-            if isinstance(event, ReactionOccurred):
+        for event in memory.log[last:]:
+            if isinstance(event, ReactionOccurred | FannedOut):
                 sources = (at if isinstance(at, int) else at[0] for at in memory.lineage.parents(event.seq))
                 if any(source in reached for source in sources):
                     reached.add(event.seq)
         leaves = set(memory.workflow.leaves)
-        return [fact for fact in self.facts() if fact.producer in leaves and fact.address in reached]
+        facts = (memory.lineage.fact(seq) for seq in sorted(reached - {last}))
+        return [fact for fact in facts if fact.producer in leaves]
 
 
-def _of_last_input(facts: list[Address], places: list[Order]) -> list[Address]:
-    """Return those of *facts* that came of the same input as the last one, in the order of their *places*."""
-    ordinal = places[-1][0]
+def _of_input(facts: list[Address], places: list[Order], ordinal: int) -> list[Address]:
+    """Return those of *facts* that came of the input *ordinal*, in the order of their *places*."""
     same = [(place, address) for (of, place), address in zip(places, facts, strict=True) if of == ordinal]
     return [address for _, address in sorted(same, key=lambda item: item[0])]
-
-
-def _takes_apart(node: Node | None) -> bool:
-    return node is not None and node.is_fan

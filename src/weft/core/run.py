@@ -29,7 +29,7 @@ from weft.core.query import Queries
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
 from weft.core.workflow import Workflow
-from weft.errors import InvalidEvent, MissingContext, StepFailed, UnknownRunnable
+from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
@@ -46,7 +46,7 @@ def local() -> Any:
 class Run(Queries):
     """A workflow at work."""
 
-    __slots__ = ("_causes", "_checked", "_done", "context")
+    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")
 
     def __init__(
         self,
@@ -64,7 +64,8 @@ class Run(Queries):
         self._causes: dict[str, tuple[int, BaseException]] | None = None
         self._done: dict[Key, None] | None = None
         self._checked: object = None
-        self._index, self._indexed = None, 0
+        self.is_driven = False
+        """Whether a loop is at work on it."""
 
     @classmethod
     def from_log(cls, log: Iterable[ev.AnyEvent], *, context: Mapping[str, Any] | None = None) -> Self:
@@ -119,7 +120,7 @@ class Run(Queries):
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
-            at = local().now()
+            at, value = local().now(), local().whole(value)
             record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, at, key))
         return self
 
@@ -157,10 +158,12 @@ class Run(Queries):
             UnknownRunnable: this run has never offered it.
         """
         memory = self.memory
+        if outcome.run_id not in (None, self.id):
+            raise UnknownRunnable(f"this outcome belongs to run {outcome.run_id!r}, not to {self.id!r}")
         key = (outcome.component, outcome.inputs)
         activation = memory.ready.get(key)
         if activation is None:
-            if key not in self._finished() and key not in (memory.dropped or ()):
+            if key not in self._finished():
                 raise UnknownRunnable(f"run {self.id!r} has never offered {outcome.component!r} at {outcome.inputs}")
             return self
         if outcome.status == "completed":
@@ -186,6 +189,7 @@ class Run(Queries):
     def record(self, events: Iterable[ev.AnyEvent]) -> Self:
         """Append *events* that were made elsewhere; their positions must follow this run's log."""
         fold(self.memory, events)
+        self.memory.fresh.clear()
         return self
 
     def record_dispatch(self, runnable: Runnable) -> Self:
@@ -200,6 +204,12 @@ class Run(Queries):
         """Return what was dispatched and never came back."""
         pending = self.memory.dispatched or {}
         return [self.runnable(RunnableRef(*key)) for key in pending]
+
+    def _check_idle(self) -> None:
+        """Refuse before an input is taken, if it could not be run then."""
+        if self.is_driven:
+            raise AlreadyRunning(self.id)
+        self.check_context()
 
     def check_context(self) -> None:
         """Raise MissingContext if a required key was not given."""
@@ -266,6 +276,7 @@ class Run(Queries):
         raise_on_failure: bool = False,
     ) -> Self:
         """Take *value* as a further input and run until there is nothing to do."""
+        self._check_idle()
         self.plan(value, key=key)
         return self.react_until_satisfied(parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
 
@@ -279,6 +290,7 @@ class Run(Queries):
         raise_on_failure: bool = False,
     ) -> Self:
         """Take *value* as a further input and run in the running event loop until there is nothing to do."""
+        self._check_idle()
         self.plan(value, key=key)
         await local().adrive(self, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
         return self
@@ -306,7 +318,7 @@ class Run(Queries):
         return self
 
     def remove(self, which: object) -> Self:
-        """Remove a component from the workflow of this run alone, as an event; what it was about to do is dropped."""
+        """Remove a component from the workflow of this run, as an event; inputs under way finish as they began."""
         memory = self.memory
         if which in memory.workflow:
             name = memory.workflow.name_of(which)
@@ -334,7 +346,7 @@ class Run(Queries):
         """The last failure of each component that had one; the user's exception is its ``__cause__``."""
         found: dict[str, StepFailed] = {}
         for name, event in (self.memory.failures or {}).items():
-            failure = StepFailed(name, event.attempts, event.error.message)
+            failure = StepFailed(name, event.attempts, event.error.type, event.error.message)
             seq, cause = (self._causes or {}).get(name, (0, None))
             failure.__cause__ = cause if seq == event.seq else described(event.error)
             found[name] = failure

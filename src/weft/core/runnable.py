@@ -17,7 +17,7 @@ import msgspec
 from weft.core.lineage import Cell, Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
-from weft.core.scope import Activation
+from weft.core.scope import Activation, Key
 from weft.errors import CannotSpread, NoRun
 from weft.typing import Address
 
@@ -66,6 +66,11 @@ class Runnable(msgspec.Struct, eq=False):
         """The same at every attempt and after every resume and deploy; different for every input of every run."""
         return self.lineage.idempotency_key(self.run_id, self.node.name, self.inputs)
 
+    @property
+    def key(self) -> Key:
+        """What identifies it in its run."""
+        return (self.node.name, self.inputs)
+
     def ref(self) -> RunnableRef:
         """Return what identifies this runnable in its run, as plain data."""
         return RunnableRef(self.node.name, self.inputs)
@@ -103,6 +108,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     error: BaseException | None = None
     attempt: int = 1
     duration_ns: int = 0
+    run_id: str | None = None
+    """The run it belongs to, so that no other one takes it."""
 
 
 class Current:

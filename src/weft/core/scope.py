@@ -13,6 +13,7 @@ import msgspec
 
 from weft.core.lineage import Cell
 from weft.core.node import Node
+from weft.core.plan import Plan
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Scope(msgspec.Struct, eq=False):
     """The input, or the element."""
     index: int
     """The ordinal of the input, or the index of the element."""
+    plan: Plan
+    """The plan that this input follows to its end, unless components are added meanwhile."""
     open: dict[str, int]
     """By tracked node that has not settled: its unsettled sources and pending activations."""
     parent: Scope | None = None

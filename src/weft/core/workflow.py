@@ -22,14 +22,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.assembly import Assembly, without
-from weft.core.components.base import Component, check_name
-from weft.core.components.reduce import Reduce
+from weft.core.components.base import Component, check_name, refers
+from weft.core.components.map import Map
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
 from weft.core.references import MISSING
 from weft.core.wiring import INPUT_NAME, ROOT, Inlet, Wiring
-from weft.errors import DefinitionError, UnknownComponent
+from weft.errors import DefinitionError, DuplicateName, UnknownComponent
 
 if TYPE_CHECKING:
     from weft.core.run import Run
@@ -41,8 +41,7 @@ class Workflow(Fragment):
     def __init__(self, name: str, *fragments: object) -> None:
         check_name(name, "a workflow")
         assembly = Assembly()
-        for fragment in fragments:
-            assembly.take(as_flow(fragment))
+        assembly.take(*(as_flow(fragment) for fragment in fragments))
         self._settle(name, assembly)
 
     def _settle(self, name: str, assembly: Assembly, base: Wiring | None = None) -> None:
@@ -78,12 +77,15 @@ class Workflow(Fragment):
 
     def name_of(self, which: object) -> str:
         """Return the name under which this workflow knows *which*, a name or a component."""
-        name = which if isinstance(which, str) else self._assembly.names.get(which)  # type: ignore[call-overload]
-        if name is None:
-            name = getattr(which, "name", None)
-        if name not in self._assembly.components:
-            raise UnknownComponent(str(name or which), self._assembly.components, f"workflow {self.name!r}")
-        return str(name)
+        name = which if isinstance(which, str) else getattr(which, "name", None)
+        if isinstance(which, Component):
+            name = self._assembly.names.get(which, name)
+        if not isinstance(name, str) or name not in self._assembly.components:
+            where = f"workflow {self.name!r}"
+            if any(known.startswith(f"{name}.") for known in self._assembly.components):
+                where += f", but a nested workflow: name one of its components, {name}.<component>"
+            raise UnknownComponent(name if isinstance(name, str) else repr(which), self._assembly.components, where)
+        return name
 
     def __contains__(self, which: object) -> bool:
         try:
@@ -158,6 +160,10 @@ class Workflow(Fragment):
     def replace(self, which: object, component: Component) -> Workflow:
         """Return this workflow with *component* standing where *which* stood."""
         old = self.name_of(which)
+        if not isinstance(component, Component):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"cannot replace {old!r} by {component!r}: it is no single component")
+        if isinstance(component, Map) or isinstance(self._assembly.components[old], Map):
+            raise DefinitionError(f"cannot replace {old!r}: an each() has a body; remove() the parts and add() others")
         draft = self._draft()
         mine = draft.components
         new = component.name or old
@@ -167,7 +173,10 @@ class Workflow(Fragment):
             draft.register(support)
         placed = component.placed(new, draft.names)
         swap = {old: new}
-        draft.components = {swap.get(n, n): placed if n == old else c for n, c in draft.components.items()}
+        draft.components = {
+            swap.get(n, n): placed if n == old else c.renamed(swap) if refers(c, old) and new != old else c
+            for n, c in draft.components.items()
+        }
         draft.inlets = {
             swap.get(n, n): tuple(Inlet(tuple(swap.get(p, p) for p in i.parents), i.wait) for i in inlets)
             for n, inlets in draft.inlets.items()
@@ -179,8 +188,7 @@ class Workflow(Fragment):
     def merge(self, other: Workflow) -> Workflow:
         """Return both workflows as one; a component that both have stays one component."""
         draft = self._draft()
-        theirs = other._assembly
-        draft.merge(theirs.components, theirs.inlets, theirs.homes)
+        draft.merge(other._assembly)
         return self._with(draft)
 
     def renamed(self, name: str) -> Workflow:
@@ -195,7 +203,10 @@ class Workflow(Fragment):
         if isinstance(to, list | tuple):
             return as_flow([self._resolve(item) for item in cast("Iterable[object]", to)])
         if isinstance(to, Component):
-            return self.component(to).flow()
+            known = self.component(to)
+            if to not in self._assembly.names and known.identity != to.identity:
+                raise DuplicateName(known.label, "the one in the workflow and the one that was given differ in code")
+            return known.flow()
         return as_flow(to)
 
     # -- nesting ---------------------------------------------------------------------------------
@@ -310,8 +321,6 @@ class Workflow(Fragment):
         for name in sorted(mine.components):
             component = mine.components[name]
             inlets = [(inlet.parents, inlet.wait) for inlet in self.wiring.fed_by(name)]
-            if not isinstance(component, Reduce):  # a reduce folds its maps in the order they are written
-                inlets.sort(key=repr)
             place = canonical((name, inlets, mine.homes.get(name)))
             parts.append(digest(place, identify(component)))
         return digest(*parts).hex()

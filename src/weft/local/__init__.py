@@ -2,7 +2,7 @@
 
 from weft.local.clock import new_run_id, now
 from weft.local.concurrent import adrive, drive_concurrently
-from weft.local.execution import aexecute, execute
+from weft.local.execution import aexecute, execute, whole
 from weft.local.loop import drive, evaluate, react
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "new_run_id",
     "now",
     "react",
+    "whole",
 ]

@@ -11,22 +11,28 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from types import CoroutineType
+from typing import Any, cast
 
 from weft.core.node import Kind
 from weft.core.run import Run
-from weft.core.runnable import Outcome, Runnable, bind
+from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation
+from weft.errors import AlreadyRunning
 from weft.local.execution import aexecute, execute, run_blocking
 
 MOST_TASKS = 256
 """How many coroutines run at once where the caller does not say."""
+_TURN = 0.001
+"""For how many seconds plain functions run before the event loop gets a turn."""
 
 
 def drive_concurrently(run: Run, *, parallel: int | None, checkpoint: Callable[[Run], None] | None) -> None:
     """Run *run* until there is nothing to do, and block until then."""
-    run_blocking(_Loop(run, parallel, checkpoint).go())
+    run_blocking(_Loop(run, parallel, checkpoint, off_loop=True).go())
 
 
 async def adrive(
@@ -37,26 +43,39 @@ async def adrive(
     raise_on_failure: bool = False,
 ) -> None:
     """Run *run* in the running event loop until there is nothing to do."""
+    since = len(run.memory.log)
     await _Loop(run, parallel, checkpoint).go()
     if raise_on_failure:
-        raise_first(run)
+        raise_first(run, since)
 
 
-def raise_first(run: Run) -> None:
-    """Raise the first failure of *run*, if it has one."""
-    for failure in run.failures.values():
-        raise failure
+def raise_first(run: Run, since: int) -> None:
+    """Raise the first failure of *run* that was recorded after event *since*, if there is one."""
+    failed = [event for event in (run.memory.failures or {}).values() if event.seq > since]
+    if failed:
+        raise run.failures[min(failed, key=lambda event: event.seq).component]
+
+
+def enter(run: Run) -> None:
+    """Refuse to drive a *run* that is being driven: a step that waits for its own run waits for ever."""
+    if run.is_driven:
+        raise AlreadyRunning(run.id)
+    run.is_driven = True
 
 
 class _Loop:
     """One run being driven."""
 
-    def __init__(self, run: Run, parallel: int | None, checkpoint: Callable[[Run], None] | None) -> None:
+    def __init__(
+        self, run: Run, parallel: int | None, checkpoint: Callable[[Run], None] | None, *, off_loop: bool = False
+    ) -> None:
         if parallel is not None and parallel < 1:
             raise ValueError(f"parallel={parallel!r}: use a number of at least 1")
         self.run, self.checkpoint = run, checkpoint
         self.limit = parallel or MOST_TASKS
         self.threads = parallel or 1
+        self.off_loop = off_loop
+        """Whether plain functions must not find themselves inside an event loop, since the caller has none."""
         self.waiting: deque[Activation] = deque()
         self.ended: deque[Outcome | BaseException] = deque()
         self.under_way: set[asyncio.Future[Outcome]] = set()
@@ -66,8 +85,10 @@ class _Loop:
         """Dispatch and apply until nothing is ready and nothing is under way."""
         run = self.run
         run.check_context()
+        enter(run)
         run.memory.fresh[:] = run.memory.offered()
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft") if self.threads > 1 else None
+        pooled = self.threads > 1 or self.off_loop
+        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft") if pooled else None
         try:
             while True:
                 self.waiting.extend(run.memory.fresh)
@@ -78,13 +99,20 @@ class _Loop:
                     if not self.waiting:
                         return
                     continue
+                if self.waiting and not self.ended and len(self.under_way) < self.limit:
+                    await asyncio.sleep(0)
+                    continue
                 if not self.ended:
                     await self.wake.wait()
                 self.wake.clear()
                 self._apply()
                 if self.checkpoint is not None:
-                    self.checkpoint(run)
+                    answer: Any = self.checkpoint(run)
+                    if type(answer) is CoroutineType:
+                        await cast("Coroutine[Any, Any, Any]", answer)
+                await asyncio.sleep(0)  # whoever shares this loop gets a turn, however many plain steps there are
         finally:
+            run.is_driven = False
             await self._abandon()
             if pool is not None:
                 pool.shutdown(wait=True)
@@ -92,8 +120,8 @@ class _Loop:
     def _dispatch(self, pool: ThreadPoolExecutor | None) -> None:
         """Start what waits, up to the limit; what runs inline has ended when this returns."""
         memory = self.run.memory
-        inline = 0
-        while self.waiting and len(self.under_way) < self.limit and inline < self.limit:
+        until = monotonic() + _TURN
+        while self.waiting and len(self.under_way) < self.limit and monotonic() < until:
             activation = self.waiting.popleft()
             if memory.ready.get(activation.key) is not activation:
                 continue
@@ -104,11 +132,7 @@ class _Loop:
                 context = contextvars.copy_context()
                 self._watch(asyncio.wrap_future(pool.submit(context.run, execute, runnable)))
             else:
-                inline += 1
-                self._inline(runnable)
-
-    def _inline(self, runnable: Runnable) -> None:
-        self.ended.append(execute(runnable))
+                self.ended.append(execute(runnable))
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
         self.under_way.add(future)

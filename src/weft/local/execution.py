@@ -8,8 +8,10 @@ task) is not the step's to decide, so it propagates and the runnable stays ready
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from io import IOBase
 from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, TypeVar, cast
@@ -41,6 +43,11 @@ async def aexecute(runnable: Runnable) -> Outcome:
         if type(value) is CoroutineType:
             value = await cast("Coroutine[Any, Any, Any]", value)
         return completed(runnable, value, started)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return failed(runnable, error, started)  # something that it waited for was cancelled, not the step
     except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
         return failed(runnable, error, started)
     finally:
@@ -49,15 +56,28 @@ async def aexecute(runnable: Runnable) -> Outcome:
 
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
     """Return the outcome of a *runnable* that returned *value*; of a condition, its truth."""
-    value = bool(value) if runnable.is_condition else value
+    value = bool(value) if runnable.is_condition else whole(value)
     duration = perf_counter_ns() - started
-    return Outcome(runnable.component, runnable.inputs, "completed", value, None, runnable.attempt, duration)
+    return Outcome(*runnable.key, "completed", value, None, runnable.attempt, duration, run_id=runnable.run_id)
 
 
-def failed(runnable: Runnable, error: Exception, started: int) -> Outcome:
+def whole(value: Any) -> Any:
+    """Return *value*; an iterator, which could be read only once, as the list of what it gives."""
+    kind: Any = value.__class__
+    once = _READ_ONCE.get(kind)
+    if once is None:
+        once = _READ_ONCE[kind] = issubclass(kind, Iterator) and not issubclass(kind, IOBase)
+    return list(value) if once else value
+
+
+_READ_ONCE: dict[type, bool] = {}
+"""By class: whether its instances are iterators; files are handles, and stay what they are."""
+
+
+def failed(runnable: Runnable, error: BaseException, started: int) -> Outcome:
     """Return the outcome of a *runnable* that raised."""
     duration = perf_counter_ns() - started
-    return Outcome(runnable.component, runnable.inputs, "failed", None, error, runnable.attempt, duration)
+    return Outcome(*runnable.key, "failed", None, error, runnable.attempt, duration, run_id=runnable.run_id)
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -75,7 +95,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             raised.append(error)
 
-    thread = threading.Thread(target=target, name="weft-loop")
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(target,), name="weft-loop")
     thread.start()
     thread.join()
     if raised:

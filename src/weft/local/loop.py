@@ -16,8 +16,8 @@ from weft.core.fold import complete
 from weft.core.run import Run
 from weft.core.runnable import announce, announced, bind
 from weft.core.scope import Activation
-from weft.local.concurrent import drive_concurrently, raise_first
-from weft.local.execution import run_blocking
+from weft.local.concurrent import drive_concurrently, enter, raise_first
+from weft.local.execution import run_blocking, whole
 
 
 def react(run: Run) -> None:
@@ -27,12 +27,14 @@ def react(run: Run) -> None:
     memory.fresh.clear()
     plan = memory.plan
     outer = announced()
+    enter(run)
     try:
         for activation in memory.offered():
             if memory.plan is not plan and memory.ready.get(activation.key) is not activation:
                 continue  # a step has removed it from its own run
             perform(run, activation)
     finally:
+        run.is_driven = False
         announce(outer)
 
 
@@ -50,8 +52,7 @@ def perform(run: Run, activation: Activation) -> None:
             value = bind(activation, memory, run.context).call()
         if type(value) is CoroutineType:
             value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
-        if node.is_test:
-            value = bool(value)
+        value = bool(value) if node.is_test else whole(value)
     except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
         run.fail(activation, error, 1, perf_counter_ns() - started)
     else:
@@ -79,12 +80,15 @@ def drive(
     raise_on_failure: bool = False,
 ) -> None:
     """Run *run* until there is nothing to do."""
+    since = len(run.memory.log)
     if (parallel is not None and parallel != 1) or run.memory.plan.has_async:
         drive_concurrently(run, parallel=parallel, checkpoint=checkpoint)
     else:
         while run.memory.ready:
             react(run)
             if checkpoint is not None:
-                checkpoint(run)
+                answer: Any = checkpoint(run)
+                if type(answer) is CoroutineType:
+                    run_blocking(cast("Coroutine[Any, Any, Any]", answer))
     if raise_on_failure:
-        raise_first(run)
+        raise_first(run, since)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from weft import Run, Workflow, condition, each, join, reduce, rule, step
+from weft import INPUT, Run, Workflow, condition, each, join, reduce, rule, step
 from weft.core.components.condition import Condition
 from weft.errors import DuplicateName, InvalidComponent, UnknownReference, WrongArity
 
@@ -112,6 +112,15 @@ def test_what_two_conditions_let_through_to_one_component_runs_once() -> None:
     assert run.run(12).values("keep") == [12]
     assert run.run(8).values("keep") == [8]
     assert run.run(7).values("keep") == []
+
+
+def test_what_comes_by_a_second_way_does_not_run_again(finish: Callable[[Run], Run]) -> None:
+    """Also if it comes after the first one has run."""
+    workflow = Workflow("w", INPUT >> keep, is_int >> is_even >> is_large >> keep)
+
+    run = finish(workflow.plan(12).plan(12))
+
+    assert run.values("keep") == [12, 12]
 
 
 def test_a_condition_of_a_join_is_given_all_its_values() -> None:

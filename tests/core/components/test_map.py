@@ -67,15 +67,52 @@ def test_what_is_no_collection_is_a_recorded_failure(given: object) -> None:
     assert run.status == "idle"
 
 
-def test_an_iterable_that_raises_fails_the_map() -> None:
-    def count() -> Iterator[int]:
+def test_a_generator_that_raises_is_a_failure_of_the_step_that_made_it() -> None:
+    @step
+    def count(_: int) -> Iterator[int]:
         yield 1
         raise ConnectionError("gone")
 
-    run = Workflow("w", each(square, name="squares")).run(count())
+    run = Workflow("w", count >> each(square)).run(1)
+
+    assert isinstance(run.failures["count"].__cause__, ConnectionError)
+    assert run.values("square") == []
+    assert run.status == "idle"
+
+
+def test_an_iterable_that_raises_when_it_is_taken_apart_fails_the_map() -> None:
+    class Cursor:
+        def __iter__(self) -> Iterator[int]:
+            raise ConnectionError("gone")
+
+    run = Workflow("w", each(square, name="squares")).run(Cursor())
 
     assert isinstance(run.failures["squares"].__cause__, ConnectionError)
-    assert run.values("square") == []
+    assert run.status == "idle"
+
+
+def test_what_a_generator_gives_reaches_every_child() -> None:
+    """It is a list, not something that the first one uses up."""
+
+    @step
+    def count(n: int) -> Iterator[int]:
+        yield from range(n)
+
+    run = Workflow("w", count >> [each(square), step(len, name="length")]).run(3)
+
+    assert run.values("count") == [[0, 1, 2]]
+    assert run.results() == {"square": [0, 1, 4], "length": 3}
+
+
+def test_an_iterator_that_is_given_is_taken_whole() -> None:
+    """So a run that is rebuilt before it ran gets the same elements."""
+    run = Workflow("w", each(square)).plan(iter([1, 2]))
+    rebuilt = Run.from_log(run.log())
+
+    run.react_until_satisfied()
+    rebuilt.react_until_satisfied()
+
+    assert run.values("square") == rebuilt.values("square") == [1, 4]
 
 
 # -- per element ---------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_a_reduce_of_what_cannot_be_taken_apart_is_a_recorded_failure(given: obj
     run = Workflow("w", total).run(given)
 
     assert isinstance(run.failures["total"].__cause__, NotACollection)
-    assert "'total' failed: reduce needs a list" in str(run.failures["total"])
+    assert "'total' failed: NotACollection: reduce needs a list" in str(run.failures["total"])
 
 
 def test_a_reduce_may_stand_at_one_branch_of_the_body() -> None:
@@ -334,7 +334,7 @@ def test_a_failed_batch_reads_well() -> None:
 
     message = str(run.failures["total"])
 
-    assert message.startswith("'total' failed: an element of the batch failed")
+    assert message.startswith("'total' failed: BatchFailed: an element of the batch failed")
     assert "attempts" not in message
 
 

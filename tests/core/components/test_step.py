@@ -313,7 +313,14 @@ def test_a_keyword_only_parameter_that_nothing_fills_is_refused() -> None:
         return f"{x} {currency}"
 
     with pytest.raises(WrongArity, match="keyword-only parameter 'currency'; give it a default"):
-        step(pay)
+        Workflow("w", step(pay))
+
+
+def test_a_keyword_only_parameter_can_be_bound() -> None:
+    def pay(x: int, *, currency: str) -> str:
+        return f"{x} {currency}"
+
+    assert Workflow("w", step(pay).bind(currency="EUR")).run(5).output == "5 EUR"
 
 
 def test_a_reference_in_a_positional_only_parameter_is_refused() -> None:

@@ -14,12 +14,13 @@ log, so no update is ever lost; a fold that fails leaves the state as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from weft.core.components.base import Component
+from weft.core.components.base import Component, check_filled
 from weft.core.function import Function
-from weft.core.identity import canonical, fingerprint
+from weft.core.identity import canonical, fingerprint, hidden_state
 from weft.errors import UnidentifiableValue, WrongArity
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class Initial:
     init: Any
 
     def make(self) -> Any:
-        """Return the initial state; a callable *init* is called each time."""
-        return cast("Callable[[], Any]", self.init)() if callable(self.init) else self.init
+        """Return the initial state; a callable *init* is called each time, a value is copied, so no runs share it."""
+        return cast("Callable[[], Any]", self.init)() if callable(self.init) else deepcopy(self.init)
 
     @property
     def identity(self) -> bytes:
@@ -49,6 +50,7 @@ class Initial:
 
 def check_fold(component: str, function: Function, width: int, source: str, *, state: str) -> None:
     """Raise WrongArity unless *function* takes a *state* and one value that arrives from *source*."""
+    check_filled(component, function)
     if width != 1:
         raise WrongArity(f"{component!r} folds one value at a time and gets {width} from {source}")
     if not function.takes(2):
@@ -84,6 +86,9 @@ class Accumulator(Component):
     def expand(self, into: Expansion) -> None:
         """One node that runs one at a time."""
         into.feed(into.work(self.function, initial=self.initial))
+
+    def _held(self) -> list[object]:
+        return [*super()._held(), *hidden_state(self.initial.init)]
 
     def details(self) -> bytes:
         """The initial state."""

@@ -96,6 +96,18 @@ class Component(Fragment):
             self.details(),
         )
 
+    def is_interchangeable_with(self, other: Component) -> bool:
+        """Whether *other*, of the same identity, also holds the same objects where these have no identity."""
+        held, theirs = self._held(), other._held()
+        return len(held) == len(theirs) and all(
+            a is b or (isinstance(a, bytes) and a == b) for a, b in zip(held, theirs, strict=True)
+        )
+
+    def _held(self) -> list[object]:
+        """Return the objects inside that the identity does not know."""
+        functions = self.functions()
+        return [found for part in sorted(functions) for found in functions[part].held()]
+
     def details(self) -> bytes:
         """Return what else belongs to the identity, as canonical bytes."""
         return b""
@@ -104,10 +116,26 @@ class Component(Fragment):
         return f"{type(self).__name__}({self.label!r})"
 
 
+def refers(component: Component, name: str) -> bool:
+    """Whether *component* reads or asks the component *name*."""
+    reads = {read.target for function in component.functions().values() for read in function.reads.values()}
+    return name in reads or name in component.refers_to()
+
+
 def check_name(name: object, what: str) -> None:
     """Raise InvalidComponent unless *name* can name *what*."""
-    if not isinstance(name, str) or not name or name == "INPUT":
+    if not isinstance(name, str) or not name or name == "INPUT" or "\0" in name:
         raise InvalidComponent(f"{what} needs a name, a string other than 'INPUT'; got {name!r}")
+
+
+def check_filled(component: str, function: Function) -> None:
+    """Raise WrongArity if *function* has parameters that nothing fills."""
+    if function.unfilled:
+        names = ", ".join(repr(name) for name in function.unfilled)
+        raise WrongArity(
+            f"{component!r}: nothing fills the keyword-only parameter {names}; give it a default, "
+            f"or bind it: .bind({function.unfilled[0]}=...)"
+        )
 
 
 def check_arity(component: str, function: Function, width: int, source: str, *, spread: bool) -> None:
@@ -116,6 +144,7 @@ def check_arity(component: str, function: Function, width: int, source: str, *, 
 
     A function without required parameters takes anything: it is only triggered.
     """
+    check_filled(component, function)
     takes = len(function.required)
     if spread and width == 1:
         if takes < 2 and not function.variadic:

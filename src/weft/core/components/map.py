@@ -68,7 +68,7 @@ def elements_of(value: Any, where: str = "each") -> Any:
         NotACollection: *value* is no finite iterable, or one that is not meant to be taken apart.
     """
     given = value  # what is still of any type after the checks
-    if isinstance(value, list | tuple | range):
+    if isinstance(value, tuple | range):
         return given
     if isinstance(value, set | frozenset):
         return _ordered(given)

@@ -3,8 +3,8 @@ A reduce: the elements of a batch, folded into one value, in the order of the co
 
     >>> total = reduce(lambda acc, x: acc + x, init=0, name="total")
 
-After an ``each`` it closes it: it fires once per collection, when every element is done, also when there
-were none.  After anything else it folds the collection that arrives.  Over several maps it folds the
+After an ``each`` it closes it: it fires once per input, when every element is done, also when there were
+none.  After anything else it folds the collection that arrives.  Over several maps it folds the
 elements of the first, then of the second, and still fires once.  Returning :class:`Stop` ends the fold.
 """
 
@@ -22,6 +22,7 @@ from weft.core.components.accumulator import Initial, check_fold
 from weft.core.components.base import Component
 from weft.core.components.map import elements_of
 from weft.core.function import Function
+from weft.core.identity import hidden_state
 
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
@@ -66,6 +67,9 @@ class Reduce(Component):
         fold = _afold if self.function.is_async else _fold
         node = into.work(self.function, call=fold(self.function, self.initial, flatten=not into.closes_map))
         into.collect(node)
+
+    def _held(self) -> list[object]:
+        return [*super()._held(), *hidden_state(self.initial.init)]
 
     def details(self) -> bytes:
         """The value to begin with."""

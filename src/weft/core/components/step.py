@@ -92,7 +92,10 @@ def step(function: Callable[..., Any] | None = None, *, name: str | None = None,
     """
 
     def make(call: Callable[..., Any]) -> Step[..., Any]:
-        read = Function.of(call.function.call if isinstance(call, Step) else call)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-        return Step(name or read.name, read, spread)
+        read = Function.of(call)
+        given: Any = call
+        known = given if isinstance(call, Step) else None
+        own = read.name if known is None else known.name
+        return Step(name or own, read, spread or (known is not None and known.spread))
 
     return make if function is None else make(function)
