@@ -8,6 +8,8 @@ what exactly happened, and can it go on where it stopped, in a process that neve
 
 from __future__ import annotations
 
+import sys
+
 from weft import Run, Workflow, accumulator, context, each, join, reduce, rule, state_of, step
 
 PRICES = {"tea": 4.5, "milk": 1.2, "pot": 32.0}
@@ -72,7 +74,7 @@ orders = Workflow(
 
 
 def title(text: str) -> None:
-    print(f"\n\033[1m{text}\033[0m")
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
 
 
 def main() -> None:

@@ -482,6 +482,23 @@ def test_an_idempotency_key_does_not_depend_on_the_order_of_completion() -> None
     assert keys(early) == keys(late)
 
 
+def test_the_key_of_a_reduce_over_several_maps_does_not_depend_on_their_order() -> None:
+    collect = reduce(lambda acc, x: [*acc, x], init=list, name="collect")
+    workflow = Workflow(
+        "w",
+        each(double, name="one") >> collect,
+        each(double.named("twice"), name="two") >> collect,
+    )
+    runs = [workflow.plan([1, 2], id="r"), workflow.plan([1, 2], id="r")]
+
+    for run, pick in zip(runs, (0, -1), strict=True):
+        while [runnable.component for runnable in run.prepare()] != ["collect"]:
+            run.apply(run.prepare()[pick].execute())
+
+    assert keys(runs[0]) == keys(runs[1])
+    assert runs[0].prepare()[0].id == runs[1].prepare()[0].id
+
+
 def test_the_work_of_all_kinds_of_components_has_keys_of_its_own() -> None:
     show = step(lambda *xs: xs, name="show")
     workflow = Workflow(

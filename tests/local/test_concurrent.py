@@ -357,6 +357,40 @@ def test_a_checkpoint_may_give_more_input() -> None:
     assert run.status == "idle"
 
 
+def test_a_checkpoint_may_ask_conditions_of_more_input() -> None:
+    """What they let through is run as well."""
+    positive = condition(lambda x: x > 0, name="positive")
+
+    def once(run: Run) -> None:
+        if len(run.values()) == 1:
+            run.plan_eagerly(10)
+
+    run = Workflow("w", positive >> step(lambda x: -x, name="negate")).run(1, parallel=2, checkpoint=once)
+
+    assert sorted(run.values()) == [-10, -1]
+    assert run.status == "idle"
+
+
+def test_what_a_checkpoint_looks_at_is_still_dispatched_at_once() -> None:
+    """While something slow is under way: here the slow one waits for it."""
+    released = threading.Event()
+
+    def work(x: str) -> bool:
+        if x == "release":
+            released.set()
+        return x != "slow" or released.wait(PATIENCE)
+
+    def once(run: Run) -> None:
+        if len(run.values()) == 1:
+            run.plan("release").prepare()
+
+    run = Workflow("w", step(work)).plan("slow").plan("fast")
+
+    run.react_until_satisfied(parallel=2, checkpoint=once)
+
+    assert run.values() == [True, True, True]
+
+
 def test_a_checkpoint_may_change_the_workflow() -> None:
     later = step(lambda x: ("later", x), name="later")
 

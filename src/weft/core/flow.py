@@ -105,6 +105,11 @@ class Flow(Fragment):
         """Return the flow itself."""
         return self
 
+    def __repr__(self) -> str:
+        into = ", ".join(str(entry.child.name) for entry in self.entries)
+        out = ", ".join(str(tail.name) for tail in self.tails)
+        return f"Flow({into or 'INPUT'} >> ... >> {out})"
+
     def walk(self) -> Iterator[tuple[Flow, tuple[Component, ...]]]:
         """Yield every flow of this tree, parts first, with the homes it stands in, innermost last."""
         stack: list[tuple[Flow, tuple[Component, ...], bool]] = [(self, (), False)]

@@ -92,13 +92,17 @@ def test_shared(
         pending.flows, pending.order = True, order
 
 
-def place(facts: tuple[Cell, ...], order: Order) -> Order:
+def place(facts: tuple[Cell, ...], order: Order, carriers: tuple[tuple[int, frozenset[str]], ...] = ()) -> Order:
     """
-    Return where *facts* stand among others that reach the same node in one scope: by who made them, then by *order*.
+    Return where *facts* stand among others that reach the same node in one scope.
 
-    It follows from the facts alone, so it does not matter which way they came, nor who was quicker.
+    First by the first of the *carriers*, its inlets, by which they could come; then by who made them; then by
+    *order*.  All of it follows from the facts alone: it does not matter which way they came, nor who was quicker.
     """
-    return (tuple([_maker(fact) for fact in facts]), order)
+    makers = tuple([_maker(fact) for fact in facts])
+    width = len(facts)
+    first = next((p for p, (takes, known) in enumerate(carriers) if takes == width and known.issuperset(makers)), 0)
+    return (first, makers, order)
 
 
 def _maker(fact: Cell) -> str:

@@ -129,7 +129,7 @@ class Memory:
         elif target.inlets == 1 or target.passes_on:
             self.accept(target, facts, inputs, scope, order)
         elif target.deduplicates:  # in order of where the facts were made, not of the way that was quicker
-            self.accept(target, facts, inputs, scope, meeting.place(facts, order))
+            self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.carriers))
         else:
             self.accept(target, facts, inputs, scope, (port, *order))
 

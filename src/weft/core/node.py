@@ -63,6 +63,7 @@ class Node(Hot):
     __slots__ = (
         "blind",
         "by_keyword",
+        "carriers",
         "closes",
         "collects",
         "contexts",
@@ -133,6 +134,8 @@ class Node(Hot):
         self.inlets = 0
         self.multi = False
         """Whether it may run more than once in one scope."""
+        self.carriers: tuple[tuple[int, frozenset[str]], ...] = ()
+        """By inlet: how many facts come by it and who may have made them, where the same may come by several."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
         # Gates, joins, batches.

@@ -60,6 +60,7 @@ class Compiler:
         self.entries: dict[str | None, Node] = {None: Node(INPUT_NAME, INPUT_NAME, Kind.FAN, None)}
         self._entry_nodes = set(self.entries.values())
         self._routes: dict[Node, list[tuple[Node, int]]] = {}
+        self._sources: dict[Node, list[Node]] = {}
         self._dependents: dict[Node, list[Node]] = {}
         self._joins: dict[Inlet, Node] = {}
         self._reads: list[tuple[Node, Function]] = []
@@ -121,10 +122,13 @@ class Compiler:
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
             node.deduplicates = any(inlet.is_join or self._hands_on(inlet.parents[0]) for inlet in inlets)
+            if node.deduplicates:
+                node.carriers = tuple((self.wiring.width(component, inlet), self._makers(inlet)) for inlet in inlets)
 
     def connect(self, source: Node, target: Node, port: int) -> None:
         """Let *source* feed *target*, and *target* settle only after it."""
         self._routes.setdefault(source, []).append((target, port))
+        self._sources.setdefault(target, []).append(source)
         target.inlets += 1
         inner = target.kind is Kind.COLLECT and source.region != target.region
         if inner:
@@ -156,6 +160,18 @@ class Compiler:
     def _hands_on(self, parent: str) -> bool:
         """Whether *parent* hands on what it has not made: an input, an element, what a condition lets through."""
         return self._source(parent).kind in (Kind.TEST, Kind.GATE) or self._source(parent) in self._entry_nodes
+
+    def _makers(self, inlet: Inlet) -> frozenset[str]:
+        """Return who may have made the facts that come by *inlet*: the input is called by no name."""
+        found: set[str] = set()
+        stack = [self._source(parent) for parent in inlet.parents]
+        while stack:
+            node = stack.pop()
+            if node.passes_on or node.kind is Kind.JOIN:
+                stack.extend(self._sources.get(node, ()))
+            else:
+                found.add("" if node is self.entries[None] else node.name)
+        return frozenset(found)
 
     def _join(self, inlet: Inlet, region: str | None) -> Node:
         known = self._joins.get(inlet)

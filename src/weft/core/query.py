@@ -142,6 +142,9 @@ class Queries:
 
     def _why_nothing(self, name: str) -> str:
         memory = self.memory
+        component = memory.workflow.components.get(name)
+        if component is not None and not component.makes_facts:
+            return f"a {component.kind} makes no values"
         if memory.failures and name in memory.failures:
             error = memory.failures[name].error
             return f"it failed ({error.type}: {error.message})"

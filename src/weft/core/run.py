@@ -133,7 +133,8 @@ class Run(Queries):
         """
         self.check_context()
         memory = self.memory
-        memory.fresh.clear()
+        if not self.is_driven:  # a loop that drives the run needs to know what became ready
+            memory.fresh.clear()
         return [bind(activation, memory, self.context) for activation in memory.offered()]
 
     def runnable(self, ref: RunnableRef) -> Runnable:

@@ -268,7 +268,7 @@ class Wiring:
             if self.is_asked_only(name) and name not in self.inlets:
                 continue
             for inlet in self.fed_by(name):
-                width = self._width(name, inlet)
+                width = self.width(name, inlet)
                 component.check_width(width, str(inlet))
                 if given.setdefault(name, width) != width and isinstance(component, Condition):
                     raise WrongArity(
@@ -281,7 +281,8 @@ class Wiring:
                 if user in given:
                     self.components[asked].check_width(given[user], f"{user}")
 
-    def _width(self, name: str, inlet: Inlet) -> int:
+    def width(self, name: str, inlet: Inlet) -> int:
+        """Return how many values *inlet* gives to *name*."""
         component = self.components[name]
         widths = [1 if parent == INPUT_NAME else self.widths[parent] for parent in inlet.parents]
         if not inlet.is_join:

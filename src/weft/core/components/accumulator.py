@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 from weft.core.components.base import Component, check_filled
 from weft.core.function import Function
@@ -95,6 +95,10 @@ class Accumulator(Component):
         return self.initial.identity
 
 
+@overload
+def accumulator(function: Callable[..., Any], *, init: Any, name: str | None = None) -> Accumulator: ...
+@overload
+def accumulator(*, init: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Accumulator]: ...
 def accumulator(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
     """
     Make an accumulator of *function*, which takes the state first; also a decorator.

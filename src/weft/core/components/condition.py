@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import msgspec
 
@@ -244,6 +244,10 @@ def _compose(expression: Expression) -> Condition:
     return Condition(text(expression), expression=expression)
 
 
+@overload
+def condition(function: Callable[..., object], *, name: str | None = None, spread: bool = False) -> Condition: ...
+@overload
+def condition(*, name: str | None = None, spread: bool = False) -> Callable[[Callable[..., object]], Condition]: ...
 def condition(function: Callable[..., object] | None = None, *, name: str | None = None, spread: bool = False) -> Any:
     """
     Make a condition of *function*; also a decorator.

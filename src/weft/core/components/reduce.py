@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import msgspec
 
@@ -109,6 +109,10 @@ def _flat(collections: tuple[Any, ...]) -> Iterable[Any]:
     return chain.from_iterable(elements_of(collection, "reduce") for collection in collections)
 
 
+@overload
+def reduce(function: Callable[..., Any], *, init: Any, name: str | None = None) -> Reduce: ...
+@overload
+def reduce(*, init: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Reduce]: ...
 def reduce(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
     """
     Make a reduce of *function*, which takes the accumulator first; also a decorator.

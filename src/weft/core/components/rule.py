@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from weft.core.components.base import Component, check_arity
 from weft.core.components.condition import Condition, Expression, as_condition, leaves, substitute, text
@@ -96,6 +96,12 @@ class Rule(Component):
         return f"{shown or ''}:{self.spread}".encode()
 
 
+@overload
+def rule(*, then: Callable[..., Any], when: object = None, name: str | None = None, spread: bool = False) -> Rule: ...
+@overload
+def rule(
+    *, when: object = None, name: str | None = None, spread: bool = False
+) -> Callable[[Callable[..., Any]], Rule]: ...
 def rule(
     *,
     when: object = None,

@@ -1,0 +1,417 @@
+"""
+The laws of a run, on workflows that nobody wrote.
+
+What DESIGN.md says in general is checked here on graphs of all kinds, driven in all orders.  A failing
+example prints the description of its graph, from which ``building.build`` makes the workflow again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from building import build
+from description import Accumulator, Graph
+from driving import Driver, drive, look, multiset, outline, outline_of, owner, strange
+from evaluator import Expected, evaluate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Schedule, graphs, inputs, schedules
+
+import examples
+from weft import Run, Step, accumulator, condition, each, fact_count, reduce, step
+from weft.errors import DefinitionError
+
+TURNS = st.integers(0, 15)
+"""After how many outcomes something happens to a run."""
+
+
+def budget(share: float) -> settings:
+    """Return settings for a *share* of the examples of the profile: some laws cost more than others."""
+    return settings(max_examples=max(1, round(settings.default.max_examples * share)))
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A graph and what it is given."""
+
+    graph: Graph
+    values: list[Any]
+
+    @property
+    def value(self) -> Any:
+        """The first input."""
+        return self.values[0]
+
+    def plan(self, calls: Counter[str] | None = None) -> Run:
+        """Return a run that has the first input and has done nothing."""
+        return build(self.graph, calls).plan(self.value, context=self.context, id="law")
+
+    @property
+    def context(self) -> dict[str, int]:
+        """What every run of the graph is given."""
+        return dict(self.graph.context)
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, count: int = 1, **options: Any) -> Case:
+    """Return cases of up to *count* inputs, of graphs with these *options*."""
+    graph = draw(graphs(**options))
+    return Case(graph, draw(st.lists(inputs(graph), min_size=min(count, 2), max_size=count)))
+
+
+def rebuilt(run: Run, events: int | None = None) -> Run:
+    """Return *run* as the fold of its log, or of the first *events* of it."""
+    return Run.from_log(run.log()[:events], context=run.context)
+
+
+# -- the fold ------------------------------------------------------------------------------------
+
+
+@budget(0.5)
+@given(cases(), schedules())
+def test_a_run_is_the_fold_of_its_log_at_every_moment(case: Case, schedule: Schedule) -> None:
+    calls: Counter[str] = Counter()
+    run = case.plan(calls)
+    sights = [look(run, case.graph), *(look(run, case.graph) for _ in Driver(run, schedule).advance())]
+    called = Counter(calls)
+
+    twins = [rebuilt(run, sight.events) for sight in sights]
+
+    assert [sight.events for sight in sights] == list(range(2, len(sights) + 2)), "one event per reaction"
+    for sight, twin in zip(sights, twins, strict=True):
+        assert look(twin, case.graph) == sight
+    assert twins[-1] == run
+    assert calls == called, "a fold calls no user function"
+
+
+@budget(0.4)
+@given(cases(), schedules(), schedules(), TURNS)
+def test_a_run_that_was_stopped_anywhere_finishes_as_if_it_had_not_been(
+    case: Case, before: Schedule, after: Schedule, turns: int
+) -> None:
+    expected = evaluate(case.graph, case.value)
+    stopped = drive(case.plan(), before, turns=turns)
+
+    resumed = drive(rebuilt(stopped), after)
+
+    assert outline(resumed, case.graph, expected) == outline(case.plan().react_until_satisfied(), case.graph, expected)
+    assert resumed.log()[: len(stopped.log())] == stopped.log()
+
+
+# -- order ---------------------------------------------------------------------------------------
+
+
+@budget(1.0)
+@given(cases())
+def test_a_run_makes_of_an_input_what_the_evaluator_says(case: Case) -> None:
+    calls: Counter[str] = Counter()
+    expected = evaluate(case.graph, case.value)
+
+    run = case.plan(calls).react_until_satisfied()
+
+    assert outline(run, case.graph, expected) == outline_of(expected)
+    assert not strange(run)
+    assert certain(calls, expected) == certain(expected.calls, expected)
+
+
+def certain(calls: Mapping[str, int], expected: Expected) -> dict[str, int]:
+    """Return the *calls* that do not depend on the order of events."""
+    return {name: count for name, count in calls.items() if owner(name) not in expected.uncertain}
+
+
+@budget(1.0)
+@given(cases(), schedules())
+def test_any_order_of_completions_gives_the_same(case: Case, schedule: Schedule) -> None:
+    expected = evaluate(case.graph, case.value)
+    serial = case.plan().react_until_satisfied()
+
+    run = drive(case.plan(), schedule)
+
+    assert outline(run, case.graph, expected) == outline(serial, case.graph, expected)
+    if not has_races(case.graph):
+        assert identities(run, case.graph, expected) == identities(serial, case.graph, expected)
+
+
+def has_races(graph: Graph) -> bool:
+    """Whether a join of *graph* waits for some of its parents: then values may be equal and causes not."""
+    return any(inlet.wait not in ("all", "all_done") for part in graph.parts for inlet in part.inlets)
+
+
+def identities(run: Run, graph: Graph, expected: Expected) -> dict[str, Counter[str]]:
+    """Return the hashes of the facts of *run*: values with their whole ancestry."""
+    names = [part.name for part in graph.parts if part.makes_facts and part.name not in expected.racy]
+    return {name: multiset([run.hash_of(fact) for fact in run.facts(name)]) for name in names}
+
+
+@budget(0.1)
+@given(cases())
+def test_threads_and_an_event_loop_give_the_same(case: Case) -> None:
+    expected = evaluate(case.graph, case.value)
+    workflow = build(case.graph)
+
+    threaded = workflow.run(case.value, context=case.context, parallel=4)
+    awaited = asyncio.run(workflow.arun(case.value, context=case.context))
+
+    assert outline(threaded, case.graph, expected) == outline_of(expected)
+    assert outline(awaited, case.graph, expected) == outline_of(expected)
+
+
+@budget(0.5)
+@given(cases(), schedules())
+def test_nothing_is_left_waiting_when_nothing_is_ready(case: Case, schedule: Schedule) -> None:
+    run = drive(case.plan(), schedule)
+
+    assert not run.memory.blocked
+    assert run.status == "idle"
+
+
+@budget(0.4)
+@given(cases(), schedules())
+def test_preparing_and_applying_again_change_nothing(case: Case, schedule: Schedule) -> None:
+    run = case.plan()
+
+    for outcome in Driver(run, schedule).advance():
+        once = look(run, case.graph)
+        run.apply(outcome)
+        run.prepare()
+        assert look(run, case.graph) == once
+
+
+# -- several inputs ------------------------------------------------------------------------------
+
+
+def give_all(case: Case, schedule: Schedule, turns: int, calls: Counter[str] | None = None) -> Run:
+    """Return a finished run of all inputs of *case*, each given *turns* after the one before."""
+    driver = Driver(case.plan(calls), schedule)
+    for value in case.values[1:]:
+        driver.drive(turns).plan(value)
+    return driver.drive()
+
+
+def made_of(run: Run, ordinal: int, name: str) -> Counter[str]:
+    """Return what *name* has made of the input number *ordinal*, by lineage."""
+    return multiset([fact.value for fact in run.facts(name) if run.lineage(fact)[0].index == ordinal])
+
+
+@budget(0.5)
+@given(cases(count=3, stateful=False, readers=False), schedules(), TURNS)
+def test_inputs_in_flight_together_do_not_meet(case: Case, schedule: Schedule, turns: int) -> None:
+    calls: Counter[str] = Counter()
+    expected = [evaluate(case.graph, value) for value in case.values]
+
+    run = give_all(case, schedule, turns, calls)
+
+    for ordinal, alone in enumerate(expected, start=1):
+        made = {name: made_of(run, ordinal, name) for name in alone.values if name not in alone.racy}
+        assert made == outline_of(alone).values
+    for fact in run.productions():
+        assert sum(cause.is_input for cause in run.lineage(fact)) == 1
+    uncertain = {name for alone in expected for name in alone.uncertain}
+    failed = {name for alone in expected for name in alone.failed}
+    assert {n for n in run.failures if owner(n) not in uncertain} == {n for n in failed if owner(n) not in uncertain}
+    called = sum((alone.calls for alone in expected), Counter[str]())
+    assert {n: c for n, c in calls.items() if owner(n) not in uncertain} == {
+        n: c for n, c in called.items() if owner(n) not in uncertain
+    }
+
+
+@budget(0.4)
+@given(cases(count=3, readers=False), schedules(), TURNS)
+def test_a_state_is_the_fold_of_all_inputs(case: Case, schedule: Schedule, turns: int) -> None:
+    graph = case.graph
+    expected = [evaluate(graph, value) for value in case.values]
+
+    run = give_all(case, schedule, turns)
+
+    accumulators = [part for part in graph.parts if isinstance(part, Accumulator)]
+    for part in accumulators:
+        fed_by_state = any(part.name in graph.downstream[other.name] for other in accumulators if other is not part)
+        if not fed_by_state and not any(part.name in alone.unsettled for alone in expected) and part.commutes:
+            folded = [value for alone in expected for value in alone.folded[part.name]]
+            assert run.state_of(part.name) == state_after(graph, part, folded)
+
+
+def state_after(graph: Graph, part: Accumulator, folded: list[Any]) -> int:
+    """Return the state of *part* after all of *folded*; what it fails on leaves it as it was."""
+    seen = tuple(graph.given(part.name, read.target) for read in part.code.reads)
+    state = part.init
+    for value in folded:
+        with suppress(ValueError):
+            state = part.fold((state, value), seen, part.code.k)
+    return state
+
+
+@budget(0.3)
+@given(cases(count=3), schedules(), TURNS)
+def test_no_two_runnables_of_a_run_share_an_id_or_a_key(case: Case, schedule: Schedule, turns: int) -> None:
+    driver = Driver(case.plan(), schedule)
+    offered = {runnable.ref(): runnable for runnable in driver.run.prepare()}
+
+    for value in (*case.values[1:], None):
+        for _ in driver.advance(None if value is None else turns):
+            offered |= {runnable.ref(): runnable for runnable in driver.run.prepare()}
+        if value is not None:
+            driver.run.plan(value)
+            offered |= {runnable.ref(): runnable for runnable in driver.run.prepare()}
+
+    assert len({runnable.id for runnable in offered.values()}) == len(offered)
+    assert len({runnable.idempotency_key for runnable in offered.values()}) == len(offered)
+
+
+# -- identity ------------------------------------------------------------------------------------
+
+
+def test_identity_is_the_same_in_another_process() -> None:
+    """Another hash seed, another module name: ``__main__`` there."""
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+
+    done = subprocess.run(
+        [sys.executable, Path(examples.__file__)],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(json.dumps(examples.identities()))
+
+
+@budget(0.4)
+@given(cases(), st.lists(st.integers(0, 99), min_size=2, max_size=20))
+def test_a_graph_said_in_another_order_is_the_same_or_has_another_hash(case: Case, said: list[int]) -> None:
+    expected = evaluate(case.graph, case.value)
+    workflow, other = build(case.graph), build(case.graph, said=said)
+
+    run = other.run(case.value, context=case.context)
+
+    if all(len(part.inlets) < 2 for part in case.graph.parts):
+        assert other.hash == workflow.hash
+    if other.hash == workflow.hash:
+        assert other == workflow
+        assert other.version == workflow.version
+        assert outline(run, case.graph, expected) == outline_of(expected)
+
+
+# -- changes under way ---------------------------------------------------------------------------
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something added to a run or removed from it, chosen by numbers among what the graph has."""
+
+    how: str
+    picks: tuple[int, int]
+
+    def apply(self, run: Run, graph: Graph) -> None:
+        """Change *run*, whose workflow was made of *graph*."""
+        first, second = (graph.parts[pick % len(graph.parts)].name for pick in self.picks)
+        if self.how == "remove":
+            run.remove(first)
+        else:
+            run.add(ADDITIONS[self.how](second), to=[first, second] if self.how == "joined step" else first)
+
+
+def counting(other: str) -> Step[..., int]:
+    """Return a step that counts the facts of *other*."""
+    return step(lambda *xs, n: n, name="new").bind(n=fact_count(other))
+
+
+ADDITIONS: dict[str, Callable[[str], object]] = {
+    "step": lambda _: step(lambda *xs: len(xs), name="new"),
+    "joined step": lambda _: step(lambda *xs: len(xs), name="new"),
+    "reader": counting,
+    "accumulator": lambda _: accumulator(lambda state, x: state + 1, init=0, name="new"),
+    "condition": lambda _: condition(lambda *xs: True, name="new") >> step(lambda *xs: len(xs), name="after"),
+    "reduce": lambda _: reduce(lambda acc, x: acc + 1, init=0, name="new"),
+    "map": lambda _: each(step(lambda x: x, name="new")) >> reduce(lambda acc, x: acc + 1, init=0, name="sum"),
+}
+
+
+def changes() -> st.SearchStrategy[Change]:
+    """Return changes; half of them remove something."""
+    how = st.sampled_from(["remove", *ADDITIONS]) | st.just("remove")
+    return st.builds(Change, how, st.tuples(st.integers(0, 11), st.integers(0, 11)))
+
+
+@budget(0.6)
+@given(cases(), changes(), schedules(), TURNS)
+def test_a_run_that_is_changed_under_way_is_still_its_log_and_finishes(
+    case: Case, change: Change, schedule: Schedule, turns: int
+) -> None:
+    run = drive(case.plan(), schedule, turns=turns)
+    before = run.log()
+
+    try:
+        change.apply(run, case.graph)
+    except DefinitionError:
+        assert run.log() == before, "a change that is refused leaves no trace"
+    sights = [look(run, case.graph), *(look(run, case.graph) for _ in Driver(run, schedule).advance())]
+
+    for sight in sights:
+        assert look(rebuilt(run, sight.events), case.graph) == sight
+    assert rebuilt(run) == run
+    assert not run.memory.blocked
+    assert not strange(run)
+
+
+@budget(0.4)
+@given(cases(count=2, stateful=False, readers=False, races=False), changes(), schedules(), TURNS)
+def test_an_input_after_a_change_follows_the_new_definition(
+    case: Case, change: Change, schedule: Schedule, turns: int
+) -> None:
+    run = drive(case.plan(), schedule, turns=turns)
+    with suppress(DefinitionError):
+        change.apply(run, case.graph)
+
+    drive(run.plan(case.values[1]), schedule)
+
+    fresh = run.workflow.run(case.values[1], context=case.context)
+    names = [name for name, component in run.workflow.components.items() if component.makes_facts]
+    if not {"reader", "accumulator"} & {change.how}:
+        assert {n: made_of(run, 2, n) for n in names} == {n: made_of(fresh, 1, n) for n in names}
+    assert not fresh.memory.blocked
+
+
+# -- merging -------------------------------------------------------------------------------------
+
+
+@budget(0.5)
+@given(cases(stateful=False), schedules(), schedules(), st.tuples(TURNS, TURNS, TURNS))
+def test_two_advances_of_a_run_merge_into_one_that_never_diverged(
+    case: Case, here: Schedule, there: Schedule, turns: tuple[int, int, int]
+) -> None:
+    expected = evaluate(case.graph, case.value)
+    base = drive(case.plan(), here, turns=turns[0])
+    left = drive(rebuilt(base), here, turns=turns[1])
+    right = drive(rebuilt(base), there, turns=turns[2])
+
+    merged = left.merge(right)
+
+    assert rebuilt(merged) == merged
+    assert outline(drive(merged, there), case.graph, expected) == outline_of(expected)
+    assert not merged.memory.blocked
+
+
+@budget(0.2)
+@given(cases(), schedules(), TURNS, TURNS)
+def test_merging_a_run_with_itself_or_its_past_changes_nothing(
+    case: Case, schedule: Schedule, turns: int, more: int
+) -> None:
+    run = drive(case.plan(), schedule, turns=turns)
+    past = rebuilt(run)
+    drive(run, schedule, turns=more)
+    before = look(run, case.graph)
+
+    run.merge(past).merge(rebuilt(run)).merge(run)
+
+    assert look(run, case.graph) == before
