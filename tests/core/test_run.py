@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 from collections.abc import Callable
@@ -634,6 +635,19 @@ def test_a_component_that_is_added_may_need_context() -> None:
     assert run.values() == []
 
 
+def test_context_that_only_an_input_under_way_needs_is_never_made_up() -> None:
+    """The component has left again, and the input that is under way still knows it."""
+    seen: list[object] = []
+    use = step(lambda x, key: seen.append(key), name="use").bind(key=context("key"))
+    run = Workflow("w", root).plan(1)
+
+    run.add(use, to="root").remove("use")
+    with contextlib.suppress(MissingContext):
+        run.react_until_satisfied()
+
+    assert seen == []
+
+
 def test_a_reader_that_is_added_reads_what_is_there() -> None:
     run = Workflow("w", total).run(5)
     so_far = state_of("total")
@@ -808,6 +822,36 @@ def test_adding_leaves_those_in_line_where_they_were() -> None:
     run.add(root).react_until_satisfied()
 
     assert run.values("total") == [1, 3, 6]
+
+
+def test_an_input_under_way_finishes_with_the_code_it_began_with() -> None:
+    other = step(lambda x: x + 100, name="plus_two")
+    run = fork.plan(2).react()
+
+    run.remove("plus_two").add(other, to="root").react_until_satisfied()
+    run.run(2)
+
+    assert run.values("plus_two") == [5, 103]
+    assert Run.from_log(run.log()) == run
+
+
+def test_a_name_may_stand_for_another_kind_after_it_was_removed() -> None:
+    tagged = step(lambda x: ("step", x), name="total")
+    run = Workflow("w", total).plan(1).plan(2)
+
+    run.remove("total").add(tagged).plan(3).react_until_satisfied()
+
+    assert sorted(run.values("total"), key=repr) == [("step", 3), 1, 3]
+    assert Run.from_log(run.log()) == run
+
+
+def test_a_state_outlives_the_time_its_component_was_away() -> None:
+    run = Workflow("w", total, root).run(5)
+
+    run.remove("total").run(1)
+    run.add(total).run(2)
+
+    assert run.values("total") == [5, 7]
 
 
 def test_what_was_removed_can_be_added_again_live() -> None:

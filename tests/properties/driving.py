@@ -13,16 +13,20 @@ from description import Accumulator, Graph
 from evaluator import Expected
 from strategies import Schedule
 
-from weft import Outcome, Run
+from weft import Outcome, Run, Runnable
 from weft.core.runnable import RunnableRef
 from weft.errors import BatchFailed, NotACollection
 
 
 class Driver:
-    """Takes a run through prepare, execute and apply, one outcome at a time, as a schedule says."""
+    """
+    Takes a run through prepare, execute and apply, one outcome at a time, as a schedule says.
 
-    def __init__(self, run: Run, schedule: Schedule) -> None:
-        self.run, self.schedule = run, schedule
+    With *durable* it notes in the log what it is about to execute, as a runner would.
+    """
+
+    def __init__(self, run: Run, schedule: Schedule, *, durable: bool = False) -> None:
+        self.run, self.schedule, self.durable = run, schedule, durable
         self.turn = 0
         self._held: dict[RunnableRef, Outcome] = {}
 
@@ -32,13 +36,23 @@ class Driver:
         while self.run.is_runnable and self.turn != end:
             offered = {runnable.ref(): runnable for runnable in self.run.prepare()}
             if self.schedule.eager:
-                fresh = {ref: offered[ref].execute() for ref in offered if ref not in self._held}
+                fresh = {ref: self._execute(offered[ref]) for ref in offered if ref not in self._held}
                 self._held.update(fresh)
             ref = self.schedule.pick(self.turn, list(offered))
-            outcome = self._held.pop(ref, None) or offered[ref].execute()
+            outcome = self._held.pop(ref, None) or self._execute(offered[ref])
             self.run.apply(outcome)
             self.turn += 1
             yield outcome
+
+    @property
+    def under_way(self) -> set[RunnableRef]:
+        """What was executed and has not been applied."""
+        return set(self._held)
+
+    def _execute(self, runnable: Runnable) -> Outcome:
+        if self.durable:
+            self.run.record_dispatch(runnable)
+        return runnable.execute()
 
     def drive(self, turns: int | None = None) -> Run:
         """Return the run after some *turns*, or at its end."""

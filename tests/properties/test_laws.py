@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 from building import build
-from description import Accumulator, Graph
+from description import Accumulator, Condition, Graph
 from driving import Driver, drive, look, multiset, outline, outline_of, owner, strange
 from evaluator import Expected, evaluate
 from hypothesis import given, settings
@@ -93,6 +93,21 @@ def test_a_run_is_the_fold_of_its_log_at_every_moment(case: Case, schedule: Sche
     assert calls == called, "a fold calls no user function"
 
 
+@budget(0.2)
+@given(cases(), schedules(), TURNS)
+def test_a_run_knows_what_was_dispatched_and_never_came_back(case: Case, schedule: Schedule, turns: int) -> None:
+    driver = Driver(case.plan(), schedule, durable=True)
+    run = driver.drive(turns)
+
+    again = rebuilt(run)
+
+    assert again == run
+    assert {runnable.ref() for runnable in again.pending_runnables()} == driver.under_way
+    finished = driver.drive()
+    assert finished.pending_runnables() == []
+    assert rebuilt(finished) == finished
+
+
 @budget(0.4)
 @given(cases(), schedules(), schedules(), TURNS)
 def test_a_run_that_was_stopped_anywhere_finishes_as_if_it_had_not_been(
@@ -101,7 +116,11 @@ def test_a_run_that_was_stopped_anywhere_finishes_as_if_it_had_not_been(
     expected = evaluate(case.graph, case.value)
     stopped = drive(case.plan(), before, turns=turns)
 
-    resumed = drive(rebuilt(stopped), after)
+    again = rebuilt(stopped)
+    assert [(r.id, r.idempotency_key) for r in again.prepare()] == [
+        (r.id, r.idempotency_key) for r in stopped.prepare()
+    ]
+    resumed = drive(again, after)
 
     assert outline(resumed, case.graph, expected) == outline(case.plan().react_until_satisfied(), case.graph, expected)
     assert resumed.log()[: len(stopped.log())] == stopped.log()
@@ -163,6 +182,20 @@ def test_threads_and_an_event_loop_give_the_same(case: Case) -> None:
 
     assert outline(threaded, case.graph, expected) == outline_of(expected)
     assert outline(awaited, case.graph, expected) == outline_of(expected)
+
+
+@budget(0.3)
+@given(cases(), schedules())
+def test_planning_eagerly_asks_conditions_and_runs_nothing_else(case: Case, schedule: Schedule) -> None:
+    calls: Counter[str] = Counter()
+    expected = evaluate(case.graph, case.value)
+    tests = {part.name for part in case.graph.parts if isinstance(part, Condition)}
+
+    run = build(case.graph, calls).plan_eagerly(case.value, context=case.context)
+
+    assert {name for name in calls if not name.endswith(".when")} <= tests
+    assert not any(runnable.is_condition for runnable in run.prepare())
+    assert outline(drive(run, schedule), case.graph, expected) == outline_of(expected)
 
 
 @budget(0.5)
@@ -344,24 +377,43 @@ def changes() -> st.SearchStrategy[Change]:
 
 
 @budget(0.6)
-@given(cases(), changes(), schedules(), TURNS)
+@given(cases(), st.lists(changes(), min_size=1, max_size=2), schedules(), TURNS)
 def test_a_run_that_is_changed_under_way_is_still_its_log_and_finishes(
-    case: Case, change: Change, schedule: Schedule, turns: int
+    case: Case, changes: list[Change], schedule: Schedule, turns: int
 ) -> None:
-    run = drive(case.plan(), schedule, turns=turns)
-    before = run.log()
+    driver = Driver(case.plan(), schedule)
+    sights = []
 
-    try:
-        change.apply(run, case.graph)
-    except DefinitionError:
-        assert run.log() == before, "a change that is refused leaves no trace"
-    sights = [look(run, case.graph), *(look(run, case.graph) for _ in Driver(run, schedule).advance())]
+    for change in changes:
+        before = driver.drive(turns).log()
+        try:
+            change.apply(driver.run, case.graph)
+        except DefinitionError:
+            assert driver.run.log() == before, "a change that is refused leaves no trace"
+        sights.append(look(driver.run, case.graph))
+    sights.extend(look(driver.run, case.graph) for _ in driver.advance())
 
     for sight in sights:
-        assert look(rebuilt(run, sight.events), case.graph) == sight
-    assert rebuilt(run) == run
-    assert not run.memory.blocked
-    assert not strange(run)
+        assert look(rebuilt(driver.run, sight.events), case.graph) == sight
+    assert rebuilt(driver.run) == driver.run
+    assert not driver.run.memory.blocked
+    assert not strange(driver.run)
+
+
+@budget(0.4)
+@given(cases(), changes(), schedules(), TURNS)
+def test_an_input_under_way_finishes_as_it_began(case: Case, change: Change, schedule: Schedule, turns: int) -> None:
+    expected = evaluate(case.graph, case.value)
+    driver = Driver(case.plan(), schedule)
+
+    with suppress(DefinitionError):
+        change.apply(driver.drive(turns), case.graph)
+
+    made: dict[str, list[Any]] = {name: [] for name in expected.values}
+    for fact in driver.drive().facts():
+        made.setdefault(str(fact.producer), []).append(fact.value)
+    stable = expected.values.keys() - expected.racy
+    assert {name: multiset(made[name]) for name in stable} == {name: multiset(expected.values[name]) for name in stable}
 
 
 @budget(0.4)
@@ -369,16 +421,18 @@ def test_a_run_that_is_changed_under_way_is_still_its_log_and_finishes(
 def test_an_input_after_a_change_follows_the_new_definition(
     case: Case, change: Change, schedule: Schedule, turns: int
 ) -> None:
-    run = drive(case.plan(), schedule, turns=turns)
-    with suppress(DefinitionError):
-        change.apply(run, case.graph)
+    driver = Driver(case.plan(), schedule)
 
-    drive(run.plan(case.values[1]), schedule)
+    with suppress(DefinitionError):
+        change.apply(driver.drive(turns), case.graph)
+    run = driver.run.plan(case.values[1])
+    driver.drive()
 
     fresh = run.workflow.run(case.values[1], context=case.context)
     names = [name for name, component in run.workflow.components.items() if component.makes_facts]
-    if not {"reader", "accumulator"} & {change.how}:
+    if change.how not in ("reader", "accumulator"):
         assert {n: made_of(run, 2, n) for n in names} == {n: made_of(fresh, 1, n) for n in names}
+    assert not run.memory.blocked
     assert not fresh.memory.blocked
 
 
@@ -400,6 +454,21 @@ def test_two_advances_of_a_run_merge_into_one_that_never_diverged(
     assert rebuilt(merged) == merged
     assert outline(drive(merged, there), case.graph, expected) == outline_of(expected)
     assert not merged.memory.blocked
+
+
+@budget(0.3)
+@given(cases(count=2, stateful=False, readers=False), schedules(), st.tuples(TURNS, TURNS))
+def test_merging_takes_over_the_inputs_of_the_other(case: Case, schedule: Schedule, turns: tuple[int, int]) -> None:
+    expected = [evaluate(case.graph, value) for value in case.values]
+    left = drive(case.plan(), schedule, turns=turns[0])
+    right = drive(rebuilt(left).plan(case.values[1]), schedule, turns=turns[1])
+
+    merged = drive(left.merge(right), schedule)
+
+    for ordinal, alone in enumerate(expected, start=1):
+        made = {name: made_of(merged, ordinal, name) for name in alone.values if name not in alone.racy}
+        assert made == outline_of(alone).values
+    assert rebuilt(merged) == merged
 
 
 @budget(0.2)

@@ -81,11 +81,14 @@ def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
     memory.workflow = event.workflow
     memory.plan = event.workflow.compiled
     memory.lineage.stateful = memory.plan.stateful
+    memory.needs_context = memory.plan.required_context
 
 
 def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> None:
     old, plan = memory.plan, event.workflow.compiled
     memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
+    needed = plan.required_context if not memory.ready else (*memory.needs_context, *plan.required_context)
+    memory.needs_context = tuple(dict.fromkeys(needed))
     look_up(memory, old)
     if isinstance(event, ev.ComponentAdded):
         replan(memory, old)

@@ -123,7 +123,7 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope
         held = Meeting([[] for _ in join.parents])
         scope.hold(join.name, held)
     group = held.groups[port]
-    group.append((place(facts, order) if join.closes else order, facts))
+    group.append((place(facts, order, join.carried[port]) if join.closes else order, facts))
     if join.closes or len(group) > 1:
         return
     held.present += 1

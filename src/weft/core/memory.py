@@ -48,6 +48,7 @@ class Memory:
         "lineage",
         "lines",
         "log",
+        "needs_context",
         "plan",
         "produced",
         "ready",
@@ -64,6 +65,8 @@ class Memory:
     def __init__(self) -> None:
         self.lineage = Lineage()
         self.log = self.lineage.log
+        self.needs_context: tuple[tuple[str, str], ...] = ()
+        """What components require of the context, those that inputs under way still use included."""
         self.received = 0
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}
@@ -125,11 +128,13 @@ class Memory:
         if target.kind == _JOIN:
             meeting.arrive(self, target, port, facts, scope, order)
         elif target.kind == _COLLECT:
-            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order))
-        elif target.inlets == 1 or target.passes_on:
+            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order, target.carried[port]))
+        elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
-        elif target.deduplicates:  # in order of where the facts were made, not of the way that was quicker
+        elif target.carriers:  # in order of where the facts were made, not of the way that was quicker
             self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.carriers))
+        elif target.inlets == 1:
+            self.accept(target, facts, inputs, scope, order)
         else:
             self.accept(target, facts, inputs, scope, (port, *order))
 

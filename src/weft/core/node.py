@@ -63,6 +63,7 @@ class Node(Hot):
     __slots__ = (
         "blind",
         "by_keyword",
+        "carried",
         "carriers",
         "closes",
         "collects",
@@ -136,6 +137,8 @@ class Node(Hot):
         """Whether it may run more than once in one scope."""
         self.carriers: tuple[tuple[int, frozenset[str]], ...] = ()
         """By inlet: how many facts come by it and who may have made them, where the same may come by several."""
+        self.carried: Mapping[int, tuple[tuple[int, frozenset[str]], ...]] = {}
+        """By parent of a join or collect: the same, of what a condition hands on to it."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
         # Gates, joins, batches.

@@ -122,7 +122,7 @@ class Compiler:
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
             node.deduplicates = any(inlet.is_join or self._hands_on(inlet.parents[0]) for inlet in inlets)
-            if node.deduplicates:
+            if node.deduplicates or node.passes_on:
                 node.carriers = tuple((self.wiring.width(component, inlet), self._makers(inlet)) for inlet in inlets)
 
     def connect(self, source: Node, target: Node, port: int) -> None:
@@ -144,6 +144,10 @@ class Compiler:
         target.sources += 1
         if before not in self._entry_nodes:
             target.upstream.append(before)
+        if target.kind in (Kind.JOIN, Kind.COLLECT):
+            target.carried = {**target.carried, port: source.carriers if source.passes_on else ()}
+        elif source.passes_on and not target.carriers:
+            target.carriers = source.carriers  # what comes by one way here came by several there
         if target.kind is not Kind.COLLECT:
             target.multi = target.multi or source.multi
 
@@ -260,6 +264,7 @@ class Compiler:
                 and not node.readings
                 and not node.shared
                 and not node.deduplicates
+                and not node.carriers
                 and node.inlets == 1
             )
         for node in [*self.nodes.values(), *self.entries.values()]:

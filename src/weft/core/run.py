@@ -214,11 +214,12 @@ class Run(Queries):
 
     def check_context(self) -> None:
         """Raise MissingContext if a required key was not given."""
-        plan = self.memory.plan
-        if plan.required_context and self._checked is not plan:
+        memory = self.memory
+        plan = memory.plan
+        if memory.needs_context and self._checked is not plan:
             missing = [
                 (owner, key)
-                for owner, key in plan.required_context
+                for owner, key in memory.needs_context
                 if key not in self.context and f"{owner}.{key}" not in self.context
             ]
             if missing:
