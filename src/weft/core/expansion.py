@@ -54,7 +54,8 @@ class Expansion:
         """
         node = self._node(Kind.FAN if fans_out else Kind.WORK, part)
         node.runs(function, call, spread=spread)
-        node.initial, node.stateful = initial, initial is not None
+        if initial is not None:
+            node.initial, node.stateful, node.begin = initial, True, initial.make
         self._compiler.add_reads(node, function)
         if not part:
             self._compiler.outputs[self.name] = node

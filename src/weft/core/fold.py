@@ -19,6 +19,9 @@ from weft.core.replanning import look_up, replan
 from weft.core.scope import NOTHING, Activation, Scope
 from weft.errors import InvalidEvent
 
+# Looking a member of an enum up costs three times a global.
+_WORK, _TEST, _FAN = Kind.WORK, Kind.TEST, Kind.FAN
+
 
 def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
     """
@@ -122,7 +125,7 @@ def begin(memory: Memory, fact: Cell, scope: Scope) -> None:
 
 
 def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
-    made(memory, memory.take(event, Kind.WORK), event)
+    made(memory, memory.take(event, _WORK), event)
 
 
 def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
@@ -158,7 +161,7 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
 def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
     if not isinstance(event.value, list | tuple | range):
         raise InvalidEvent(f"{event!r} takes apart what is no collection", memory.log[-STORY:])
-    taken_apart(memory, memory.take(event, Kind.FAN), event)
+    taken_apart(memory, memory.take(event, _FAN), event)
 
 
 def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> None:
@@ -189,7 +192,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    answered(memory, memory.take(event, Kind.TEST), event.holds)
+    answered(memory, memory.take(event, _TEST), event.holds)
 
 
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:

@@ -61,6 +61,7 @@ class Node(Hot):
     """One vertex of a plan.  Complete, and never changed, once the plan is."""
 
     __slots__ = (
+        "begin",
         "blind",
         "by_keyword",
         "carried",
@@ -73,6 +74,7 @@ class Node(Hot):
         "exits",
         "expression",
         "fixed",
+        "folds",
         "gathers",
         "initial",
         "inlets",
@@ -122,8 +124,12 @@ class Node(Hot):
         """Over how many parameters one collection is spread; -1 is any number, 0 is not at all."""
         self.simple = True
         """Whether it is called with the values of its facts and nothing else."""
+        self.folds = False
+        """Whether it is called with its state, the value of one fact, and nothing else."""
         self.stateful = False
         self.initial: Initial | None = None
+        self.begin: Callable[[], Any] = _nothing
+        """Makes the initial state."""
         # Where facts go.
         self.bare = False
         """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""

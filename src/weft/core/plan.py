@@ -255,6 +255,7 @@ class Compiler:
             if node.kind is Kind.WORK and not node.stateful and node not in self._routes and self._repeats(node):
                 node.keyed = True  # a result: which of several is the latest must not depend on who finished last
             node.keeps = node.stateful or bool(node.records) or node.keyed
+            node.folds = node.stateful and not (node.fixed or node.contexts or node.readings or node.by_keyword)
             node.simple = not (
                 node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
             )

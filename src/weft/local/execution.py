@@ -64,13 +64,13 @@ def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
 def whole(value: Any) -> Any:
     """Return *value*; an iterator, which could be read only once, as the list of what it gives."""
     kind: Any = value.__class__
-    once = _READ_ONCE.get(kind)
+    once = READ_ONCE.get(kind)
     if once is None:
-        once = _READ_ONCE[kind] = issubclass(kind, Iterator) and not issubclass(kind, IOBase)
+        once = READ_ONCE[kind] = issubclass(kind, Iterator) and not issubclass(kind, IOBase)
     return list(value) if once else value
 
 
-_READ_ONCE: dict[type, bool] = {}
+READ_ONCE: dict[type, bool] = {}
 """By class: whether its instances are iterators; files are handles, and stay what they are."""
 
 

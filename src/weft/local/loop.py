@@ -17,7 +17,7 @@ from weft.core.run import Run
 from weft.core.runnable import announce, announced, bind
 from weft.core.scope import Activation
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.execution import run_blocking, whole
+from weft.local.execution import READ_ONCE, run_blocking, whole
 
 
 def react(run: Run) -> None:
@@ -48,11 +48,18 @@ def perform(run: Run, activation: Activation) -> None:
             announce((memory, activation))
             facts = activation.facts
             value = node.call(facts[0].value) if len(facts) == 1 else node.call(*[fact.value for fact in facts])
+        elif node.folds:
+            announce((memory, activation))
+            known = memory.produced.get(node.name)
+            value = node.call(known[-1].value if known else node.begin(), activation.facts[0].value)
         else:
             value = bind(activation, memory, run.context).call()
         if type(value) is CoroutineType:
             value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
-        value = bool(value) if node.is_test else whole(value)
+        if node.is_test:
+            value = bool(value)
+        elif READ_ONCE.get(value.__class__, True):
+            value = whole(value)
     except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
         run.fail(activation, error, 1, perf_counter_ns() - started)
     else:
