@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from description import Accumulator, Graph
-from evaluator import Expected
+from evaluator import Doubt, Expected
 from strategies import Schedule
 
 from weft import Outcome, Run, Runnable
@@ -108,28 +108,27 @@ class Outline(msgspec.Struct):
     results: dict[str, Any]
 
 
-def outline(run: Run, graph: Graph, expected: Expected) -> Outline:
-    """Return what *run* has come to, without what *expected* says depends on the order."""
+def outline(run: Run, graph: Graph, doubt: Doubt) -> Outline:
+    """Return what *run* has come to, without what is in *doubt*."""
+    names = [part.name for part in graph.parts if part.makes_facts]
     results = run.results()
+    states = {part.name: run.state_of(part.name) for part in graph.parts if isinstance(part, Accumulator)}
     return Outline(
-        {
-            part.name: multiset(run.values(part.name))
-            for part in graph.parts
-            if part.makes_facts and part.name not in expected.racy
-        },
-        {name: run.state_of(name) for name in expected.states if name not in expected.unsettled},
-        {name for name in run.failures if owner(name) not in expected.uncertain},
-        {name: results[name] for name in results if name not in expected.racy},
+        {name: multiset(run.values(name)) for name in names if name not in doubt.values},
+        {name: state for name, state in states.items() if name not in doubt.states},
+        {name for name in run.failures if owner(name) not in doubt.calls},
+        {name: value for name, value in results.items() if name not in doubt.values},
     )
 
 
 def outline_of(expected: Expected) -> Outline:
-    """Return what a run should come to."""
+    """Return what a run should come to, as far as the evaluator can tell."""
+    doubt = expected.untold
     return Outline(
-        {name: multiset(values) for name, values in expected.values.items() if name not in expected.racy},
-        {name: state for name, state in expected.states.items() if name not in expected.unsettled},
-        {name for name in expected.failed if owner(name) not in expected.uncertain},
-        {name: value for name, value in expected.results.items() if name not in expected.racy},
+        {name: multiset(values) for name, values in expected.values.items() if name not in doubt.values},
+        {name: state for name, state in expected.states.items() if name not in doubt.states},
+        {name for name in expected.failed if owner(name) not in doubt.calls},
+        {name: value for name, value in expected.results.items() if name not in doubt.values},
     )
 
 

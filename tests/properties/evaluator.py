@@ -10,14 +10,14 @@ there.  There is no log, no plan and no order of events, so whatever order Weft 
     {'s1': [11], 's2': [22]}
 
 Two things do depend on the order: which parents win a race, and the states that an accumulator goes through
-when it folds several values.  Where that can show, the parts that it can show in are listed as *racy*.
+when it folds several values.  What that can show in is listed as *racy*.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain, zip_longest
+from itertools import chain, combinations, product, zip_longest
 from typing import Any
 
 import msgspec
@@ -58,12 +58,21 @@ class Expected(msgspec.Struct):
     """By accumulator: the values that reach it."""
     states: dict[str, Any]
     """By accumulator: the state in the end."""
-    racy: frozenset[str]
-    """The parts whose values depend on the order of events."""
-    unsettled: frozenset[str]
-    """The accumulators whose final state does."""
-    uncertain: frozenset[str]
-    """The parts that may be called on other values, or fail, in another order."""
+    racy: Doubt
+    """What depends on the order of events."""
+    untold: Doubt
+    """That, and what depends on the place of a fact that could have come by several ways."""
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """What cannot be compared."""
+
+    values: frozenset[str]
+    """The parts whose values are in doubt."""
+    states: frozenset[str]
+    """The accumulators whose final state is."""
+    calls: frozenset[str]
+    """The parts that may be called on other values, or fail, or not."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -115,6 +124,8 @@ class _Evaluation:
         self.folded: dict[str, list[Any]] = {part.name: [] for part in accumulators}
         self.races: set[str] = set()
         """The parts at which it shows who won a race."""
+        self.crossings: set[str] = set()
+        """The parts that facts reach which could have come by more than one way."""
         self.finishes: set[str] = set()
         """Those at which somebody won one, were it by equal values."""
 
@@ -125,7 +136,6 @@ class _Evaluation:
                 self.made(part, scope)
         makers = [part for part in graph.parts if part.makes_facts]
         leaves = [part for part in makers if part.name in graph.leaves and self.has_result(part)]
-        racy, unsettled, uncertain = self.racy()
         return Expected(
             {part.name: [item.value for item in self.facts(part, self.root)] for part in makers},
             self.failed,
@@ -133,9 +143,8 @@ class _Evaluation:
             {part.name: self.result(part) for part in leaves},
             self.folded,
             self.states,
-            frozenset(racy),
-            frozenset(unsettled),
-            frozenset(uncertain),
+            self.doubt(self.races),
+            self.doubt(self.races | self.crossings),
         )
 
     def has_result(self, part: Part) -> bool:
@@ -189,7 +198,23 @@ class _Evaluation:
         rows: dict[tuple[Any, ...], Row] = {}
         for row in chain.from_iterable(made.rows for made in found):
             rows.setdefault(tuple(item.key for item in row), row)
+        ways = [self.makers(inlet) for inlet in part.inlets]
+        if len(rows) > 1 and any(one & other for one, other in combinations(ways, 2)):
+            self.crossings.add(part.name)
         return Made(list(rows.values()), any(made.broken for made in found))
+
+    def makers(self, inlet: Inlet) -> set[tuple[str, ...]]:
+        """Return who can have made what comes by *inlet*; conditions pass on what others have made."""
+        columns: list[set[tuple[str, ...]]] = []
+        for parent in inlet.parents:
+            part = self.graph.by_name.get(parent)
+            passes_on = isinstance(part, Condition | Gate)
+            ways = set[tuple[str, ...]]().union(*map(self.makers, part.inlets)) if passes_on else {(parent,)}
+            columns.append(ways)
+        if inlet.wait in ("all", "all_done"):
+            return {tuple(chain(*row)) for row in product(*columns)}
+        needed = 1 if inlet.wait == "any" else int(inlet.wait)
+        return {tuple(chain(*row)) for chosen in combinations(columns, needed) for row in product(*chosen)}
 
     def inlet(self, part: Part, inlet: Inlet, scope: Scope) -> Made:
         sources = [self.wire(parent, scope) for parent in inlet.parents]
@@ -415,38 +440,37 @@ class _Evaluation:
 
     # -- what depends on the order ---------------------------------------------------------------
 
-    def racy(self) -> tuple[set[str], set[str], set[str]]:
-        """Return the racy parts, the unsettled accumulators and the uncertain parts."""
-        racy: set[str] = set()
-        unsettled: set[str] = set()
-        uncertain: set[str] = set()
+    def doubt(self, sources: set[str]) -> Doubt:
+        """Return what is in doubt where it is open what reaches the *sources*."""
+        values: set[str] = set()
+        states: set[str] = set()
+        calls: set[str] = set()
         misled: set[str] = set()
-        """Parts whose functions read something racy, and those that ask such a condition."""
+        """Parts whose functions read something in doubt, and those that ask such a condition."""
         for part in self.graph.parts:
             reads = [read for code in part.codes.values() for read in code.reads if read.how != "context"]
-            if any(self.tells(part, read, racy, unsettled) for read in reads) or misled.intersection(part.asks):
+            if any(self.tells(part, read, values, states) for read in reads) or misled.intersection(part.asks):
                 misled.add(part.name)
             parents = {parent for inlet in part.inlets for parent in inlet.parents}
-            if part.name in misled | self.races or parents & racy:
-                uncertain.add(part.name)
             several = len(self.folded.get(part.name, ())) > 1
-            if several and isinstance(part, Accumulator) and not part.commutes:
-                uncertain.add(part.name)
-            if several or part.name in uncertain:
-                racy.add(part.name)
-            if isinstance(part, Accumulator) and part.name in uncertain:
-                unsettled.add(part.name)
+            mixes = several and isinstance(part, Accumulator) and not part.commutes
+            if part.name in misled | sources or parents & values or mixes:
+                calls.add(part.name)
+            if several or part.name in calls:
+                values.add(part.name)
+            if isinstance(part, Accumulator) and part.name in calls:
+                states.add(part.name)
         for part in reversed(self.graph.parts):  # a condition is asked once per fact, and which fact is open
-            if part.name in uncertain | self.finishes:
-                uncertain.update(part.asks)
-        return racy, unsettled, uncertain
+            if part.name in calls | self.finishes:
+                calls.update(part.asks)
+        return Doubt(frozenset(values), frozenset(states), frozenset(calls))
 
-    def tells(self, part: Part, read: Read, racy: set[str], unsettled: set[str]) -> bool:
+    def tells(self, part: Part, read: Read, values: set[str], states: set[str]) -> bool:
         """Whether *read* of *part* shows in which order things happened."""
         target = read.target
-        if target not in racy or not self.graph.waits(part.name, target):
+        if target not in values or not self.graph.waits(part.name, target):
             return False
-        if target not in self.folded or target in unsettled or read.how == "all_values":
+        if target not in self.folded or target in states or read.how == "all_values":
             return True
         counts = read.how in ("fact_count", "step_ran")
         return not counts and self.graph.common(part.name, target) is not None

@@ -22,7 +22,7 @@ import msgspec
 from building import build
 from description import Accumulator, Condition, Graph
 from driving import Driver, drive, look, multiset, outline, outline_of, owner, strange
-from evaluator import Expected, evaluate
+from evaluator import Doubt, evaluate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Schedule, graphs, inputs, schedules
@@ -113,7 +113,7 @@ def test_a_run_knows_what_was_dispatched_and_never_came_back(case: Case, schedul
 def test_a_run_that_was_stopped_anywhere_finishes_as_if_it_had_not_been(
     case: Case, before: Schedule, after: Schedule, turns: int
 ) -> None:
-    expected = evaluate(case.graph, case.value)
+    doubt = evaluate(case.graph, case.value).racy
     stopped = drive(case.plan(), before, turns=turns)
 
     again = rebuilt(stopped)
@@ -122,7 +122,8 @@ def test_a_run_that_was_stopped_anywhere_finishes_as_if_it_had_not_been(
     ]
     resumed = drive(again, after)
 
-    assert outline(resumed, case.graph, expected) == outline(case.plan().react_until_satisfied(), case.graph, expected)
+    serial = case.plan().react_until_satisfied()
+    assert outline(resumed, case.graph, doubt) == outline(serial, case.graph, doubt)
     assert resumed.log()[: len(stopped.log())] == stopped.log()
 
 
@@ -137,27 +138,27 @@ def test_a_run_makes_of_an_input_what_the_evaluator_says(case: Case) -> None:
 
     run = case.plan(calls).react_until_satisfied()
 
-    assert outline(run, case.graph, expected) == outline_of(expected)
+    assert outline(run, case.graph, expected.untold) == outline_of(expected)
     assert not strange(run)
-    assert certain(calls, expected) == certain(expected.calls, expected)
+    assert certain(calls, expected.untold) == certain(expected.calls, expected.untold)
 
 
-def certain(calls: Mapping[str, int], expected: Expected) -> dict[str, int]:
-    """Return the *calls* that do not depend on the order of events."""
-    return {name: count for name, count in calls.items() if owner(name) not in expected.uncertain}
+def certain(calls: Mapping[str, int], *doubts: Doubt) -> dict[str, int]:
+    """Return the *calls* that are not in doubt."""
+    return {name: count for name, count in calls.items() if not any(owner(name) in d.calls for d in doubts)}
 
 
 @budget(1.0)
 @given(cases(), schedules())
 def test_any_order_of_completions_gives_the_same(case: Case, schedule: Schedule) -> None:
-    expected = evaluate(case.graph, case.value)
+    doubt = evaluate(case.graph, case.value).racy
     serial = case.plan().react_until_satisfied()
 
     run = drive(case.plan(), schedule)
 
-    assert outline(run, case.graph, expected) == outline(serial, case.graph, expected)
+    assert outline(run, case.graph, doubt) == outline(serial, case.graph, doubt)
     if not has_races(case.graph):
-        assert identities(run, case.graph, expected) == identities(serial, case.graph, expected)
+        assert identities(run, case.graph, doubt) == identities(serial, case.graph, doubt)
 
 
 def has_races(graph: Graph) -> bool:
@@ -165,9 +166,9 @@ def has_races(graph: Graph) -> bool:
     return any(inlet.wait not in ("all", "all_done") for part in graph.parts for inlet in part.inlets)
 
 
-def identities(run: Run, graph: Graph, expected: Expected) -> dict[str, Counter[str]]:
+def identities(run: Run, graph: Graph, doubt: Doubt) -> dict[str, Counter[str]]:
     """Return the hashes of the facts of *run*: values with their whole ancestry."""
-    names = [part.name for part in graph.parts if part.makes_facts and part.name not in expected.racy]
+    names = [part.name for part in graph.parts if part.makes_facts and part.name not in doubt.values]
     return {name: multiset([run.hash_of(fact) for fact in run.facts(name)]) for name in names}
 
 
@@ -180,8 +181,8 @@ def test_threads_and_an_event_loop_give_the_same(case: Case) -> None:
     threaded = workflow.run(case.value, context=case.context, parallel=4)
     awaited = asyncio.run(workflow.arun(case.value, context=case.context))
 
-    assert outline(threaded, case.graph, expected) == outline_of(expected)
-    assert outline(awaited, case.graph, expected) == outline_of(expected)
+    assert outline(threaded, case.graph, expected.untold) == outline_of(expected)
+    assert outline(awaited, case.graph, expected.untold) == outline_of(expected)
 
 
 @budget(0.3)
@@ -195,7 +196,7 @@ def test_planning_eagerly_asks_conditions_and_runs_nothing_else(case: Case, sche
 
     assert {name for name in calls if not name.endswith(".when")} <= tests
     assert not any(runnable.is_condition for runnable in run.prepare())
-    assert outline(drive(run, schedule), case.graph, expected) == outline_of(expected)
+    assert outline(drive(run, schedule), case.graph, expected.untold) == outline_of(expected)
 
 
 @budget(0.5)
@@ -244,17 +245,15 @@ def test_inputs_in_flight_together_do_not_meet(case: Case, schedule: Schedule, t
     run = give_all(case, schedule, turns, calls)
 
     for ordinal, alone in enumerate(expected, start=1):
-        made = {name: made_of(run, ordinal, name) for name in alone.values if name not in alone.racy}
+        made = {name: made_of(run, ordinal, name) for name in alone.values if name not in alone.untold.values}
         assert made == outline_of(alone).values
     for fact in run.productions():
         assert sum(cause.is_input for cause in run.lineage(fact)) == 1
-    uncertain = {name for alone in expected for name in alone.uncertain}
-    failed = {name for alone in expected for name in alone.failed}
-    assert {n for n in run.failures if owner(n) not in uncertain} == {n for n in failed if owner(n) not in uncertain}
+    doubts = [alone.untold for alone in expected]
     called = sum((alone.calls for alone in expected), Counter[str]())
-    assert {n: c for n, c in calls.items() if owner(n) not in uncertain} == {
-        n: c for n, c in called.items() if owner(n) not in uncertain
-    }
+    failed = Counter(name for alone in expected for name in alone.failed)
+    assert certain(calls, *doubts) == certain(called, *doubts)
+    assert certain(Counter(run.failures.keys()), *doubts).keys() == certain(failed, *doubts).keys()
 
 
 @budget(0.4)
@@ -268,7 +267,7 @@ def test_a_state_is_the_fold_of_all_inputs(case: Case, schedule: Schedule, turns
     accumulators = [part for part in graph.parts if isinstance(part, Accumulator)]
     for part in accumulators:
         fed_by_state = any(part.name in graph.downstream[other.name] for other in accumulators if other is not part)
-        if not fed_by_state and not any(part.name in alone.unsettled for alone in expected) and part.commutes:
+        if not fed_by_state and not any(part.name in alone.untold.states for alone in expected) and part.commutes:
             folded = [value for alone in expected for value in alone.folded[part.name]]
             assert run.state_of(part.name) == state_after(graph, part, folded)
 
@@ -333,7 +332,7 @@ def test_a_graph_said_in_another_order_is_the_same_or_has_another_hash(case: Cas
     if other.hash == workflow.hash:
         assert other == workflow
         assert other.version == workflow.version
-        assert outline(run, case.graph, expected) == outline_of(expected)
+        assert outline(run, case.graph, expected.untold) == outline_of(expected)
 
 
 # -- changes under way ---------------------------------------------------------------------------
@@ -412,7 +411,7 @@ def test_an_input_under_way_finishes_as_it_began(case: Case, change: Change, sch
     made: dict[str, list[Any]] = {name: [] for name in expected.values}
     for fact in driver.drive().facts():
         made.setdefault(str(fact.producer), []).append(fact.value)
-    stable = expected.values.keys() - expected.racy
+    stable = expected.values.keys() - expected.untold.values
     assert {name: multiset(made[name]) for name in stable} == {name: multiset(expected.values[name]) for name in stable}
 
 
@@ -452,7 +451,7 @@ def test_two_advances_of_a_run_merge_into_one_that_never_diverged(
     merged = left.merge(right)
 
     assert rebuilt(merged) == merged
-    assert outline(drive(merged, there), case.graph, expected) == outline_of(expected)
+    assert outline(drive(merged, there), case.graph, expected.untold) == outline_of(expected)
     assert not merged.memory.blocked
 
 
@@ -466,7 +465,7 @@ def test_merging_takes_over_the_inputs_of_the_other(case: Case, schedule: Schedu
     merged = drive(left.merge(right), schedule)
 
     for ordinal, alone in enumerate(expected, start=1):
-        made = {name: made_of(merged, ordinal, name) for name in alone.values if name not in alone.racy}
+        made = {name: made_of(merged, ordinal, name) for name in alone.values if name not in alone.untold.values}
         assert made == outline_of(alone).values
     assert rebuilt(merged) == merged
 

@@ -161,10 +161,10 @@ def test_most_of_what_is_drawn_can_be_compared() -> None:
         expected = evaluate(graph, data.draw(inputs(graph)))
         makers = [part.name for part in graph.parts if part.makes_facts]
         counts["parts"] += len(makers)
-        counts["racy"] += sum(name in expected.racy for name in makers)
+        counts["in doubt"] += sum(name in expected.untold.values for name in makers)
         counts["silent"] += sum(not expected.values[name] for name in makers)
 
     draw()
 
-    assert counts["racy"] < 0.15 * counts["parts"], counts
+    assert counts["in doubt"] < 0.15 * counts["parts"], counts
     assert counts["silent"] < 0.5 * counts["parts"], counts
