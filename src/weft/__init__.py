@@ -21,6 +21,9 @@ from weft.core.references import all_values, context, fact_count, latest, state_
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable, current
 from weft.core.workflow import Workflow
+from weft.local.counters import limits
+from weft.local.driver import PolicyDriver
+from weft.policy.policy import Policy
 
 __all__ = [
     "INPUT",
@@ -32,6 +35,8 @@ __all__ = [
     "Join",
     "Map",
     "Outcome",
+    "Policy",
+    "PolicyDriver",
     "Reduce",
     "Rule",
     "Run",
@@ -48,6 +53,7 @@ __all__ = [
     "fact_count",
     "join",
     "latest",
+    "limits",
     "reduce",
     "rule",
     "state_of",

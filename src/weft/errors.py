@@ -7,6 +7,7 @@ Everything this library can raise, in one screen.
     │   ├── DuplicateName           one name, two different components
     │   ├── InvalidComponent        a component that makes no sense by itself
     │   ├── InvalidJoin             a join where none can stand, or with too few parents
+    │   ├── InvalidPolicy           a policy that makes no sense, or cannot be kept here
     │   ├── MixedRegions            inside an ``each`` and outside of it at once
     │   ├── MutualWait              components that read each other would wait for ever
     │   ├── UnknownComponent        nothing has this name
@@ -15,9 +16,13 @@ Everything this library can raise, in one screen.
     ├── ExecutionError              a component ran and did not succeed
     │   ├── BatchFailed             an element failed, so its reduce cannot be made
     │   ├── CannotSpread            ``spread=True`` on a value that does not fit
+    │   ├── CircuitOpen             a circuit breaker holds the component back
+    │   ├── DeadlineExceeded        time for the run or the component is up
     │   ├── DescribedError          an exception of an earlier process, known by description
+    │   ├── InvalidFallback         a fallback gave nothing that can be used
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
-    │   └── StepFailed              the last attempt failed; see ``__cause__``
+    │   ├── StepFailed              the last attempt failed; see ``__cause__``
+    │   └── StepTimeout             an attempt took longer than its policy allows
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
@@ -77,6 +82,10 @@ class InvalidComponent(DefinitionError):
 
 class InvalidJoin(DefinitionError):
     """A join where none can stand, or one that joins nothing."""
+
+
+class InvalidPolicy(DefinitionError):
+    """A policy that makes no sense, or that cannot be kept where the run runs."""
 
 
 class MixedRegions(DefinitionError):
@@ -153,6 +162,34 @@ class NotACollection(ExecutionError, TypeError):
 
 class CannotSpread(ExecutionError, TypeError):
     """A value cannot be spread over the parameters of a function."""
+
+
+class StepTimeout(ExecutionError, TimeoutError):
+    """An attempt took longer than *seconds*."""
+
+    def __init__(self, component: str, seconds: float) -> None:
+        super().__init__(f"{component!r} took longer than its timeout of {seconds:g} s")
+        self.component, self.seconds = component, seconds
+
+
+class DeadlineExceeded(ExecutionError, TimeoutError):
+    """The deadline of a run or a component is past, or would be before the next attempt."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__(f"{component!r} ran into its deadline; no further attempt is made")
+        self.component = component
+
+
+class CircuitOpen(ExecutionError):
+    """The circuit breaker *name* holds the component back."""
+
+    def __init__(self, component: str, name: str) -> None:
+        super().__init__(f"{component!r} was not called: the circuit breaker {name!r} is open")
+        self.component, self.name = component, name
+
+
+class InvalidFallback(ExecutionError, TypeError):
+    """A fallback gave neither a Value, nor a RetryWith, nor a runnable."""
 
 
 class BatchFailed(ExecutionError):

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "typing": set(),
     "core": set(),
-    "policy": {"core"},
+    "policy": {"core", "ports"},
     "log": {"core"},
     "ports": {"core"},
     "telemetry": set(),

@@ -10,7 +10,7 @@ event, such as which components may run now, is derived by the fold and never st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -55,6 +55,8 @@ class InputReceived(Event, frozen=True, tag="input_received"):
     ordinal: int
     at: float | None = None
     key: str | None = None
+    deadline: float | None = None
+    """When everything that comes of it must be done, in seconds since the epoch."""
 
     @property
     def address(self) -> Address:
@@ -120,12 +122,21 @@ class ErrorDetail(msgspec.Struct, frozen=True):
     traceback: str = ""
 
 
+class RunnableCompleted(Activated, frozen=True, tag="runnable_completed"):
+    """What a driver says of a runnable that gave *value*; recorded as a reaction, or as what a condition said."""
+
+    value: Any
+    attempt: int = 1
+    duration_ns: int = 0
+
+
 class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):
-    """The last of *attempts* failed, and nothing more will be tried."""
+    """The last of *attempts* failed; *on_failure* says what its policy made of that."""
 
     error: ErrorDetail
     attempts: int = 1
     duration_ns: int = 0
+    on_failure: Literal["halt", "dead_letter", "compensate"] = "halt"
 
 
 class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):

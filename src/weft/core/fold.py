@@ -104,7 +104,10 @@ def _input(memory: Memory, event: ev.InputReceived) -> None:
             memory.keys = {}
         memory.keys[event.key] = event.ordinal
     plan = memory.plan
-    begin(memory, event, Scope(event.seq, event.ordinal, plan, plan.openings.get(None, NOTHING)))
+    scope = Scope(event.seq, event.ordinal, plan, plan.openings.get(None, NOTHING))
+    if event.deadline is not None:
+        memory.has_deadlines, scope.deadline = True, event.deadline
+    begin(memory, event, scope)
 
 
 def begin(memory: Memory, fact: Cell, scope: Scope) -> None:

@@ -100,9 +100,13 @@ def place(facts: tuple[Cell, ...], order: Order, carriers: tuple[tuple[int, froz
     *order*.  All of it follows from the facts alone: it does not matter which way they came, nor who was quicker.
     """
     makers = tuple([_maker(fact) for fact in facts])
-    width = len(facts)
-    first = next((p for p, (takes, known) in enumerate(carriers) if takes == width and known.issuperset(makers)), 0)
+    width, made = len(facts), {maker for maker, fact in zip(makers, facts, strict=True) if not _is_absent(fact)}
+    first = next((p for p, (takes, known) in enumerate(carriers) if takes == width and made <= known), 0)
     return (first, makers, order)
+
+
+def _is_absent(fact: Cell) -> bool:
+    return isinstance(fact, Element) and not isinstance(fact.address, tuple)
 
 
 def _maker(fact: Cell) -> str:

@@ -43,6 +43,7 @@ class Memory:
         "dispatched",
         "failures",
         "fresh",
+        "has_deadlines",
         "keyed",
         "keys",
         "lineage",
@@ -65,6 +66,8 @@ class Memory:
     def __init__(self) -> None:
         self.lineage = Lineage()
         self.log = self.lineage.log
+        self.has_deadlines = False
+        """Whether some input came with a deadline."""
         self.needs_context: tuple[tuple[str, str], ...] = ()
         """What components require of the context, those that inputs under way still use included."""
         self.received = 0

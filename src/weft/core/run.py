@@ -16,8 +16,7 @@ Nothing here waits, sleeps or starts a thread; the methods that execute work han
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from weft.core import events as ev
 from weft.core.fact import Fact
@@ -28,25 +27,17 @@ from weft.core.merging import merge_logs
 from weft.core.query import Queries
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
-from weft.core.workflow import Workflow
+from weft.core.workflow import Workflow, local
 from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
 
 
-@cache
-def local() -> Any:
-    """Return the package that executes: the core knows it only when it is asked to run something."""
-    import weft.local
-
-    return weft.local
-
-
 class Run(Queries):
     """A workflow at work."""
 
-    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")
+    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven", "ruling")
 
     def __init__(
         self,
@@ -64,6 +55,8 @@ class Run(Queries):
         self._causes: dict[str, tuple[int, BaseException]] | None = None
         self._done: dict[Key, None] | None = None
         self._checked: object = None
+        self.ruling: Any = None
+        """The policies in force, once they have been worked out; ask ``policies``."""
         self.is_driven = False
         """Whether a loop is at work on it."""
 
@@ -111,17 +104,19 @@ class Run(Queries):
 
     # -- the three phases ------------------------------------------------------------------------
 
-    def plan(self, value: Any, *, key: str | None = None) -> Self:
+    def plan(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Self:
         """
         Take *value* as an input: nothing runs yet.
 
         Args:
             key: makes giving it twice harmless: an input with a key that this run has seen is ignored.
+            deadline: seconds in which everything that comes of it must be done.
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
-            at, value = local().now(), local().whole(value)
-            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, at, key))
+            at = local().now() if self.ruling is None else self.ruling.clock.time()
+            value, end = local().whole(value), None if deadline is None else at + deadline
+            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, at, key, end))
         return self
 
     def prepare(self) -> list[Runnable]:
@@ -171,13 +166,20 @@ class Run(Queries):
             complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
             error = outcome.error or RuntimeError("failed without an error")
-            self.fail(activation, error, outcome.attempt, outcome.duration_ns)
+            self.fail(activation, error, outcome.attempt, outcome.duration_ns, outcome.on_failure)
         else:
             reason = str(outcome.error or "")
             record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
         return self
 
-    def fail(self, activation: Activation, error: BaseException, attempts: int, duration_ns: int) -> None:
+    def fail(
+        self,
+        activation: Activation,
+        error: BaseException,
+        attempts: int,
+        duration_ns: int,
+        on_failure: Literal["halt", "dead_letter", "compensate"] = "halt",
+    ) -> None:
         """Record that *activation*, which is ready, has failed with *error*."""
         if activation.key not in self.memory.ready:
             return  # it was removed from the run while it was under way
@@ -185,7 +187,7 @@ class Run(Queries):
         if self._causes is None:
             self._causes = {}
         self._causes[activation.key[0]] = (seq, error)
-        record(self.memory, ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns))
+        record(self.memory, ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns, on_failure))
 
     def record(self, events: Iterable[ev.AnyEvent]) -> Self:
         """Append *events* that were made elsewhere; their positions must follow this run's log."""
@@ -237,6 +239,27 @@ class Run(Queries):
             self._done[key] = None
         return self._done
 
+    # -- policies --------------------------------------------------------------------------------
+
+    def under(self, policies: Iterable[Any] | None = None, *, mode: str = "merge", clock: Any = None) -> Self:
+        """
+        Run with these *policies*, in front of the workflow's own or in their place, and with this *clock*.
+
+        Raises:
+            InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
+        """
+        if policies is not None or clock is not None:
+            self.ruling = local().Policies(self.workflow, clock=clock, extra=policies, mode=mode)
+            self.ruling.tables(self.workflow, self.memory.plan)
+        return self
+
+    @property
+    def policies(self) -> Any:
+        """What holds for this run; None if neither it nor its workflow says anything about how to run."""
+        if self.ruling is None and self.workflow.policies:
+            self.ruling = local().Policies(self.workflow)
+        return self.ruling
+
     # -- running ---------------------------------------------------------------------------------
 
     def plan_eagerly(self, value: Any, *, key: str | None = None) -> Self:
@@ -276,10 +299,11 @@ class Run(Queries):
         parallel: int | None = None,
         checkpoint: Checkpoint | None = None,
         raise_on_failure: bool = False,
+        deadline: float | None = None,
     ) -> Self:
         """Take *value* as a further input and run until there is nothing to do."""
         self._check_idle()
-        self.plan(value, key=key)
+        self.plan(value, key=key, deadline=deadline)
         return self.react_until_satisfied(parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
 
     async def arun(
@@ -290,10 +314,11 @@ class Run(Queries):
         parallel: int | None = None,
         checkpoint: Checkpoint | None = None,
         raise_on_failure: bool = False,
+        deadline: float | None = None,
     ) -> Self:
         """Take *value* as a further input and run in the running event loop until there is nothing to do."""
         self._check_idle()
-        self.plan(value, key=key)
+        self.plan(value, key=key, deadline=deadline)
         await local().adrive(self, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
         return self
 
@@ -353,6 +378,12 @@ class Run(Queries):
             failure.__cause__ = cause if seq == event.seq else described(event.error)
             found[name] = failure
         return found
+
+    @property
+    def dead_letters(self) -> list[ev.RunnableFailed]:
+        """The failures that a policy keeps as dead letters, in order."""
+        log = self.memory.log
+        return [e for e in log if isinstance(e, ev.RunnableFailed) and e.on_failure == "dead_letter"]
 
     @property
     def skipped(self) -> list[str]:

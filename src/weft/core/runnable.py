@@ -8,17 +8,20 @@ reference to the run.  ``execute`` never raises what the function raises; the :c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
+from msgspec.structs import replace
 
+from weft.core.events import Activated
+from weft.core.function import Function
 from weft.core.lineage import Cell, Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
 from weft.core.scope import Activation, Key
-from weft.errors import CannotSpread, NoRun
+from weft.errors import CannotSpread, MissingContext, NoRun
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -45,6 +48,12 @@ class Runnable(msgspec.Struct, eq=False):
     attempt: int = 1
     broken: Exception | None = None
     """Why there are no arguments: a default, an initial state or a value that could not be made or spread."""
+    own_key: str | None = None
+    """The idempotency key that a policy gives in place of the derived one."""
+    override: Function | None = None
+    """What a fallback runs in place of the component's function."""
+    deadline: float | None = None
+    """When it must be done, in seconds since the epoch."""
 
     @property
     def component(self) -> str:
@@ -64,12 +73,30 @@ class Runnable(msgspec.Struct, eq=False):
     @property
     def idempotency_key(self) -> str:
         """The same at every attempt and after every resume and deploy; different for every input of every run."""
-        return self.lineage.idempotency_key(self.run_id, self.node.name, self.inputs)
+        return self.own_key or self.lineage.idempotency_key(self.run_id, self.node.name, self.inputs)
 
     @property
     def key(self) -> Key:
         """What identifies it in its run."""
         return (self.node.name, self.inputs)
+
+    def using(self, call: Callable[..., Any]) -> Runnable:
+        """Return a runnable of another function on the same arguments, for a fallback."""
+        return replace(self, override=Function.of(call))
+
+    def with_context(self, context: Mapping[str, Any]) -> Runnable:
+        """
+        Return this runnable with other values for context keys that its component reads.
+
+        Raises:
+            MissingContext: the component reads no such key.
+        """
+        parameters = {ref.key: parameter for parameter, ref in self.node.contexts}
+        unknown = [(self.node.owner, key) for key in context if key not in parameters]
+        if unknown:
+            raise MissingContext(unknown)
+        changed = {parameters[key]: value for key, value in context.items()}
+        return replace(self, kwargs={**self.kwargs, **changed})
 
     def ref(self) -> RunnableRef:
         """Return what identifies this runnable in its run, as plain data."""
@@ -80,6 +107,8 @@ class Runnable(msgspec.Struct, eq=False):
         if self.broken is not None:
             raise self.broken
         announce(self)
+        if self.override is not None:
+            return self.override.call(*self.args, **self.override.constants)
         return self.node.call(*self.args, **self.kwargs)
 
     def execute(self) -> Outcome:
@@ -108,6 +137,9 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     error: BaseException | None = None
     attempt: int = 1
     duration_ns: int = 0
+    events: tuple[Activated, ...] = ()
+    """The life of the runnable under its policy; without a policy there is nothing to tell."""
+    on_failure: Literal["halt", "dead_letter", "compensate"] = "halt"
     run_id: str | None = None
     """The run it belongs to, so that no other one takes it."""
 
@@ -115,16 +147,18 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
 class Current:
     """What user code can know about its own execution."""
 
-    __slots__ = ("_inputs", "_lineage", "attempt", "component", "run_id")
+    __slots__ = ("_inputs", "_key", "_lineage", "attempt", "component", "run_id")
 
-    def __init__(self, lineage: Lineage, run_id: str, ref: RunnableRef, attempt: int) -> None:
-        self._lineage, self._inputs = lineage, ref.inputs
+    def __init__(
+        self, lineage: Lineage, run_id: str, ref: RunnableRef, attempt: int, own_key: str | None = None
+    ) -> None:
+        self._lineage, self._inputs, self._key = lineage, ref.inputs, own_key
         self.run_id, self.component, self.attempt = run_id, ref.component, attempt
 
     @property
     def idempotency_key(self) -> str:
         """The same at every attempt, after every resume and deploy; different for every input of every run."""
-        return self._lineage.idempotency_key(self.run_id, self.component, self._inputs)
+        return self._key or self._lineage.idempotency_key(self.run_id, self.component, self._inputs)
 
     @property
     def runnable_id(self) -> str:
@@ -154,7 +188,7 @@ def current() -> Current:
     if isinstance(running, tuple):
         memory, activation = running
         return Current(memory.lineage, memory.run_id, RunnableRef(*activation.key), 1)
-    return Current(running.lineage, running.run_id, running.ref(), running.attempt)
+    return Current(running.lineage, running.run_id, running.ref(), running.attempt, running.own_key)
 
 
 # -- preparing -----------------------------------------------------------------------------------
@@ -165,6 +199,8 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     node, facts = activation.node, activation.facts
     args: tuple[Any, ...] = (facts[0].value,) if len(facts) == 1 else tuple([fact.value for fact in facts])
     runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, {})
+    if memory.has_deadlines:
+        runnable.deadline = activation.scope.root.deadline
     if node.simple:
         return runnable
     try:

@@ -52,6 +52,8 @@ class Scope(msgspec.Struct, eq=False):
     """What joins and collects hold."""
     waiters: dict[str, list[Activation]] | None = None
     """By node: who waits for it to settle."""
+    deadline: float | None = None
+    """When everything in the scope of an input must be done."""
     made: dict[str, tuple[Order, Cell]] | None = None
     """By node that is read: the latest fact it made here."""
     before: dict[str, int] | None = None

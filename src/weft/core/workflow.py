@@ -17,7 +17,8 @@ it, and the plan that is compiled from it once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from copy import copy
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
     from weft.core.run import Run
 
 
+@cache
+def local() -> Any:
+    """Return the package that executes: the core knows it only when it is asked to run something."""
+    import weft.local
+
+    return weft.local
+
+
 class Workflow(Fragment):
     """Named components and the edges between them."""
 
@@ -44,15 +53,18 @@ class Workflow(Fragment):
         assembly.take(*(as_flow(fragment) for fragment in fragments))
         self._settle(name, assembly)
 
-    def _settle(self, name: str, assembly: Assembly, base: Wiring | None = None) -> None:
+    def _settle(
+        self, name: str, assembly: Assembly, base: Wiring | None = None, policies: tuple[Any, ...] = ()
+    ) -> None:
         self.name = name
+        self.policies = policies
         self._assembly = assembly
         grown = None if base is None else (base, assembly.added)
         self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
 
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
-        twin._settle(self.name, assembly, self.wiring if grown else None)  # noqa: SLF001
+        twin._settle(self.name, assembly, self.wiring if grown else None, self.policies)  # noqa: SLF001
         return twin
 
     def _draft(self) -> Assembly:
@@ -189,12 +201,14 @@ class Workflow(Fragment):
         """Return both workflows as one; a component that both have stays one component."""
         draft = self._draft()
         draft.merge(other._assembly)
-        return self._with(draft)
+        both = self._with(draft)
+        both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
+        return both
 
     def renamed(self, name: str) -> Workflow:
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
-        twin._settle(name, self._draft())  # noqa: SLF001
+        twin._settle(name, self._draft(), None, self.policies)  # noqa: SLF001
         return twin
 
     def _resolve(self, to: object) -> Flow:
@@ -208,6 +222,38 @@ class Workflow(Fragment):
                 raise DuplicateName(known.label, "the one in the workflow and the one that was given differ in code")
             return known.flow()
         return as_flow(to)
+
+    # -- policies --------------------------------------------------------------------------------
+
+    def with_policies(self, rules: Iterable[Any]) -> Workflow:
+        """
+        Return this workflow with *rules* in place of its own: pairs of a matcher and a policy, the first match wins.
+
+        Policies are no part of a workflow's identity.
+        """
+        return self._ruled(local().checked(rules))
+
+    def add_policy(self, matcher: Any, policy: Any) -> Workflow:
+        """Return this workflow with a rule in front of its others."""
+        return self._ruled((*local().checked([(matcher, policy)]), *self.policies))
+
+    def append_policy(self, matcher: Any, policy: Any) -> Workflow:
+        """Return this workflow with a rule behind its others."""
+        return self._ruled((*self.policies, *local().checked([(matcher, policy)])))
+
+    def policy_for(self, which: object) -> Any:
+        """Return the policy that holds for *which*: a component, its name, or the name of a part of it."""
+        return local().choose(self, which).policy
+
+    def explain_policy(self, which: object) -> Any:
+        """Return which rule won for *which*, and what it says; as data, and as text by ``str``."""
+        return local().choose(self, which)
+
+    def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
+        twin = copy(self)
+        twin.__dict__.pop("_ruled_plan", None)
+        twin.policies = rules
+        return twin
 
     # -- nesting ---------------------------------------------------------------------------------
 
@@ -273,6 +319,10 @@ class Workflow(Fragment):
         parallel: int | None = None,
         checkpoint: Callable[[Run], None] | None = None,
         raise_on_failure: bool = False,
+        clock: Any = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: str = "merge",
+        deadline: float | None = None,
     ) -> Run:
         """
         Run *value* through this workflow, in memory, until there is nothing to do.
@@ -283,9 +333,14 @@ class Workflow(Fragment):
             parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
             checkpoint: called with the run after every cycle.
             raise_on_failure: raise the first failure, as StepFailed, when there is nothing left to do.
+            clock: what waits for backoff and delays; the system's time if not given.
+            policies: rules that go in front of the workflow's own, or in their place.
+            policies_mode: ``"merge"``, or ``"replace"``.
+            deadline: seconds in which everything that comes of *value* must be done.
         """
-        return self.plan(context=context, id=id).run(
-            value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure
+        run = self.plan(context=context, id=id).under(policies, mode=policies_mode, clock=clock)
+        return run.run(
+            value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure, deadline=deadline
         )
 
     async def arun(
@@ -297,10 +352,15 @@ class Workflow(Fragment):
         parallel: int | None = None,
         checkpoint: Callable[[Run], None] | None = None,
         raise_on_failure: bool = False,
+        clock: Any = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: str = "merge",
+        deadline: float | None = None,
     ) -> Run:
         """Run *value* through this workflow in the running event loop; as :meth:`run`."""
-        return await self.plan(context=context, id=id).arun(
-            value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure
+        run = self.plan(context=context, id=id).under(policies, mode=policies_mode, clock=clock)
+        return await run.arun(
+            value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure, deadline=deadline
         )
 
     # -- identity --------------------------------------------------------------------------------

@@ -2,12 +2,18 @@
 
 from weft.local.clock import new_run_id, now
 from weft.local.concurrent import adrive, drive_concurrently
+from weft.local.driver import PolicyDriver
 from weft.local.execution import aexecute, execute, whole
 from weft.local.loop import drive, evaluate, react
+from weft.local.policies import Policies, checked, choose
 
 __all__ = [
+    "Policies",
+    "PolicyDriver",
     "adrive",
     "aexecute",
+    "checked",
+    "choose",
     "drive",
     "drive_concurrently",
     "evaluate",

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
+
+
+class SystemClock:
+    """The time that everybody shares."""
+
+    def time(self) -> float:
+        """Return the time of day in seconds since the epoch."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Block for *seconds*."""
+        time.sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Suspend for *seconds*."""
+        await asyncio.sleep(seconds)
 
 
 def now() -> float:

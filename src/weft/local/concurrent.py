@@ -13,6 +13,7 @@ import contextvars
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 from types import CoroutineType
 from typing import Any, cast
@@ -23,6 +24,8 @@ from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation
 from weft.errors import AlreadyRunning
 from weft.local.execution import aexecute, execute, run_blocking
+from weft.local.policies import policies_of
+from weft.policy.policy import Policy
 
 MOST_TASKS = 256
 """How many coroutines run at once where the caller does not say."""
@@ -126,13 +129,23 @@ class _Loop:
             if memory.ready.get(activation.key) is not activation:
                 continue
             runnable = bind(activation, memory, self.run.context)
+            policy, driver = self._policy(activation)
+            if policy is not None and policy.execution_mode == "durable":
+                self.run.record_dispatch(runnable)
             if activation.node.is_async:
-                self._watch(asyncio.ensure_future(aexecute(runnable)))
+                work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy)
+                self._watch(asyncio.ensure_future(work))
             elif pool is not None and activation.node.kind is not Kind.TEST:
                 context = contextvars.copy_context()
-                self._watch(asyncio.wrap_future(pool.submit(context.run, execute, runnable)))
+                call = execute if policy is None else partial(driver.execute, policy=policy)
+                self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
             else:
-                self.ended.append(execute(runnable))
+                self.ended.append(execute(runnable) if policy is None else driver.execute(runnable, policy))
+
+    def _policy(self, activation: Activation) -> tuple[Policy | None, Any]:
+        """Return the policy of *activation* and the driver that keeps it; None where there is nothing to keep."""
+        policies = policies_of(self.run)
+        return (None, None) if policies is None else (policies.of(self.run, activation)[0], policies.driver)
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
         self.under_way.add(future)

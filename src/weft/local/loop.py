@@ -14,10 +14,12 @@ from typing import Any, cast
 
 from weft.core.fold import complete
 from weft.core.run import Run
-from weft.core.runnable import announce, announced, bind
+from weft.core.runnable import Outcome, announce, announced, bind
 from weft.core.scope import Activation
 from weft.local.concurrent import drive_concurrently, enter, raise_first
 from weft.local.execution import READ_ONCE, run_blocking, whole
+from weft.local.policies import Policies, policies_of
+from weft.policy.policy import Policy
 
 
 def react(run: Run) -> None:
@@ -29,18 +31,30 @@ def react(run: Run) -> None:
     outer = announced()
     enter(run)
     try:
-        for activation in memory.offered():
+        offered = memory.offered()
+        policies = None
+        if run.ruling is not None or memory.has_deadlines or memory.workflow.policies:
+            policies = policies_of(run)
+        if policies is not None and policies.priorities:
+            offered.sort(key=lambda activation: -policies.priorities.get(activation.node.name, 0))
+        for activation in offered:
             if memory.plan is not plan and memory.ready.get(activation.key) is not activation:
                 continue  # a step has removed it from its own run
-            perform(run, activation)
+            perform(run, activation, policies)
     finally:
         run.is_driven = False
         announce(outer)
 
 
-def perform(run: Run, activation: Activation) -> None:
-    """Execute one *activation* of *run* and record what came of it."""
+def perform(run: Run, activation: Activation, policies: Policies | None) -> None:
+    """Execute one *activation* of *run* under its *policies*, if it has any, and record what came of it."""
     memory, node = run.memory, activation.node
+    policy: Policy | None = None
+    if policies is not None:
+        policy, outcome = governed(run, activation, policies)
+        if outcome is not None:
+            run.apply(outcome)
+            return
     value: Any
     started = perf_counter_ns()
     try:
@@ -61,9 +75,23 @@ def perform(run: Run, activation: Activation) -> None:
         elif READ_ONCE.get(value.__class__, True):
             value = whole(value)
     except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
-        run.fail(activation, error, 1, perf_counter_ns() - started)
+        if policy is None or policies is None:
+            run.fail(activation, error, 1, perf_counter_ns() - started)
+        else:
+            run.apply(policies.driver.execute(bind(activation, memory, run.context), policy, failed=error))
     else:
         complete(memory, activation, value, 1, perf_counter_ns() - started)
+
+
+def governed(run: Run, activation: Activation, policies: Policies) -> tuple[Policy | None, Outcome | None]:
+    """Return the policy to ask if *activation* fails; or its outcome, where a policy matters before that."""
+    policy, matters_before = policies.of(run, activation)
+    if policy is None or not matters_before:
+        return policy, None
+    runnable = bind(activation, run.memory, run.context)
+    if policy.execution_mode == "durable":
+        run.record_dispatch(runnable)
+    return policy, policies.driver.execute(runnable, policy)
 
 
 def evaluate(run: Run) -> None:
@@ -74,7 +102,7 @@ def evaluate(run: Run) -> None:
     try:
         while tests := [activation for activation in memory.offered() if activation.node.is_test]:
             for activation in tests:
-                perform(run, activation)
+                perform(run, activation, policies_of(run))
     finally:
         announce(outer)
 

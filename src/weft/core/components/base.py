@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -27,6 +27,8 @@ class Component(Fragment):
     """Something that a user composes.  Immutable; two components are the same if their identity is."""
 
     name: str | None
+    tags: tuple[str, ...] = field(default=(), kw_only=True)
+    """What policies can match besides the name; no part of the identity."""
     kind: ClassVar[str] = "component"
     takes_join: ClassVar[bool] = False
     """Whether several parents may feed it at once."""
@@ -51,6 +53,10 @@ class Component(Fragment):
     def named(self, name: str) -> Self:
         """Return the same component under another *name*."""
         return replace(self, name=name)
+
+    def tagged(self, *tags: str) -> Self:
+        """Return the same component with *tags* that policies can match."""
+        return replace(self, tags=(*self.tags, *tags))
 
     def supports(self) -> tuple[Component, ...]:
         """Return the components that this one brings along, such as the conditions of a rule."""

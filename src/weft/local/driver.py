@@ -1,0 +1,195 @@
+"""
+The policy driver at work: it speaks with ``weft.policy.driver`` and does what that says.
+
+A thread cannot be killed: a plain function that overruns its timeout is left behind on a thread of its own,
+which never delays the exit of the process, and what it returns in the end is dropped.  A coroutine is
+cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import threading
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any, cast
+
+from weft.core.runnable import Outcome, Runnable, announce, announced
+from weft.errors import StepTimeout
+from weft.local.clock import SystemClock
+from weft.local.counters import COUNTERS
+from weft.local.execution import run_blocking, whole
+from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.policy import Policy
+from weft.ports.clock import Clock
+from weft.ports.counters import CounterKey, Counters
+
+
+class PolicyDriver:
+    """
+    Runs one runnable under one policy, for those who schedule by themselves.
+
+    >>> from weft import Workflow, step
+    >>> [runnable] = Workflow("w", step(lambda x: x + 1, name="next")).plan(1).prepare()
+    >>> PolicyDriver().execute(runnable, Policy(max_retries=2)).result
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        counters: Counters | None = None,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.counters: Counters = counters or COUNTERS
+        self.draw = draw
+
+    def execute(self, runnable: Runnable, policy: Policy, *, failed: Exception | None = None) -> Outcome:
+        """
+        Lead *runnable* to its outcome, blocking; a coroutine runs in an event loop of its own.
+
+        Args:
+            failed: what a first attempt has raised already, if one was made.
+        """
+        if runnable.node.is_async:
+            return run_blocking(self.aexecute(runnable, policy, failed=failed))
+        conversation = conduct(runnable, policy, self._conditions(runnable), failed)
+        reply: Reply = None
+        try:
+            while True:
+                reply = self._do(conversation.send(reply))
+        except StopIteration as end:
+            return cast("Outcome", end.value)
+        finally:
+            conversation.close()
+
+    async def aexecute(self, runnable: Runnable, policy: Policy, *, failed: Exception | None = None) -> Outcome:
+        """Lead *runnable* to its outcome in the running event loop."""
+        conversation = conduct(runnable, policy, self._conditions(runnable), failed)
+        reply: Reply = None
+        try:
+            while True:
+                reply = await self._ado(conversation.send(reply))
+        except StopIteration as end:
+            return cast("Outcome", end.value)
+        finally:
+            conversation.close()
+
+    def _conditions(self, runnable: Runnable) -> Conditions:
+        return Conditions(self.clock.time, self.counters, self.draw, runnable.deadline)
+
+    # -- blocking --------------------------------------------------------------------------------
+
+    def _do(self, instruction: Instruction) -> Reply:
+        match instruction:
+            case Attempt(runnable, timeout):
+                return _attempt(runnable, timeout)
+            case Pause(seconds):
+                self.clock.sleep(seconds)
+            case Await(key, seconds):
+                self._wait(key, seconds)
+        return None
+
+    def _wait(self, key: CounterKey, seconds: float | None) -> None:
+        changed = threading.Event()
+        stop = self.counters.on_change(key, changed.set)
+        try:
+            changed.wait(_POLL if seconds is None else min(seconds, _POLL))
+        finally:
+            stop()
+
+    # -- in an event loop ------------------------------------------------------------------------
+
+    async def _ado(self, instruction: Instruction) -> Reply:
+        match instruction:
+            case Attempt(runnable, timeout):
+                return await _aattempt(runnable, timeout)
+            case Pause(seconds):
+                await self.clock.asleep(seconds)
+            case Await(key, seconds):
+                await self._await(key, seconds)
+        return None
+
+    async def _await(self, key: CounterKey, seconds: float | None) -> None:
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        stop = self.counters.on_change(key, wake)
+        try:
+            async with asyncio.timeout(_POLL if seconds is None else min(seconds, _POLL)):
+                await changed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            stop()
+
+
+_POLL = 0.05
+"""How long to wait for a change before looking again: one may have come just before we began to wait."""
+
+
+def _attempt(runnable: Runnable, timeout: float | None) -> Reply:
+    if timeout is None:
+        outer = announced()
+        try:
+            return Returned(_called(runnable))
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+            return Raised(error)
+        finally:
+            announce(outer)
+    return _attempt_on_a_thread(runnable, timeout)
+
+
+def _called(runnable: Runnable) -> Any:
+    value: Any = runnable.call()
+    if type(value) is CoroutineType:
+        value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
+    return bool(value) if runnable.is_condition else whole(value)
+
+
+def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
+    replies: list[Reply] = []
+    fatal: list[BaseException] = []
+    done = threading.Event()
+
+    def target() -> None:
+        try:
+            replies.append(Returned(_called(runnable)))
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+            replies.append(Raised(error))
+        except BaseException as error:  # noqa: BLE001 - raised again where the run is driven
+            fatal.append(error)
+        finally:
+            done.set()
+
+    context = contextvars.copy_context()
+    name = f"weft-{runnable.component}"
+    threading.Thread(target=context.run, args=(target,), name=name, daemon=True).start()
+    if not done.wait(timeout):
+        return Raised(StepTimeout(runnable.component, timeout))
+    if fatal:
+        raise fatal[0]
+    return replies[0]
+
+
+async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
+    outer = announced()
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            value: Any = runnable.call()
+            if type(value) is CoroutineType:
+                value = await cast("Coroutine[Any, Any, Any]", value)
+            return Returned(bool(value) if runnable.is_condition else whole(value))
+    except TimeoutError as error:
+        return Raised(StepTimeout(runnable.component, seconds or 0.0) if limit.expired() else error)
+    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+        return Raised(error)
+    finally:
+        announce(outer)

@@ -1,0 +1,121 @@
+"""
+What to do about a failure.  Pure: no clock, no sleep, no logging.
+
+    >>> decide(Policy(max_retries=2, backoff="linear", base_delay=0.5), attempt=1, error=OSError())
+    Retry(after=0.5)
+    >>> decide(Policy(max_retries=2), attempt=3, error=OSError())
+    Halt()
+    >>> decide(Policy(on_failure="skip"), attempt=1, error=OSError())
+    Skip()
+    >>> decide(Policy(max_retries=9, non_retryable=(ValueError,)), attempt=1, error=ValueError())
+    Halt()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from weft.errors import DeadlineExceeded
+from weft.policy.backoff import delay
+from weft.policy.policy import Policy
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Run it again in *after* seconds."""
+
+    after: float
+
+
+class TooLate(msgspec.Struct, frozen=True):
+    """A retry would start after the deadline: give up now."""
+
+    after: float
+
+
+class Fallback(msgspec.Struct, frozen=True):
+    """Ask the policy's fallback."""
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """Let the run go on as if this component had produced nothing."""
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Fail."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """Fail, and keep what failed so that it can be tried again."""
+
+
+class Compensate(msgspec.Struct, frozen=True):
+    """Undo, then fail."""
+
+
+Decision = Retry | TooLate | Fallback | Skip | Halt | DeadLetter | Compensate
+
+
+def decide(
+    policy: Policy,
+    *,
+    attempt: int,
+    error: BaseException,
+    remaining: float | None = None,
+    draw: Callable[[], float] = lambda: 0.5,
+) -> Decision:
+    """
+    Return what to do after *attempt*, counted from 1, raised *error*.
+
+    Args:
+        remaining: seconds until the deadline, if there is one.
+        draw: a number from 0 to 1, for ``jitter``.
+    """
+    if attempt <= policy.max_retries and is_retryable(policy, error):
+        after = delay(policy, attempt, draw)
+        return Retry(after) if remaining is None or after < remaining else TooLate(after)
+    return Fallback() if policy.fallback is not None else give_up(policy)
+
+
+def give_up(policy: Policy) -> Decision:
+    """Return what the last failure means, once retries and fallbacks are spent."""
+    match policy.on_failure:
+        case "skip":
+            return Skip()
+        case "dead_letter":
+            return DeadLetter()
+        case "compensate":
+            return Compensate()
+        case _:
+            return Halt()
+
+
+def is_retryable(policy: Policy, error: BaseException) -> bool:
+    """Whether another attempt could help against *error*."""
+    if isinstance(error, (DeadlineExceeded, *policy.non_retryable)):
+        return False
+    retryable: Any = policy.retryable
+    return isinstance(error, retryable) if isinstance(policy.retryable, tuple) else bool(retryable(error))
+
+
+def first_wait(policy: Policy, *, now: float) -> float:
+    """Return how long the first attempt has to wait, at *now*, seconds since the epoch."""
+    scheduled = 0.0 if policy.scheduled_at is None else _seconds_until(policy.scheduled_at, now)
+    return max(policy.delay, scheduled, 0.0)
+
+
+def _seconds_until(moment: datetime, now: float) -> float:
+    return moment.timestamp() - now
+
+
+def is_silent(policy: Policy, *, last_sign: float, now: float) -> bool:
+    """Whether an attempt whose *last_sign* of life is this old counts as dead."""
+    return policy.heartbeat is not None and now - last_sign > policy.heartbeat
+
+
+def has_queued_too_long(policy: Policy, *, ready_since: float, now: float) -> bool:
+    """Whether work that became ready at *ready_since* may no longer be started."""
+    return policy.queue_timeout is not None and now - ready_since > policy.queue_timeout

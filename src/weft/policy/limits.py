@@ -1,0 +1,203 @@
+"""
+Circuit breakers, rates and concurrency: decisions over counters that many runs share.
+
+A limit is named; everything that uses the name shares its state, in every run of the process, or of the
+fleet if the counters live there.  The decisions are pure: a state and a moment in, a state and a verdict
+out.  ``weft.ports.counters`` keeps the states.
+
+    >>> breaker = CircuitBreaker("api", failure_threshold=2, reset_timeout=60.0)
+    >>> state = None
+    >>> for moment in (0.0, 1.0):
+    ...     state = breaker_settled(breaker, state, ok=False, now=moment)
+    >>> breaker_asked(breaker, state, now=2.0)[1], breaker_asked(breaker, state, now=61.5)[1]
+    ('refuse', 'probe')
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from weft.errors import InvalidPolicy
+
+
+class CircuitBreaker(msgspec.Struct, frozen=True):
+    """
+    Stops calling what keeps failing: open after *failure_threshold* failures in a row, for *reset_timeout* seconds.
+
+    Then *probes* calls at a time find out whether it is back; one that succeeds closes it, one that fails opens
+    it again.  While it is open, *on_open* says what happens to a component: it fails, is skipped, or waits.
+    """
+
+    name: str
+    failure_threshold: int = 5
+    reset_timeout: float = 60.0
+    probes: int = 1
+    on_open: Literal["fail", "skip", "wait"] = "fail"
+
+    def __post_init__(self) -> None:
+        _check_name(self)
+        _check_count(self, "failure_threshold", self.failure_threshold)
+        _check_count(self, "probes", self.probes)
+        _check_seconds(self, "reset_timeout", self.reset_timeout)
+        if self.on_open not in ("fail", "skip", "wait"):
+            raise InvalidPolicy(f"on_open={self.on_open!r}: use 'fail', 'skip' or 'wait'")
+
+
+class RateLimit(msgspec.Struct, frozen=True):
+    """At most *limit* starts in *per* seconds, evenly spread after a burst of at most *burst*."""
+
+    name: str
+    limit: int
+    per: float = 1.0
+    burst: int = 1
+
+    def __post_init__(self) -> None:
+        _check_name(self)
+        _check_count(self, "limit", self.limit)
+        _check_count(self, "burst", self.burst)
+        _check_seconds(self, "per", self.per)
+
+
+class ConcurrencyLimit(msgspec.Struct, frozen=True):
+    """At most *limit* at once."""
+
+    name: str
+    limit: int
+
+    def __post_init__(self) -> None:
+        _check_name(self)
+        _check_count(self, "limit", self.limit)
+
+
+Limit = CircuitBreaker | RateLimit | ConcurrencyLimit
+
+
+def _check_name(limit: Limit) -> None:
+    name: object = limit.name
+    if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidPolicy(f"{type(limit).__name__} needs a name, by which others share it; got {limit.name!r}")
+
+
+def _check_count(limit: Limit, name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidPolicy(
+            f"{type(limit).__name__} {limit.name!r}: {name}={value!r}: use a whole number of at least 1"
+        )
+
+
+def _check_seconds(limit: Limit, name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise InvalidPolicy(f"{type(limit).__name__} {limit.name!r}: {name}={value!r}: use seconds above 0")
+
+
+# -- circuit breakers ----------------------------------------------------------------------------
+
+
+class BreakerState(msgspec.Struct, frozen=True):
+    """What a breaker remembers."""
+
+    failures: int = 0
+    """In a row."""
+    opened_at: float | None = None
+    probing: int = 0
+    """How many probes are under way."""
+    probed_at: float = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are held back."""
+        return self.opened_at is not None
+
+
+Verdict = Literal["go", "probe", "refuse"]
+
+
+def breaker_asked(breaker: CircuitBreaker, state: BreakerState | None, *, now: float) -> tuple[BreakerState, Verdict]:
+    """
+    Return whether a call may start at *now*.
+
+    A probe that was never heard of again, because its process died, is forgotten after another reset timeout.
+    """
+    state = state or BreakerState()
+    if state.opened_at is None:
+        return state, "go"
+    if now - state.opened_at < breaker.reset_timeout:
+        return state, "refuse"
+    probing = 0 if now - state.probed_at >= breaker.reset_timeout else state.probing
+    if probing >= breaker.probes:
+        return state, "refuse"
+    return replace(state, probing=probing + 1, probed_at=now), "probe"
+
+
+def breaker_settled(breaker: CircuitBreaker, state: BreakerState | None, *, ok: bool, now: float) -> BreakerState:
+    """Return the state after a call that was let through has succeeded, or failed, at *now*."""
+    state = state or BreakerState()
+    if ok:
+        return BreakerState()
+    failures = state.failures + 1
+    if state.is_open or failures >= breaker.failure_threshold:
+        return BreakerState(failures, opened_at=now)
+    return BreakerState(failures)
+
+
+def breaker_spared(state: BreakerState | None) -> BreakerState:
+    """Return the state after a call that was let through was never made."""
+    state = state or BreakerState()
+    return replace(state, probing=max(0, state.probing - 1))
+
+
+def breaker_wait(breaker: CircuitBreaker, state: BreakerState, *, now: float) -> float:
+    """Return how long it makes sense to wait before asking again."""
+    return max(0.0, (state.opened_at or now) + breaker.reset_timeout - now)
+
+
+# -- rates ---------------------------------------------------------------------------------------
+
+
+class RateState(msgspec.Struct, frozen=True):
+    """What a rate limit remembers: when the next start would be on time if all were evenly spread."""
+
+    due: float = 0.0
+
+
+def rate_taken(rate: RateLimit, state: RateState | None, *, now: float) -> tuple[RateState, float]:
+    """
+    Take a place at *now*; return how many seconds later it may be used.
+
+    >>> rate = RateLimit("mail", limit=2, per=1.0)
+    >>> state, first = rate_taken(rate, None, now=10.0)
+    >>> state, second = rate_taken(rate, state, now=10.0)
+    >>> first, second
+    (0.0, 0.5)
+    """
+    apart = rate.per / rate.limit
+    due = max((state or RateState()).due, now)
+    wait = max(0.0, due - now - apart * (rate.burst - 1))
+    return RateState(due + apart), wait
+
+
+# -- concurrency ---------------------------------------------------------------------------------
+
+
+class UseState(msgspec.Struct, frozen=True):
+    """What a concurrency limit remembers: how many are under way."""
+
+    used: int = 0
+
+
+def place_asked(limit: ConcurrencyLimit, state: UseState | None) -> tuple[UseState, bool]:
+    """Return whether there is a place, and take it."""
+    state = state or UseState()
+    return (UseState(state.used + 1), True) if state.used < limit.limit else (state, False)
+
+
+def place_left(state: UseState | None) -> UseState:
+    """Give a place back."""
+    return UseState(max(0, (state or UseState()).used - 1))
+
+
+LimitState = BreakerState | RateState | UseState

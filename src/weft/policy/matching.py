@@ -1,0 +1,187 @@
+"""
+Which policy for which component.  The first rule that matches wins.
+
+    >>> target = Target("llm_classify")
+    >>> rules = as_rules([("fetch", Policy(max_retries=5)), (matching("^llm_"), Policy.llm()), (DEFAULT, Policy())])
+    >>> winner(rules, target).rule
+    1
+
+A rule is a matcher and a policy.  A matcher is the exact name of a component, or of a part of one; a pattern;
+a kind or several; a tag; a function of the component; or ``DEFAULT``.  Nothing cascades: what the winning
+rule does not say is left to the defaults, not to the next rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from weft.core.components.base import Component
+from weft.errors import InvalidPolicy
+from weft.policy.policy import Policy
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a matcher looks at: a component, or a part of one that runs by itself."""
+
+    name: str
+    """The name of what runs: ``large``, or ``large.when``."""
+    component: Component | None = None
+
+    @property
+    def owner(self) -> str:
+        """The name of the component, also for a part of it."""
+        return self.name if self.component is None else self.component.label
+
+    @property
+    def kind(self) -> str | None:
+        """What the component is: ``step``, ``rule``, ..."""
+        return None if self.component is None else self.component.kind
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the component."""
+        return () if self.component is None else self.component.tags
+
+
+class _Default(msgspec.Struct, frozen=True):
+    """Matches everything."""
+
+    def __repr__(self) -> str:
+        return "DEFAULT"
+
+
+DEFAULT: Final = _Default()
+"""Matches every component: the last rule of a list."""
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """Matches names by a regular expression."""
+
+    expression: re.Pattern[str]
+
+
+class Kinds(msgspec.Struct, frozen=True):
+    """Matches components by their class."""
+
+    classes: tuple[type, ...]
+
+
+class Tag(msgspec.Struct, frozen=True):
+    """Matches components that carry a tag."""
+
+    name: str
+
+
+def matching(pattern: str | re.Pattern[str]) -> Pattern:
+    """Match names in which *pattern*, a regular expression, is found."""
+    return Pattern(re.compile(pattern))
+
+
+def kind(*classes: type) -> Kinds:
+    """Match components of these *classes*: ``kind(Step, Rule)``."""
+    for cls in classes:
+        if not _is_component_class(cls):
+            raise InvalidPolicy(f"kind({cls!r}): use classes of components, such as Step")
+    return Kinds(classes)
+
+
+def _is_component_class(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Component)
+
+
+def tag(name: str) -> Tag:
+    """Match components that carry the tag *name*: ``component.tagged("db")``."""
+    return Tag(name)
+
+
+Matcher = str | _Default | Pattern | Kinds | Tag | Callable[[Target], bool]
+PolicyRule = tuple[Matcher, Policy]
+
+
+def as_rules(rules: Iterable[Any]) -> tuple[PolicyRule, ...]:
+    """
+    Return *rules* as they were given, checked.
+
+    Raises:
+        InvalidPolicy: something that is no pair of a matcher and a policy.
+    """
+    return tuple(_as_rule(rule) for rule in rules)
+
+
+def _as_rule(rule: Any) -> PolicyRule:
+    try:
+        matcher, policy = rule
+    except (TypeError, ValueError):
+        matcher, policy = rule, None
+    if not isinstance(policy, Policy):
+        raise InvalidPolicy(f"{rule!r} is no rule; use (matcher, Policy(...))")
+    given: Any = matcher
+    if isinstance(matcher, re.Pattern):
+        return Pattern(given), policy
+    if _is_component_class(matcher):
+        return Kinds((given,)), policy
+    if not isinstance(matcher, str | _Default | Pattern | Kinds | Tag) and not callable(matcher):
+        raise InvalidPolicy(
+            f"{matcher!r} matches nothing; use a name, matching(...), kind(...), tag(...), a function or DEFAULT"
+        )
+    return given, policy
+
+
+def matches(matcher: Matcher, target: Target) -> bool:
+    """Whether a rule with *matcher* is about *target*."""
+    match matcher:
+        case str():
+            return matcher in (target.name, target.owner)
+        case _Default():
+            return True
+        case Pattern(expression):
+            return expression.search(target.name) is not None
+        case Kinds(classes):
+            return isinstance(target.component, classes)
+        case Tag(name):
+            return name in target.tags
+        case predicate:
+            return bool(predicate(target))
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Which rule won for a component, and what it says."""
+
+    name: str
+    policy: Policy
+    rule: int | None
+    """The place of the rule in the list; None if none matched, and the defaults hold."""
+    matcher: Any = None
+    of: int = 0
+
+    def __str__(self) -> str:
+        if self.rule is None:
+            return f"{self.name}: no rule of {self.of} matches, so the defaults hold"
+        said = (
+            ", ".join(f"{field}={value!r}" for field, value in self.policy.changes().items()) or "nothing but defaults"
+        )
+        return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {said}"
+
+
+def winner(rules: Sequence[PolicyRule], target: Target) -> Choice:
+    """Return the first of *rules* that matches *target*."""
+    for place, (matcher, policy) in enumerate(rules):
+        if matches(matcher, target):
+            return Choice(target.name, policy, place, matcher, len(rules))
+    return Choice(target.name, Policy(), None, None, len(rules))
+
+
+def combine(
+    base: Sequence[PolicyRule], extra: Iterable[Any] | None, mode: Literal["merge", "replace"]
+) -> tuple[PolicyRule, ...]:
+    """Return the rules of a run: *extra* in front of *base*, or in its place."""
+    if mode not in ("merge", "replace"):
+        raise InvalidPolicy(f"policies_mode={mode!r}: use 'merge' or 'replace'")
+    if extra is None:
+        return tuple(base)
+    given = as_rules(extra)
+    return given if mode == "replace" else (*given, *base)

@@ -1,0 +1,263 @@
+"""
+How a component is executed: how hard to try, how long, and how to give up.
+
+    >>> Policy(max_retries=3, backoff="exponential", base_delay=0.5).max_retries
+    3
+    >>> Policy.io().merge(Policy(timeout=5.0)).timeout
+    5.0
+
+A policy is a value, beside the graph and no part of a workflow's identity.  It is checked when it is
+written.  All times are seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Literal, cast
+
+import msgspec
+
+from weft.errors import InvalidPolicy
+from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
+
+Backoff = Literal["none", "linear", "exponential", "jitter"] | Callable[[int], float]
+OnFailure = Literal["halt", "skip", "fallback", "dead_letter", "compensate"]
+ExecutionMode = Literal["sync", "async", "durable", "external"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do about one component.  A field that is not set is left to the defaults."""
+
+    max_retries: int = 0
+    """How many attempts follow the first one."""
+    backoff: Backoff = "none"
+    """How the wait grows from retry to retry; a function takes the number of the retry, from 1, and gives seconds."""
+    base_delay: float = 1.0
+    max_delay: float = 60.0
+    timeout: float | None = None
+    """How long one attempt may take."""
+    deadline: float | None = None
+    """How long all attempts together may take, waits included."""
+    on_failure: OnFailure = "halt"
+    """What the last failure means: the branch fails, ends quietly, or is kept to be tried again."""
+    fallback: Callable[..., Any] | None = None
+    """Called with the runnable and the error after the last retry; gives a Value, RetryWith or another runnable."""
+    compensation: Callable[..., Any] | None = None
+    """Called with the runnable and the error when all is lost, to undo; the failure stays a failure."""
+    retryable: tuple[type[BaseException], ...] | Callable[[BaseException], bool] = (Exception,)
+    non_retryable: tuple[type[BaseException], ...] = ()
+    circuit_breaker: CircuitBreaker | None = None
+    rate_limit: RateLimit | None = None
+    concurrency_limit: ConcurrencyLimit | None = None
+    execution_mode: ExecutionMode = "sync"
+    priority: int = 0
+    """What is ready at once is started by priority, the highest first."""
+    idempotency_key: Callable[[Any], str] | None = None
+    """Called with the runnable; in place of the key that Weft derives."""
+    delay: float = 0.0
+    """How long to wait before the first attempt."""
+    scheduled_at: datetime | None = None
+    """When the first attempt may start; with a time zone."""
+    queue_timeout: float | None = None
+    """How long it may wait to be started."""
+    heartbeat: float | None = None
+    """How long an attempt may go without a sign of life."""
+    checkpoint_after: bool = False
+    """Whether what it made is durable before anything else happens."""
+    executor: str | None = None
+    telemetry_prefix: str | None = None
+    log_level: LogLevel | None = None
+    metadata: Mapping[str, Any] | None = None
+
+    DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+
+    def __post_init__(self) -> None:
+        for check in _CHECKS:
+            check(self)
+
+    @classmethod
+    def llm(cls, **changes: Any) -> Policy:
+        """Return what suits a call of a language model: slow, sometimes overloaded, worth a few patient retries."""
+        defaults: dict[str, Any] = {
+            "max_retries": 3,
+            "backoff": "jitter",
+            "base_delay": 1.0,
+            "max_delay": 30.0,
+            "timeout": 30.0,
+        }
+        return cls(**(defaults | changes))
+
+    @classmethod
+    def io(cls, **changes: Any) -> Policy:
+        """Return what suits a database or an HTTP service: quick, and back soon after a hiccup."""
+        defaults: dict[str, Any] = {
+            "max_retries": 2,
+            "backoff": "exponential",
+            "base_delay": 0.1,
+            "max_delay": 5.0,
+            "timeout": 10.0,
+        }
+        return cls(**(defaults | changes))
+
+    @classmethod
+    def fast_fail(cls, **changes: Any) -> Policy:
+        """Return what suits work that is either right at once or wrong: one attempt, and not for long."""
+        defaults: dict[str, Any] = {"max_retries": 0, "timeout": 5.0}
+        return cls(**(defaults | changes))
+
+    def merge(self, other: Policy) -> Policy:
+        """Return this policy with everything that *other* sets."""
+        return msgspec.structs.replace(self, **other.changes())
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields that are not at their default."""
+        return {
+            name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != Policy.DEFAULTS[name]
+        }
+
+    @property
+    def is_reactive(self) -> bool:
+        """Whether it matters only once an attempt has failed: until then it costs nothing."""
+        return all(getattr(self, name) == Policy.DEFAULTS[name] for name in _BEFOREHAND)
+
+
+def _positive(*names: str) -> Callable[[Policy], None]:
+    def check(policy: Policy) -> None:
+        for name in names:
+            value = getattr(policy, name)
+            if value is not None and not (_is_number(value) and value > 0):
+                raise InvalidPolicy(f"{name}={value!r}: use a number of seconds above 0, or None")
+
+    return check
+
+
+def _not_negative(*names: str) -> Callable[[Policy], None]:
+    def check(policy: Policy) -> None:
+        for name in names:
+            value = getattr(policy, name)
+            if not _is_number(value) or value < 0:
+                raise InvalidPolicy(f"{name}={value!r}: use a number of seconds of at least 0")
+
+    return check
+
+
+def _one_of(name: str, *allowed: str | None) -> Callable[[Policy], None]:
+    def check(policy: Policy) -> None:
+        value = getattr(policy, name)
+        if value not in allowed and not (name == "backoff" and callable(value)):
+            also = " or a function of the number of the retry" if name == "backoff" else ""
+            raise InvalidPolicy(f"{name}={value!r}: use one of {', '.join(map(repr, allowed))}{also}")
+
+    return check
+
+
+def _is_a(name: str, *kinds: type) -> Callable[[Policy], None]:
+    def check(policy: Policy) -> None:
+        value = getattr(policy, name)
+        if value is not None and not isinstance(value, kinds):
+            raise InvalidPolicy(f"{name}={value!r}: use a {' or '.join(kind.__name__ for kind in kinds)}")
+
+    return check
+
+
+def _callable(*names: str) -> Callable[[Policy], None]:
+    def check(policy: Policy) -> None:
+        for name in names:
+            value = getattr(policy, name)
+            if value is not None and not callable(value):
+                raise InvalidPolicy(f"{name}={value!r}: use a function")
+
+    return check
+
+
+def _counts(policy: Policy) -> None:
+    for name in ("max_retries", "priority"):
+        value = getattr(policy, name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidPolicy(f"{name}={value!r}: use a whole number")
+    if policy.max_retries < 0:
+        raise InvalidPolicy(f"max_retries={policy.max_retries!r}: use a whole number of at least 0")
+
+
+def _exceptions(policy: Policy) -> None:
+    for name in ("retryable", "non_retryable"):
+        value: Any = getattr(policy, name)
+        if name == "retryable" and callable(value):
+            continue
+        given = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (None,)
+        if not all(_is_exception(kind) for kind in given):
+            raise InvalidPolicy(f"{name}={value!r}: use a tuple of exception classes")
+
+
+def _belongings(policy: Policy) -> None:
+    if policy.on_failure == "fallback" and policy.fallback is None:
+        raise InvalidPolicy("on_failure='fallback' needs fallback=, a function of the runnable and the error")
+    if (policy.on_failure == "compensate") != (policy.compensation is not None):
+        raise InvalidPolicy("on_failure='compensate' and compensation= belong together")
+    if policy.scheduled_at is not None and policy.scheduled_at.tzinfo is None:
+        raise InvalidPolicy(f"scheduled_at={policy.scheduled_at!r} has no time zone; use datetime(..., tzinfo=UTC)")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
+_CHECKS: tuple[Callable[[Policy], None], ...] = (
+    _counts,
+    _one_of("backoff", "none", "linear", "exponential", "jitter"),
+    _one_of("on_failure", "halt", "skip", "fallback", "dead_letter", "compensate"),
+    _one_of("execution_mode", "sync", "async", "durable", "external"),
+    _one_of("log_level", None, "debug", "info", "warning", "error"),
+    _not_negative("base_delay", "max_delay", "delay"),
+    _positive("timeout", "deadline", "queue_timeout", "heartbeat"),
+    _callable("fallback", "compensation", "idempotency_key"),
+    _exceptions,
+    _is_a("circuit_breaker", CircuitBreaker),
+    _is_a("rate_limit", RateLimit),
+    _is_a("concurrency_limit", ConcurrencyLimit),
+    _is_a("scheduled_at", datetime),
+    _is_a("metadata", Mapping),
+    _is_a("executor", str),
+    _is_a("telemetry_prefix", str),
+    _is_a("checkpoint_after", bool),
+    _belongings,
+)
+
+_NEEDS_A_RUNNER = ("queue_timeout", "heartbeat", "checkpoint_after", "executor", "telemetry_prefix", "log_level")
+
+
+def check_in_memory(component: str, policy: Policy) -> None:
+    """
+    Refuse what a run in memory cannot keep.
+
+    Raises:
+        InvalidPolicy: the policy of *component* asks for something that only a runner can do.
+    """
+    asked = [name for name in _NEEDS_A_RUNNER if name in policy.changes()]
+    if policy.execution_mode == "external":
+        asked.append("execution_mode='external'")
+    if asked:
+        raise InvalidPolicy(f"the policy of {component!r} sets {', '.join(asked)}, which a run in memory cannot keep")
+
+
+_BEFOREHAND = (
+    "timeout",
+    "deadline",
+    "circuit_breaker",
+    "rate_limit",
+    "concurrency_limit",
+    "delay",
+    "scheduled_at",
+    "idempotency_key",
+    "execution_mode",
+)
+"""The fields that matter before or during the first attempt."""
+
+Policy.DEFAULTS = {name: getattr(Policy(), name) for name in Policy.__struct_fields__}

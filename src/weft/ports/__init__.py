@@ -1,0 +1,1 @@
+"""The protocols that the loops and the runner depend on; nothing concrete."""

@@ -1,0 +1,84 @@
+"""Decisions over shared counters."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
+from weft.policy.limits import (
+    BreakerState,
+    breaker_asked,
+    breaker_settled,
+    breaker_spared,
+    place_asked,
+    place_left,
+    rate_taken,
+)
+
+BREAKER = CircuitBreaker("api", failure_threshold=2, reset_timeout=10.0)
+
+
+def opened(at: float = 0.0) -> BreakerState:
+    state = breaker_settled(BREAKER, None, ok=False, now=at)
+    return breaker_settled(BREAKER, state, ok=False, now=at)
+
+
+def test_failures_in_a_row_open_the_breaker_and_a_success_between_them_does_not() -> None:
+    state = breaker_settled(BREAKER, None, ok=False, now=0)
+    state = breaker_settled(BREAKER, state, ok=True, now=1)
+    state = breaker_settled(BREAKER, state, ok=False, now=2)
+
+    assert not state.is_open
+    assert opened().is_open
+
+
+def test_an_open_breaker_lets_one_probe_through_after_its_time() -> None:
+    state, early = breaker_asked(BREAKER, opened(), now=9.9)
+    state, probe = breaker_asked(BREAKER, state, now=10.0)
+    state, second = breaker_asked(BREAKER, state, now=10.0)
+
+    assert (early, probe, second) == ("refuse", "probe", "refuse")
+
+
+def test_a_probe_decides() -> None:
+    probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
+
+    assert not breaker_settled(BREAKER, probing, ok=True, now=11.0).is_open
+    assert breaker_asked(BREAKER, breaker_settled(BREAKER, probing, ok=False, now=11.0), now=20.0)[1] == "refuse"
+
+
+def test_a_probe_that_was_never_made_or_never_heard_of_again_leaves_its_place() -> None:
+    probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
+
+    assert breaker_asked(BREAKER, breaker_spared(probing), now=10.0)[1] == "probe"
+    assert breaker_asked(BREAKER, probing, now=20.0)[1] == "probe"
+
+
+@given(st.integers(1, 5), st.floats(0.1, 10), st.integers(1, 4), st.lists(st.floats(0, 3), min_size=1, max_size=30))
+def test_no_more_start_in_any_window_than_the_rate_allows(
+    limit: int, per: float, burst: int, gaps: list[float]
+) -> None:
+    rate = RateLimit("r", limit, per, burst)
+    state, now, starts = None, 0.0, []
+
+    for gap in gaps:
+        now += gap
+        state, wait = rate_taken(rate, state, now=now)
+        starts.append(now + wait)
+
+    for i, start in enumerate(starts):
+        assert sum(1 for other in starts[i:] if other < start + per * 0.999) <= limit + burst - 1
+
+
+@given(st.integers(1, 4), st.lists(st.booleans(), max_size=40))
+def test_places_are_never_more_than_the_limit(most: int, moves: list[bool]) -> None:
+    limit, state, held = ConcurrencyLimit("db", most), None, 0
+
+    for enters in moves:
+        if enters:
+            state, got = place_asked(limit, state)
+            held += got
+        elif held:
+            state, held = place_left(state), held - 1
+        assert held <= most

@@ -1,0 +1,92 @@
+"""G70, G71: which policy for which component."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from weft import Policy, Rule, Step, Workflow, rule, step
+from weft.errors import InvalidPolicy, UnknownComponent
+from weft.policy import DEFAULT, kind, matching, tag
+from weft.policy.matching import combine
+
+fetch = step(lambda x: x, name="fetch").tagged("net")
+large = rule(when=lambda x: x > 1, then=lambda x: x, name="large")
+workflow = Workflow("w", fetch, large)
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        "fetch",
+        matching("^fe"),
+        re.compile("tch$"),
+        kind(Step),
+        kind(Rule, Step),
+        Step,
+        tag("net"),
+        DEFAULT,
+        lambda target: target.kind == "step",
+    ],
+)
+def test_every_kind_of_matcher_finds_the_component(matcher: object) -> None:
+    ruled = workflow.with_policies([("nobody", Policy(timeout=9.0)), (matcher, Policy(max_retries=7))])
+
+    assert ruled.policy_for("fetch").max_retries == 7
+
+
+def test_the_first_rule_that_matches_wins_and_nothing_cascades() -> None:
+    ruled = workflow.with_policies([("fetch", Policy(max_retries=1)), (DEFAULT, Policy(timeout=5.0))])
+
+    assert ruled.policy_for("fetch") == Policy(max_retries=1)
+    assert ruled.policy_for("large") == Policy(timeout=5.0)
+
+
+def test_no_rule_means_the_defaults() -> None:
+    assert workflow.policy_for("fetch") == Policy()
+
+
+def test_a_part_is_matched_by_its_own_name_and_by_its_owners() -> None:
+    ruled = workflow.with_policies([("large.when", Policy(timeout=1.0)), ("large", Policy(timeout=2.0))])
+
+    assert ruled.policy_for("large.when").timeout == 1.0
+    assert ruled.policy_for("large").timeout == 2.0
+
+
+def test_it_can_be_explained_which_rule_won() -> None:
+    ruled = workflow.with_policies([("large", Policy()), (kind(Step), Policy(timeout=3.0))])
+
+    assert str(ruled.explain_policy("fetch")).startswith("fetch: rule 2 of 2")
+    assert "timeout=3.0" in str(ruled.explain_policy("fetch"))
+    assert "no rule of 0" in str(workflow.explain_policy("fetch"))
+
+
+def test_run_time_rules_go_in_front_or_in_place() -> None:
+    base = workflow.add_policy("fetch", Policy(max_retries=1)).policies
+    extra = [("fetch", Policy(max_retries=2))]
+
+    assert [policy.max_retries for _, policy in combine(base, extra, "merge")] == [2, 1]
+    assert [policy.max_retries for _, policy in combine(base, extra, "replace")] == [2]
+    assert combine(base, [], "replace") == ()
+    assert combine(base, None, "merge") == base
+
+
+def test_policies_are_no_part_of_identity_and_survive_changes_of_the_graph() -> None:
+    ruled = workflow.add_policy("fetch", Policy(max_retries=1))
+
+    assert ruled.hash == workflow.hash
+    assert ruled.add(step(lambda x: x, name="more")).policy_for("fetch").max_retries == 1
+    assert ruled.remove("large").policy_for("fetch").max_retries == 1
+    assert workflow.merge(ruled).policy_for("fetch").max_retries == 1
+
+
+@pytest.mark.parametrize("wrong", [[("fetch", 5)], [5], [(5, Policy())], [("fetch",)]])
+def test_what_is_no_rule_is_refused(wrong: list[object]) -> None:
+    with pytest.raises(InvalidPolicy):
+        workflow.with_policies(wrong)
+
+
+def test_the_policy_of_nobody_is_an_error() -> None:
+    with pytest.raises(UnknownComponent):
+        workflow.policy_for("nobody")
