@@ -91,6 +91,14 @@ SUBJECTS = (
         ),
     ),
     Subject(
+        "policies",
+        (
+            per("chain", 1_000, "step", "chain of 1,000 steps, no policy"),
+            per("chain_with_policy", 1_000, "step", "the same under a policy that never triggers"),
+            per("chain_with_rules", 1_000, "step", "the same under 100 rules"),
+        ),
+    ),
+    Subject(
         "leaves",
         (per("leaves", 1_000, "leaf", "one root with 1,000 leaves", target=6, compared=True),),
     ),

@@ -13,7 +13,8 @@ import operator
 from typing import Any
 
 from benchmarks.harness import Stock, Work
-from weft import Run, Workflow, accumulator, each, reduce, rule, state_of, step
+from weft import Policy, Run, Workflow, accumulator, each, reduce, rule, state_of, step
+from weft.policy import DEFAULT
 
 
 def add_one(x: int) -> int:
@@ -53,6 +54,21 @@ def chain(size: int) -> Work:
     """Steps in a row, each adding one."""
     workflow, last = _chain(size)
     return Work(lambda: workflow.run(0).value(last), expected=size, units=size)
+
+
+def chain_with_policy(size: int) -> Work:
+    """The same under a policy that never triggers."""
+    workflow, last = _chain(size)
+    ruled = workflow.with_policies([(DEFAULT, Policy(max_retries=3))])
+    return Work(lambda: ruled.run(0).value(last), expected=size, units=size)
+
+
+def chain_with_rules(size: int) -> Work:
+    """The same under a hundred rules, of which the last one matches."""
+    workflow, last = _chain(size)
+    rules = [(f"nobody_{i}", Policy(max_retries=1)) for i in range(99)]
+    ruled = workflow.with_policies([*rules, (DEFAULT, Policy(max_retries=3))])
+    return Work(lambda: ruled.run(0).value(last), expected=size, units=size)
 
 
 def leaves(size: int) -> Work:
