@@ -1,8 +1,9 @@
 """
 Hypothesis strategies: arbitrary workflows, inputs for them, and arbitrary schedules.
 
-    >>> from hypothesis import given
-    >>> @given(graphs())
+    >>> from hypothesis import given, settings
+    >>> @settings(max_examples=10)
+    ... @given(graphs())
     ... def every_graph_is_a_workflow(graph):
     ...     build(graph)
     >>> every_graph_is_a_workflow()
@@ -13,7 +14,7 @@ and lists of numbers; what takes a list apart is fed by a list, save for a few t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -105,7 +106,35 @@ def graphs(
     while not draft.parts or (len(draft.parts) < size and draw(st.integers(0, 15))):  # 0 ends: it shrinks to less
         getattr(draft, f"add_{draw(st.sampled_from(moves))}")()
     draft.read_downstream()
-    return Graph(tuple(draft.parts), draft.takes, draft.context())
+    keep = {part.name: draw(st.integers(0, 31)) > 0 for part in draft.parts}
+    return Graph(_without(draft.parts, keep), draft.takes, draft.context())
+
+
+def _without(parts: Sequence[Part], keep: Mapping[str, bool]) -> tuple[Part, ...]:
+    """
+    Return *parts* without those that are not to be kept and that nothing needs.
+
+    This is what makes examples small: Hypothesis finds out which parts do not matter, one by one.
+    """
+    left = list(parts)
+    for part in reversed(parts):
+        around = Graph(tuple(left)).around
+        group = [other for other in left if other is part or part.name in around(other.region)]
+        rest = [other for other in left if other not in group]
+        if rest and not any(keep[other.name] for other in group) and _is_whole(rest):
+            left = rest
+    return tuple(left)
+
+
+def _is_whole(parts: Sequence[Part]) -> bool:
+    """Whether *parts* have everything that they name, and every map something that takes its elements."""
+    names = {part.name for part in parts} | {INPUT, None}
+    named = {part.region for part in parts}
+    named |= {parent for part in parts for inlet in part.inlets for parent in inlet.parents}
+    named |= {name for part in parts for name in part.asks}
+    named |= {read.target for _, read in Graph(tuple(parts)).reads}
+    fed = {inlet.parents for part in parts for inlet in part.inlets}
+    return named <= names and all((part.name,) in fed for part in parts if isinstance(part, Map))
 
 
 _MOVES = {
@@ -252,14 +281,16 @@ class _Draft:
 
     def add_step(self) -> None:
         region = self.region()
-        self.put_step(region, self.inlets(region))
+        if self.lists(region) and self.one_in(5):
+            code = msgspec.structs.replace(self.code(), takes="spread")
+            inlets = (Inlet((self.any_of(self.lists(region)).name,)),)
+            self.put(Step(self.name("s"), inlets, region, code), code.makes)
+        else:
+            self.put_step(region, self.inlets(region))
 
     def put_step(self, region: str | None, inlets: tuple[Inlet, ...]) -> None:
         code = self.code()
-        lists = {wire.name for wire in self.lists(region)}
-        if len(inlets) == 1 and inlets[0].parents[1:] == () and lists.issuperset(inlets[0].parents) and self.one_in(2):
-            code = msgspec.structs.replace(code, takes="spread")
-        elif self.one_in(6):
+        if self.one_in(6):
             code = msgspec.structs.replace(code, bound=True)
         self.put(Step(self.name("s"), inlets, region, code), code.makes)
 
@@ -334,7 +365,7 @@ class _Draft:
     def add_map(self) -> None:
         graph = Graph(tuple(self.parts))
         depths = {region: graph.around(region).index(None) for region in self.wires}
-        choices = [region for region, depth in depths.items() if depth < DEEPEST for _ in range(1 + 2 * depth)]
+        choices = [region for region, depth in depths.items() if depth < DEEPEST for _ in range(1 + 4 * depth)]
         self.put_map(self.any_of(choices))
 
     def put_map(self, region: str | None) -> None:

@@ -18,7 +18,7 @@ KINDS = {
 }
 LEAST = 0.05
 """The least share of every kind among all parts."""
-RAREST = 0.03
+RAREST = 0.02
 """The least share of every variant among all graphs."""
 
 drawn_alike = settings(max_examples=300, derandomize=True, database=None, phases=[Phase.generate])
