@@ -252,7 +252,8 @@ class Compiler:
         for node in self.nodes.values():
             node.closes = node.closes or node.kind is Kind.COLLECT
             node.shared = self._askers.get(node, 0) + (node.inlets > 0) > 1
-            if node.kind is Kind.WORK and not node.stateful and node not in self._routes and self._repeats(node):
+            ordered = not node.stateful or node.region is not None  # a state at the top is the last in the log
+            if node.kind is Kind.WORK and ordered and node not in self._routes and self._repeats(node):
                 node.keyed = True  # a result: which of several is the latest must not depend on who finished last
             node.keeps = node.stateful or bool(node.records) or node.keyed
             node.folds = node.stateful and not (node.fixed or node.contexts or node.readings or node.by_keyword)
