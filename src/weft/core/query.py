@@ -95,6 +95,8 @@ class Queries:
         for name in memory.workflow.leaves:
             facts = index.get(name, [])
             places = (memory.keyed or {}).get(name)
+            if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
+                places = None
             maps = wiring.enclosing(wiring.regions[name])[:-1]
             if maps:
                 batch = self._last_batch(str(maps[-1]))

@@ -83,8 +83,8 @@ def resolve(memory: Memory, read: Read, target: Node, pin: Any) -> Any:
             return pin
         case AllValues():
             facts = memory.produced.get(target.name, [])[:pin]
-            if memory.keyed is not None and target.name in memory.keyed and not target.stateful:
-                places = memory.keyed[target.name]
+            places = (memory.keyed or {}).get(target.name, [])
+            if len(places) == len(memory.produced.get(target.name, ())) and not target.stateful:
                 facts = [facts[i] for i in sorted(range(pin), key=places.__getitem__)]
             return [fact.value for fact in facts]
         case _:
