@@ -92,7 +92,7 @@ def test_shared(
         pending.flows, pending.order = True, order
 
 
-def place(facts: tuple[Cell, ...], order: Order, carriers: tuple[tuple[int, frozenset[str]], ...] = ()) -> Order:
+def place(facts: tuple[Cell, ...], order: Order, carriers: tuple[tuple[frozenset[str], ...], ...] = ()) -> Order:
     """
     Return where *facts* stand among others that reach the same node in one scope.
 
@@ -100,9 +100,15 @@ def place(facts: tuple[Cell, ...], order: Order, carriers: tuple[tuple[int, froz
     *order*.  All of it follows from the facts alone: it does not matter which way they came, nor who was quicker.
     """
     makers = tuple([_maker(fact) for fact in facts])
-    width, made = len(facts), {maker for maker, fact in zip(makers, facts, strict=True) if not _is_absent(fact)}
-    first = next((p for p, (takes, known) in enumerate(carriers) if takes == width and made <= known), 0)
+    known = [None if _is_absent(fact) else maker for fact, maker in zip(facts, makers, strict=True)]
+    first = next((port for port, carrier in enumerate(carriers) if _could_carry(carrier, known)), 0)
     return (first, makers, order)
+
+
+def _could_carry(carrier: tuple[frozenset[str], ...], makers: list[str | None]) -> bool:
+    return len(carrier) == len(makers) and all(
+        maker is None or maker in may for may, maker in zip(carrier, makers, strict=True)
+    )
 
 
 def _is_absent(fact: Cell) -> bool:

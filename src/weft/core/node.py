@@ -141,9 +141,9 @@ class Node(Hot):
         self.inlets = 0
         self.multi = False
         """Whether it may run more than once in one scope."""
-        self.carriers: tuple[tuple[int, frozenset[str]], ...] = ()
-        """By inlet: how many facts come by it and who may have made them, where the same may come by several."""
-        self.carried: Mapping[int, tuple[tuple[int, frozenset[str]], ...]] = {}
+        self.carriers: tuple[tuple[frozenset[str], ...], ...] = ()
+        """By inlet: who may have made each of the facts that come by it, where the same may come by several."""
+        self.carried: Mapping[int, tuple[tuple[frozenset[str], ...], ...]] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""

@@ -123,7 +123,7 @@ class Compiler:
             node.multi = True
             node.deduplicates = any(inlet.is_join or self._hands_on(inlet.parents[0]) for inlet in inlets)
             if node.deduplicates or node.passes_on:
-                node.carriers = tuple((self.wiring.width(component, inlet), self._makers(inlet)) for inlet in inlets)
+                node.carriers = tuple(self._carrier(component, inlet) for inlet in inlets)
 
     def connect(self, source: Node, target: Node, port: int) -> None:
         """Let *source* feed *target*, and *target* settle only after it."""
@@ -165,10 +165,17 @@ class Compiler:
         """Whether *parent* hands on what it has not made: an input, an element, what a condition lets through."""
         return self._source(parent).kind in (Kind.TEST, Kind.GATE) or self._source(parent) in self._entry_nodes
 
-    def _makers(self, inlet: Inlet) -> frozenset[str]:
-        """Return who may have made the facts that come by *inlet*: the input is called by no name."""
+    def _carrier(self, component: str, inlet: Inlet) -> tuple[frozenset[str], ...]:
+        """Return who may have made the facts that come by *inlet*, each of them, in order."""
+        width = self.wiring.width(component, inlet)
+        if width == len(inlet.parents) and inlet.wait in ("all", "all_done"):
+            return tuple(self._makers((parent,)) for parent in inlet.parents)
+        return (self._makers(inlet.parents),) * width
+
+    def _makers(self, parents: tuple[str, ...]) -> frozenset[str]:
+        """Return who may have made what *parents* hand on: the input is called by no name."""
         found: set[str] = set()
-        stack = [self._source(parent) for parent in inlet.parents]
+        stack = [self._source(parent) for parent in parents]
         while stack:
             node = stack.pop()
             if node.passes_on or node.kind is Kind.JOIN:
