@@ -13,9 +13,9 @@ lost, doubled, late or at the wrong place shows in everything that comes after i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -96,7 +96,7 @@ def weigh(value: Any) -> int:
         return {"failed": 4, "skipped": 5, "gated": 6}[value.reason]
     if isinstance(value, list | tuple):
         weight = 1
-        for item in value:
+        for item in cast("Iterable[Any]", value):
             weight = (3 * weight + weigh(item)) % MODULUS
         return weight
     return 9 if value is None else int(value)

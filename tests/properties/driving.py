@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 from description import Accumulator, Graph
-from evaluator import Doubt, Expected
+from doubts import Doubt
+from evaluator import Expected
 from strategies import Schedule
 
 from weft import Outcome, Run, Runnable

@@ -40,6 +40,7 @@ from description import (
     Rule,
     Step,
 )
+from doubts import Doubt, doubt
 
 import weft
 
@@ -62,17 +63,6 @@ class Expected(msgspec.Struct):
     """What depends on the order of events."""
     untold: Doubt
     """That, and what depends on the place of a fact that could have come by several ways."""
-
-
-class Doubt(msgspec.Struct, frozen=True):
-    """What cannot be compared."""
-
-    values: frozenset[str]
-    """The parts whose values are in doubt."""
-    states: frozenset[str]
-    """The accumulators whose final state is."""
-    calls: frozenset[str]
-    """The parts that may be called on other values, or fail, or not."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -147,6 +137,10 @@ class _Evaluation:
             self.doubt(self.races | self.crossings),
         )
 
+    def doubt(self, sources: set[str]) -> Doubt:
+        several = {name for name, values in self.folded.items() if len(values) > 1}
+        return doubt(self.graph, sources, several, self.finishes)
+
     def has_result(self, part: Part) -> bool:
         """Whether *part* has made something, or a collection has reached the map in which it stands."""
         outermost = self.graph.around(part.region)[-2:][0]
@@ -208,9 +202,8 @@ class _Evaluation:
         columns: list[set[tuple[str, ...]]] = []
         for parent in inlet.parents:
             part = self.graph.by_name.get(parent)
-            passes_on = isinstance(part, Condition | Gate)
-            ways = set[tuple[str, ...]]().union(*map(self.makers, part.inlets)) if passes_on else {(parent,)}
-            columns.append(ways)
+            known = [self.makers(way) for way in part.inlets] if isinstance(part, Condition | Gate) else [{(parent,)}]
+            columns.append({makers for ways in known for makers in ways})
         if inlet.wait in ("all", "all_done"):
             return {tuple(chain(*row)) for row in product(*columns)}
         needed = 1 if inlet.wait == "any" else int(inlet.wait)
@@ -437,40 +430,3 @@ class _Evaluation:
             assert scope.outer is not None
             scope = scope.outer
         return self.facts(self.graph.by_name[read.target], scope)
-
-    # -- what depends on the order ---------------------------------------------------------------
-
-    def doubt(self, sources: set[str]) -> Doubt:
-        """Return what is in doubt where it is open what reaches the *sources*."""
-        values: set[str] = set()
-        states: set[str] = set()
-        calls: set[str] = set()
-        misled: set[str] = set()
-        """Parts whose functions read something in doubt, and those that ask such a condition."""
-        for part in self.graph.parts:
-            reads = [read for code in part.codes.values() for read in code.reads if read.how != "context"]
-            if any(self.tells(part, read, values, states) for read in reads) or misled.intersection(part.asks):
-                misled.add(part.name)
-            parents = {parent for inlet in part.inlets for parent in inlet.parents}
-            several = len(self.folded.get(part.name, ())) > 1
-            mixes = several and isinstance(part, Accumulator) and not part.commutes
-            if part.name in misled | sources or parents & values or mixes:
-                calls.add(part.name)
-            if several or part.name in calls:
-                values.add(part.name)
-            if isinstance(part, Accumulator) and part.name in calls:
-                states.add(part.name)
-        for part in reversed(self.graph.parts):  # a condition is asked once per fact, and which fact is open
-            if part.name in calls | self.finishes:
-                calls.update(part.asks)
-        return Doubt(frozenset(values), frozenset(states), frozenset(calls))
-
-    def tells(self, part: Part, read: Read, values: set[str], states: set[str]) -> bool:
-        """Whether *read* of *part* shows in which order things happened."""
-        target = read.target
-        if target not in values or not self.graph.waits(part.name, target):
-            return False
-        if target not in self.folded or target in states or read.how == "all_values":
-            return True
-        counts = read.how in ("fact_count", "step_ran")
-        return not counts and self.graph.common(part.name, target) is not None

@@ -19,59 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import samples
 from building import build
+from cases import TURNS, Case, budget, cases, made_of, rebuilt
 from description import Accumulator, Condition, Graph
+from doubts import Doubt
 from driving import Driver, drive, look, multiset, outline, outline_of, owner, strange
-from evaluator import Doubt, evaluate
-from hypothesis import given, settings
+from evaluator import evaluate
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Schedule, graphs, inputs, schedules
+from strategies import Schedule, schedules
 
-import examples
 from weft import Run, Step, accumulator, condition, each, fact_count, reduce, step
 from weft.errors import DefinitionError
-
-TURNS = st.integers(0, 15)
-"""After how many outcomes something happens to a run."""
-
-
-def budget(share: float) -> settings:
-    """Return settings for a *share* of the examples of the profile: some laws cost more than others."""
-    return settings(max_examples=max(1, round(settings.default.max_examples * share)))
-
-
-class Case(msgspec.Struct, frozen=True):
-    """A graph and what it is given."""
-
-    graph: Graph
-    values: list[Any]
-
-    @property
-    def value(self) -> Any:
-        """The first input."""
-        return self.values[0]
-
-    def plan(self, calls: Counter[str] | None = None) -> Run:
-        """Return a run that has the first input and has done nothing."""
-        return build(self.graph, calls).plan(self.value, context=self.context, id="law")
-
-    @property
-    def context(self) -> dict[str, int]:
-        """What every run of the graph is given."""
-        return dict(self.graph.context)
-
-
-@st.composite
-def cases(draw: st.DrawFn, *, count: int = 1, **options: Any) -> Case:
-    """Return cases of up to *count* inputs, of graphs with these *options*."""
-    graph = draw(graphs(**options))
-    return Case(graph, draw(st.lists(inputs(graph), min_size=min(count, 2), max_size=count)))
-
-
-def rebuilt(run: Run, events: int | None = None) -> Run:
-    """Return *run* as the fold of its log, or of the first *events* of it."""
-    return Run.from_log(run.log()[:events], context=run.context)
-
 
 # -- the fold ------------------------------------------------------------------------------------
 
@@ -231,11 +191,6 @@ def give_all(case: Case, schedule: Schedule, turns: int, calls: Counter[str] | N
     return driver.drive()
 
 
-def made_of(run: Run, ordinal: int, name: str) -> Counter[str]:
-    """Return what *name* has made of the input number *ordinal*, by lineage."""
-    return multiset([fact.value for fact in run.facts(name) if run.lineage(fact)[0].index == ordinal])
-
-
 @budget(0.5)
 @given(cases(count=3, stateful=False, readers=False), schedules(), TURNS)
 def test_inputs_in_flight_together_do_not_meet(case: Case, schedule: Schedule, turns: int) -> None:
@@ -307,7 +262,7 @@ def test_identity_is_the_same_in_another_process() -> None:
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
 
     done = subprocess.run(
-        [sys.executable, Path(examples.__file__)],
+        [sys.executable, Path(samples.__file__)],
         env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True,
         text=True,
@@ -316,7 +271,7 @@ def test_identity_is_the_same_in_another_process() -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(json.dumps(examples.identities()))
+    assert json.loads(done.stdout) == json.loads(json.dumps(samples.identities()))
 
 
 @budget(0.4)
