@@ -14,6 +14,7 @@ from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
 from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.rule import Rule, rule
+from weft.core.components.state_machine import StateMachine, state_machine
 from weft.core.components.step import Step, step
 from weft.core.fact import Fact
 from weft.core.flow import INPUT
@@ -41,6 +42,7 @@ __all__ = [
     "Rule",
     "Run",
     "Runnable",
+    "StateMachine",
     "Step",
     "Stop",
     "Workflow",
@@ -56,6 +58,7 @@ __all__ = [
     "limits",
     "reduce",
     "rule",
+    "state_machine",
     "state_of",
     "step",
     "step_ran",
