@@ -10,6 +10,7 @@ Durable dataflow workflows.
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
+from weft.core.components.fsm import FSM, Transition
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
 from weft.core.components.reduce import Reduce, Stop, reduce
@@ -27,6 +28,7 @@ from weft.local.driver import PolicyDriver
 from weft.policy.policy import Policy
 
 __all__ = [
+    "FSM",
     "INPUT",
     "Absent",
     "Accumulator",
@@ -45,6 +47,7 @@ __all__ = [
     "StateMachine",
     "Step",
     "Stop",
+    "Transition",
     "Workflow",
     "accumulator",
     "all_values",

@@ -61,6 +61,32 @@ class Expansion:
             self._compiler.outputs[self.name] = node
         return node
 
+    def turn(self, function: Function, initial: Initial, *, several: bool, by_key: bool = False) -> Node:
+        """
+        Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
+
+        Args:
+            function: takes the state and one value, and returns a Turn or Ignored.
+            several: whether one turn may emit more than one fact.
+            by_key: give it all its states, by key.
+        """
+        node = self._node(Kind.TURN, "")
+        node.runs(function, None, spread=False)
+        node.initial, node.stateful, node.begin, node.by_key = initial, True, initial.make, by_key
+        self._compiler.add_reads(node, function)
+        self.feed(node)
+        node.emits = emits = self._compiler.node(f"\0facts of {self.name}", self.name, Kind.EMIT, self.region)
+        emits.multi = several
+        self.link(node, emits)
+        self._compiler.outputs[self.name] = emits
+        self._compiler.states[self.name] = node
+        return node
+
+    def reaction(self, turn: Node, function: Function, part: str) -> None:
+        """Let *turn* fire *part*, which runs *function* on the state and on what the turn was about."""
+        turn.fires[part] = node = self.work(function, part=part)
+        self.link(turn, node)
+
     def test(self, function: Function, *, spread: bool = False, part: str = "") -> Node:
         """Add a node that asks *function* for yes or no."""
         node = self._node(Kind.TEST, part)

@@ -12,15 +12,16 @@ from typing import Any
 
 from weft.core import events as ev
 from weft.core import meeting, reading, settling
-from weft.core.lineage import Cell, Element
+from weft.core.lineage import Cell, Element, emission
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
 from weft.core.scope import NOTHING, Activation, Scope
+from weft.core.turn import Ignored, Turn
 from weft.errors import InvalidEvent
 
 # Looking a member of an enum up costs three times a global.
-_WORK, _TEST, _FAN = Kind.WORK, Kind.TEST, Kind.FAN
+_WORK, _TEST, _FAN, _TURN = Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN
 
 
 def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
@@ -68,6 +69,26 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns)
         taken_apart(memory, activation, fan)
         log.append(fan)
+    elif activation.node.emits is not None:
+        if isinstance(value, Ignored):
+            memory.release(activation)
+            log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
+        else:
+            said: Turn = value
+            turn = ev.StateChanged(
+                seq,
+                key[0],
+                key[1],
+                said.state,
+                said.emitted,
+                said.fired,
+                said.done,
+                said.key,
+                attempt,
+                duration_ns,
+            )
+            turned(memory, activation, turn)
+            log.append(turn)
     else:
         event = ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
         made(memory, activation, event)
@@ -143,10 +164,7 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
             memory.lineage.gathered = {}
         memory.lineage.gathered[event.seq] = tuple(fact.address for fact in activation.facts)
     if activation.pins:
-        read = tuple(pin.address for pin in activation.pins if not isinstance(pin, int | None))
-        if memory.lineage.read is None:
-            memory.lineage.read = {}
-        memory.lineage.read[event.seq] = read
+        _note_reads(memory, activation, event.seq)
     if node.records or node.keyed:
         reading.remember(memory, node, event, scope, activation.order)
     if node.keeps:
@@ -159,6 +177,44 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         memory.release(activation)
     elif node.tracked:
         settling.close(memory, node, scope)
+
+
+def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
+    if memory.lineage.read is None:
+        memory.lineage.read = {}
+    read = tuple(pin.address for pin in activation.pins if not isinstance(pin, int | None))
+    memory.lineage.read[seq] = read
+
+
+def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
+    pending = memory.ready.get((event.component, event.inputs))
+    unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
+    if unknown:
+        raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {event!r}", memory.log[-STORY:])
+    turned(memory, memory.take(event, _TURN), event)
+
+
+def turned(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
+    """A component has decided over its state: hand on what it emitted, and let run what it fired."""
+    node, scope, order = activation.node, activation.scope, activation.order
+    emits = node.emits
+    assert emits is not None  # noqa: S101
+    if activation.pins:
+        _note_reads(memory, activation, event.seq)
+    if node.records:
+        reading.remember(memory, node, event, scope, order)
+    memory.keep_state(node, event)
+    for index in range(len(event.emitted)):
+        fact, place = emission(event, index), (*order, index)
+        if emits.records:
+            reading.remember(memory, emits, fact, scope, place)
+        if emits.keeps:
+            memory.produced.setdefault(emits.name, []).append(fact)
+        memory.deliver(emits, (fact,), (fact.address,), scope, place)
+    for part in event.fired:
+        facts, inputs = (event, *activation.facts), (event.seq, *event.inputs)
+        memory.accept(node.fires[part], facts, inputs, scope, order)
+    memory.release(activation)
 
 
 def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
@@ -195,7 +251,11 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    answered(memory, memory.take(event, _TEST), event.holds)
+    pending = memory.ready.get((event.component, event.inputs))
+    if pending is not None and pending.node.kind is _TURN and not event.holds:
+        memory.release(memory.take(event))
+    else:
+        answered(memory, memory.take(event, _TEST), event.holds)
 
 
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
@@ -248,6 +308,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.InputReceived: _input,
     ev.ReactionOccurred: _reaction,
     ev.FannedOut: _fanned_out,
+    ev.StateChanged: _state_changed,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
     ev.RunnableFailed: _failed,

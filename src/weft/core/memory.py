@@ -12,7 +12,7 @@ complete (``weft.core.meeting``); a node that can make nothing more *settles* (`
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.core import events as ev
 from weft.core import meeting, settling
@@ -50,6 +50,7 @@ class Memory:
         "lines",
         "log",
         "needs_context",
+        "partitions",
         "plan",
         "produced",
         "ready",
@@ -74,6 +75,8 @@ class Memory:
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}
         """By component that keeps state or is read by others: what it has made."""
+        self.partitions: dict[str, dict[Any, ev.StateChanged]] | None = None
+        """By component that keeps a state per key: the last turn of each key."""
         # Dicts used as ordered sets: insertion order is dispatch order.
         self.ready: dict[Key, Activation] = {}
         self.fresh: list[Activation] = []
@@ -105,6 +108,15 @@ class Memory:
     def story(self, event: ev.Activated) -> InvalidEvent:
         """Return an error that says what happened before *event*, which should not have happened."""
         return InvalidEvent(f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-STORY:])
+
+    def keep_state(self, node: Node, event: ev.StateChanged) -> None:
+        """Keep the state that *node* came to."""
+        if not node.by_key:
+            self.produced.setdefault(node.name, []).append(event)
+            return
+        if self.partitions is None:
+            self.partitions = {}
+        self.partitions.setdefault(node.name, {})[event.key] = event
 
     # -- facts on their way ----------------------------------------------------------------------
 

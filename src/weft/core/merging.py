@@ -34,7 +34,7 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
         shared += 1
     if shared == 0:
         raise InvalidEvent("the logs have no common beginning: they belong to different runs")
-    folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred)}
+    folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred | ev.StateChanged)}
     done = {
         (event.component, event.inputs): event.seq
         for event in mine

@@ -1,9 +1,9 @@
 """
 The vertices that components expand to.  Internal: users see components.
 
-Three kinds run a function (``WORK``, ``TEST``, ``FAN``); the others are part of the fold: a ``GATE`` decides
-over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
-an ``each`` are through with a node.
+Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``TURN``); the others are part of the fold: a ``GATE``
+decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
+an ``each`` are through with a node, an ``EMIT`` hands on what a turn emitted.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Kind(IntEnum):
     """Waits for the elements of a batch."""
     EXIT = 6
     """Settles when a node of an inner region has settled for every element."""
+    TURN = 7
+    """Runs a function that decides over a state, and emits facts."""
+    EMIT = 8
+    """Hands on the facts that a turn emitted."""
 
 
 class Reading:
@@ -63,6 +67,7 @@ class Node(Hot):
     __slots__ = (
         "begin",
         "blind",
+        "by_key",
         "by_keyword",
         "carried",
         "carriers",
@@ -71,10 +76,13 @@ class Node(Hot):
         "contexts",
         "deduplicates",
         "dependents",
+        "emits",
         "exits",
         "expression",
+        "fires",
         "fixed",
         "folds",
+        "follows_log",
         "gathers",
         "initial",
         "inlets",
@@ -130,6 +138,14 @@ class Node(Hot):
         self.initial: Initial | None = None
         self.begin: Callable[[], Any] = _nothing
         """Makes the initial state."""
+        self.by_key = False
+        """Whether it keeps a state per key, and is given all of them."""
+        self.follows_log = False
+        """Whether its facts are in the order of the log by nature: its states, or what was emitted with them."""
+        self.emits: Node | None = None
+        """Of a turn: what hands its facts on."""
+        self.fires: dict[str, Node] = {}
+        """Of a turn: by part, what may run after it."""
         # Where facts go.
         self.bare = False
         """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""

@@ -57,6 +57,8 @@ class Compiler:
         self.nodes: dict[str, Node] = {}
         self.outputs: dict[str, Node] = {}
         """By component: the node that its children are fed from."""
+        self.states: dict[str, Node] = {}
+        """By component whose state is not what it hands on: the node that keeps the state."""
         self.entries: dict[str | None, Node] = {None: Node(INPUT_NAME, INPUT_NAME, Kind.FAN, None)}
         self._entry_nodes = set(self.entries.values())
         self._routes: dict[Node, list[tuple[Node, int]]] = {}
@@ -181,7 +183,8 @@ class Compiler:
             if node.passes_on or node.kind is Kind.JOIN:
                 stack.extend(self._sources.get(node, ()))
             else:
-                found.add("" if node is self.entries[None] else node.name)
+                made_by = node.owner if node.kind is Kind.EMIT else node.name
+                found.add("" if node is self.entries[None] else made_by)
         return frozenset(found)
 
     def _join(self, inlet: Inlet, region: str | None) -> Node:
@@ -221,13 +224,15 @@ class Compiler:
         around = self.wiring.enclosing(self.wiring.regions[component])
         for parameter, read in function.reads.items():
             target = unit = self.outputs[read.target]
+            if isinstance(read, StateOf):
+                target = unit = self.states.get(read.target, target)
             outward = self.wiring.enclosing(target.region)
             # A version is looked for where reader and target meet; what counts the run so far, in the whole input.
             one = isinstance(read, StateOf | Latest)
             common = next(region for region in outward if region in around) if one else None
             distance = outward.index(common)
             target.records = tuple(sorted({*target.records, distance}))
-            if isinstance(read, AllValues) and not target.stateful:
+            if isinstance(read, AllValues) and not (target.stateful or target.kind is Kind.EMIT):
                 target.keyed = target.keyed or target.multi or target.region is not None
             if self.wiring.waits[component, read.target]:
                 for _ in range(distance):
@@ -262,8 +267,10 @@ class Compiler:
             ordered = not node.stateful or node.region is not None  # a state at the top is the last in the log
             if node.kind is Kind.WORK and ordered and node not in self._routes and self._repeats(node):
                 node.keyed = True  # a result: which of several is the latest must not depend on who finished last
+            node.follows_log = node.stateful or node.kind is Kind.EMIT
             node.keeps = node.stateful or bool(node.records) or node.keyed
-            node.folds = node.stateful and not (node.fixed or node.contexts or node.readings or node.by_keyword)
+            given = node.fixed or node.contexts or node.readings or node.by_keyword or node.by_key
+            node.folds = node.stateful and not given
             node.simple = not (
                 node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
             )

@@ -27,8 +27,9 @@ from weft.core.merging import merge_logs
 from weft.core.query import Queries
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
+from weft.core.turn import is_turn
 from weft.core.workflow import Workflow, local
-from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable
+from weft.errors import AlreadyRunning, InvalidEvent, InvalidFallback, MissingContext, StepFailed, UnknownRunnable
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
@@ -162,11 +163,17 @@ class Run(Queries):
             if key not in self._finished():
                 raise UnknownRunnable(f"run {self.id!r} has never offered {outcome.component!r} at {outcome.inputs}")
             return self
-        if outcome.status == "completed":
+        if outcome.status == "completed" and activation.node.emits is not None and not is_turn(outcome.result):
+            error = InvalidFallback(
+                f"a fallback gave {outcome.component!r} the value {outcome.result!r:.60}; its state changes by its own "
+                "functions alone: let it fail, skip it, or retry with other context"
+            )
+            self.fail(activation, error, outcome.attempt, outcome.duration_ns)
+        elif outcome.status == "completed":
             complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
-            error = outcome.error or RuntimeError("failed without an error")
-            self.fail(activation, error, outcome.attempt, outcome.duration_ns, outcome.on_failure)
+            cause = outcome.error or RuntimeError("failed without an error")
+            self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure)
         else:
             reason = str(outcome.error or "")
             record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))

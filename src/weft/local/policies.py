@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from weft.core.components.base import Component
+from weft.core.node import Kind
 from weft.core.plan import Plan
 from weft.core.run import Run
 from weft.core.scope import Activation
@@ -47,7 +48,7 @@ class Policies:
                 return self._reactive, self._guarded
             self._plan, self._reactive, self._guarded, self.priorities = plan, {}, {}, {}
             for name, node in plan.nodes.items():
-                if not (node.is_test or node.is_fan or node.kind == 0):
+                if node.kind not in _RUN:
                     continue
                 policy = winner(self.rules, Target(name, workflow.components.get(node.owner))).policy
                 check_in_memory(name, policy)
@@ -74,6 +75,8 @@ class Policies:
 
 
 _NO_POLICY = Policy()
+_RUN = (Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN)
+"""The nodes that run something."""
 
 
 def policies_of(run: Run) -> Policies | None:

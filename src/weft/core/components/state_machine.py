@@ -40,15 +40,13 @@ class Reactor:
     when: Function | None = None
 
     @staticmethod
-    def of(owner: str, name: str, given: object) -> Reactor:
+    def of(owner: str, name: str, given: Any) -> Reactor:
         """Return the reactor *name* as it was *given*: a function, or a pair of a condition and a function."""
         check_name(name, f"a reactor of {owner!r}")
-        if isinstance(given, tuple):
-            pair: tuple[Any, ...] = given
-            if len(pair) == 2 and callable(pair[0]) and callable(pair[1]):
-                return Reactor(Function.of(pair[1]), Function.of(pair[0]))
-        elif callable(given):
-            return Reactor(Function.of(given))
+        pair: Any = given  # what is still of any type after the check
+        when, then = pair if isinstance(given, tuple) and len(pair) == 2 else (None, pair)
+        if callable(then) and (when is None or callable(when)):
+            return Reactor(Function.of(then), None if when is None else Function.of(when))
         raise InvalidComponent(
             f"the reactor {name!r} of {owner!r} is {given!r}; give a function of the state, or (when, then)"
         )

@@ -1,0 +1,131 @@
+"""
+What a component that decides over its state says: this is my turn, or this is not for me.
+
+Whoever decides is a *conversation*: a generator that asks for a function of the user to be called and is told
+what that returned, so the same rules serve plain functions and coroutines, and a test can lead it by hand.
+
+    >>> def decide(state, event):
+    ...     allowed = yield Ask("guard", (event,))
+    ...     return Turn(state + 1) if allowed else Ignored()
+    >>> one = together(decide, {"guard": Function.of(lambda event: event == "go")})
+    >>> one.call(1, "go"), one.call(1, "stop")
+    (Turn(state=2, emitted=(), fired=(), done=False, key=None), Ignored())
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import msgspec
+
+from weft.core.events import StateChanged
+from weft.core.function import Function
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The next state, and what comes of it; the fields are those of the event that records it."""
+
+    state: Any
+    emitted: tuple[Any, ...] = ()
+    fired: tuple[str, ...] = ()
+    done: bool = False
+    key: Any = None
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """What arrived changes nothing here."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Call the function that is called *part*, with *args*."""
+
+    part: str
+    args: tuple[Any, ...]
+
+
+Conversation: TypeAlias = Generator[Ask, Any, Turn | Ignored]
+
+
+class States:
+    """The states of a component that keeps one per key, as the function that decides sees them."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Mapping[Any, StateChanged]) -> None:
+        self._turns = turns
+
+    def of(self, key: Any, begin: Callable[[], Any]) -> tuple[Any, bool]:
+        """Return the state of *key*, or what *begin* makes, and whether it is complete."""
+        turn = self._turns.get(key)
+        return (begin(), False) if turn is None else (turn.state, turn.done)
+
+    def __repr__(self) -> str:
+        return f"States of {len(self._turns)} keys"
+
+
+def is_turn(value: object) -> bool:
+    """Whether *value* is what a conversation may end with."""
+    return isinstance(value, Turn | Ignored)
+
+
+# -- leading a conversation ----------------------------------------------------------------------
+
+
+def together(decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> Function:
+    """Return one function of state and value that leads *decide*, and takes what all *functions* are given besides."""
+    references = {
+        f"{part}:{name}": ref for part, function in functions.items() for name, ref in function.references.items()
+    }
+    given = {part: [(name, f"{part}:{name}") for name in function.references] for part, function in functions.items()}
+
+    def ask(wanted: Ask, filled: Mapping[str, Any]) -> Any:
+        own = {name: filled[long] for name, long in given[wanted.part]}
+        return _speak(functions[wanted.part], wanted.args, own)
+
+    def lead(state: Any, value: Any, **filled: Any) -> Any:
+        talk = decide(state, value)
+        answer: Any = None
+        while True:
+            try:
+                wanted = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = ask(wanted, filled)
+
+    async def alead(state: Any, value: Any, **filled: Any) -> Any:
+        talk = decide(state, value)
+        answer: Any = None
+        while True:
+            try:
+                wanted = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = ask(wanted, filled)
+            answer = await answer if inspect.isawaitable(answer) else answer
+
+    is_async = any(function.is_async for function in functions.values())
+    call = alead if is_async else lead
+    return Function(call, ("state", "value"), variadic=False, references=references, is_async=is_async)
+
+
+def adapted(function: Function, pick: Callable[..., tuple[Any, ...]]) -> Function:
+    """Return *function*, called with what *pick* makes of the values that arrive."""
+
+    def call(*values: Any, **given: Any) -> Any:
+        return _speak(function, pick(*values), given)
+
+    return replace(function, call=call, required=(), variadic=True, by_keyword=False, constants={})
+
+
+def _speak(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+    """Call *function*; one without parameters is only triggered."""
+    if not function.required and not function.variadic:
+        args = ()
+    named = {**function.constants, **given}
+    if function.by_keyword:
+        named.update(zip(function.required, args, strict=True))
+        args = ()
+    return function.call(*args, **named)
