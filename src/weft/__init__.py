@@ -16,6 +16,7 @@ from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.rule import Rule, rule
 from weft.core.components.step import Step, step
 from weft.core.fact import Fact
+from weft.core.failure import Failure
 from weft.core.flow import INPUT
 from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
 from weft.core.run import Run
@@ -32,6 +33,7 @@ __all__ = [
     "Component",
     "Condition",
     "Fact",
+    "Failure",
     "Join",
     "Map",
     "Outcome",

@@ -226,6 +226,11 @@ def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
 
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
+    routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
+    if routes:
+        meeting.rescue(memory, routes, memory.lineage.failure(event), activation.scope, activation.order)
+        memory.end(activation, "handled")
+        return
     if memory.failures is None:
         memory.failures = {}
     memory.failures[event.component] = event

@@ -256,7 +256,7 @@ class Memory:
         if node.shared:
             if scope.outcomes is None:
                 scope.outcomes = {}
-            scope.outcomes[activation.key] = None
+            scope.outcomes[activation.key] = ending
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
         self.release(activation)

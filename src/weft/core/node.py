@@ -95,9 +95,11 @@ class Node(Hot):
         "readings",
         "records",
         "region",
+        "rescues",
         "routes",
         "shared",
         "sources",
+        "spared",
         "spread",
         "stateful",
         "tests",
@@ -134,6 +136,8 @@ class Node(Hot):
         self.bare = False
         """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""
         self.routes: tuple[tuple[Node, int], ...] = ()
+        self.rescues: tuple[Rescue, ...] = ()
+        """Where its failures go."""
         self.easy: tuple[Node, ...] = ()
         """The targets of all routes, if all of them are plain."""
         self.plain = False
@@ -169,6 +173,8 @@ class Node(Hot):
         """How many nodes must settle before this one can."""
         self.upstream: list[Node] = []
         self.dependents: tuple[Node, ...] = ()
+        self.spared: frozenset[Node] = frozenset()
+        """Those of its dependents that take its failures alone, and so do not suffer from them."""
         self.exits: tuple[Node, ...] = ()
         self.lone = False
         """Whether its settling is of interest to nothing but its exit."""
@@ -194,6 +200,10 @@ class Node(Hot):
 
     def __repr__(self) -> str:
         return f"Node({self.name!r}, {self.kind.name})"
+
+
+Rescue = tuple[tuple[str, ...], Node, int]
+"""The names of exceptions, and the node and inlet to which failures with one of them go."""
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from weft.core.flow import ENTRY, Flow, Fragment, Link
+from weft.core.failure import names_of
+from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
 from weft.core.function import Function
 from weft.core.identity import digest
 from weft.errors import InvalidComponent, WrongArity
@@ -57,6 +58,19 @@ class Component(Fragment):
     def tagged(self, *tags: str) -> Self:
         """Return the same component with *tags* that policies can match."""
         return replace(self, tags=(*self.tags, *tags))
+
+    def on_error(self, *errors: type[BaseException], then: object) -> Flow:
+        """
+        Return this component with a route for its failures: after the last retry, *then* gets a ``Failure``.
+
+        A failure that is handled in this way is no failure of the run.  What follows the component with ``>>``
+        goes on getting its values alone.  Of several routes, that of the nearest class is taken.
+
+        Args:
+            errors: the exceptions to handle, subclasses included; all of them if none is given.
+            then: what handles the failure: a component, or anything else that can stand beside ``>>``.
+        """
+        return rescue(self, names_of(errors), as_flow(then))
 
     def supports(self) -> tuple[Component, ...]:
         """Return the components that this one brings along, such as the conditions of a rule."""
