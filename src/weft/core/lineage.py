@@ -99,6 +99,8 @@ class Lineage:
         if isinstance(address, tuple):
             seq, index = address
             fan: Any = self.log[seq - 1]
+            if isinstance(fan, ev.RunnableRetried):
+                return Element(address, (fan.values or ())[index], fan.component, fan.inputs[index], index)
             return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
         if address < 0:
             return (self.absent or [])[-address - 1]

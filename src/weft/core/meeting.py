@@ -74,7 +74,7 @@ def _ask(memory: Memory, test: Node, asked: Asked) -> bool | None:
             return answer
         abandon(memory, asked, answer)
         return None
-    pending = memory.ready.get(key) or (memory.blocked or {}).get(key)
+    pending = memory.pending(key)
     if pending is None:
         memory.admit(Activation(test, key, asked.facts, scope, asked.order, flows=False, asked=[asked]))
     elif pending.asked is None:
@@ -103,7 +103,7 @@ def test_shared(
                 scope.end(node.name, holds)
             memory.close(node, scope)
         return
-    pending = memory.ready.get(key) or (memory.blocked or {}).get(key)
+    pending = memory.pending(key)
     if pending is None:
         memory.admit(Activation(node, key, facts, scope, order))
     else:

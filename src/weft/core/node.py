@@ -68,6 +68,7 @@ class Node(Hot):
         "carriers",
         "closes",
         "collects",
+        "component",
         "contexts",
         "deduplicates",
         "dependents",
@@ -81,6 +82,7 @@ class Node(Hot):
         "is_async",
         "is_fan",
         "is_inner",
+        "is_runnable",
         "keeps",
         "keyed",
         "kind",
@@ -110,7 +112,10 @@ class Node(Hot):
 
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
         self.name, self.owner, self.kind, self.region = name, owner, kind, region
+        self.component: Any = None
+        """The component that it belongs to, for those who match policies."""
         self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
+        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN)
         self.passes_on = kind in (Kind.TEST, Kind.GATE)
         """Whether it makes no fact, but lets facts through."""
         # What runs.

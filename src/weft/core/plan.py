@@ -15,6 +15,7 @@ from weft.core.components.condition import Condition, Expression, Leaf, expand
 from weft.core.components.map import Map
 from weft.core.expansion import Expansion
 from weft.core.function import Function
+from weft.core.hooks import Hooks
 from weft.core.node import Kind, Node, Reading, Rescue
 from weft.core.references import AllValues, Latest, StateOf
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
@@ -82,10 +83,18 @@ class Compiler:
                 self.entries[name] = Node(name, name, Kind.FAN, name)
                 self._entry_nodes.add(self.entries[name])
             component.expand(Expansion(self, name, self.wiring.regions[name]))
+            if component.hooks:
+                self._hook(name, component.hooks)
         for node, function in self._reads:
             node.readings = tuple(self._readings(node.owner, function))
         self._track()
         self._finish()
+
+    def _hook(self, component: str, hooks: Hooks) -> None:
+        """Put *hooks* around what the component runs: its main node, or all its parts if it has none."""
+        parts = self._parts.get(component, [])
+        for node in [part for part in parts if part.name == component] or parts:
+            node.call = hooks.around(node.call, is_async=node.is_async, component=component)
 
     # -- what expansions ask for -----------------------------------------------------------------
 
@@ -96,6 +105,7 @@ class Compiler:
         self.nodes[name] = node = Node(name, owner, kind, region)
         if kind in (Kind.WORK, Kind.TEST, Kind.FAN):
             self._parts.setdefault(owner, []).append(node)
+            node.component = self.wiring.components.get(owner)
         return node
 
     def asked(self, condition: str) -> Node:

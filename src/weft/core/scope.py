@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from weft.core.events import RunnableFailed
 from weft.core.lineage import Cell
 from weft.core.node import Node
 from weft.core.plan import Plan
@@ -148,6 +149,21 @@ class Activation(msgspec.Struct, eq=False):
     """Whether the outcome of a test gates its own children, or only answers gates that asked."""
     asked: list[Asked] | None = None
     """The gates that wait for this test."""
+
+
+class Letter(msgspec.Struct, frozen=True, eq=False):
+    """An activation that failed for good, and how."""
+
+    activation: Activation
+    event: RunnableFailed
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """How often an activation has failed so far, the number of the last attempt, and when the next one is due."""
+
+    failed: int
+    last: int
+    retry_at: float
 
 
 class Asked(msgspec.Struct, eq=False):

@@ -31,6 +31,7 @@ from weft.core.plan import Plan
 from weft.core.references import MISSING
 from weft.core.wiring import INPUT_NAME, ROOT, Wiring
 from weft.errors import DefinitionError, DuplicateName, UnknownComponent
+from weft.typing import PoliciesMode
 
 if TYPE_CHECKING:
     from weft.core.run import Run
@@ -321,7 +322,7 @@ class Workflow(Fragment):
         raise_on_failure: bool = False,
         clock: Any = None,
         policies: Iterable[Any] | None = None,
-        policies_mode: str = "merge",
+        policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
     ) -> Run:
         """
@@ -354,7 +355,7 @@ class Workflow(Fragment):
         raise_on_failure: bool = False,
         clock: Any = None,
         policies: Iterable[Any] | None = None,
-        policies_mode: str = "merge",
+        policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
     ) -> Run:
         """Run *value* through this workflow in the running event loop; as :meth:`run`."""
