@@ -29,8 +29,9 @@ from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
 from weft.core.references import MISSING
-from weft.core.wiring import INPUT_NAME, ROOT, Inlet, Wiring
+from weft.core.wiring import INPUT_NAME, ROOT, Wiring
 from weft.errors import DefinitionError, DuplicateName, UnknownComponent
+from weft.typing import PoliciesMode
 
 if TYPE_CHECKING:
     from weft.core.run import Run
@@ -126,7 +127,7 @@ class Workflow(Fragment):
         return tuple(
             name
             for name, component in self._assembly.components.items()
-            if component.makes_facts and not self.wiring.children[name]
+            if component.makes_facts and self.wiring.is_last(name)
         )
 
     def context_keys(self) -> dict[str, dict[str, Any]]:
@@ -190,8 +191,7 @@ class Workflow(Fragment):
             for n, c in draft.components.items()
         }
         draft.inlets = {
-            swap.get(n, n): tuple(Inlet(tuple(swap.get(p, p) for p in i.parents), i.wait) for i in inlets)
-            for n, inlets in draft.inlets.items()
+            swap.get(n, n): tuple(inlet.renamed(swap) for inlet in inlets) for n, inlets in draft.inlets.items()
         }
         draft.homes = {swap.get(n, n): swap.get(home, home) for n, home in draft.homes.items()}
         draft.names = {c: n for c, n in draft.names.items() if n != old} | {component: new, placed: new}
@@ -275,7 +275,8 @@ class Workflow(Fragment):
                 continue
             for inlet in mine.inlets[name]:
                 parents = tuple(ENTRY if p == INPUT_NAME else inner[p] for p in inlet.parents)
-                (entries if ENTRY in parents else links).append(Link(parents, component, inlet.wait))
+                link = Link(parents, component, inlet.wait, errors=inlet.errors)
+                (entries if ENTRY in parents else links).append(link)
         maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
         return Flow(
             entries=tuple(entries),
@@ -321,7 +322,7 @@ class Workflow(Fragment):
         raise_on_failure: bool = False,
         clock: Any = None,
         policies: Iterable[Any] | None = None,
-        policies_mode: str = "merge",
+        policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
     ) -> Run:
         """
@@ -354,7 +355,7 @@ class Workflow(Fragment):
         raise_on_failure: bool = False,
         clock: Any = None,
         policies: Iterable[Any] | None = None,
-        policies_mode: str = "merge",
+        policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
     ) -> Run:
         """Run *value* through this workflow in the running event loop; as :meth:`run`."""
@@ -380,7 +381,9 @@ class Workflow(Fragment):
         parts = [self.name.encode()]
         for name in sorted(mine.components):
             component = mine.components[name]
-            inlets = [(inlet.parents, inlet.wait) for inlet in self.wiring.fed_by(name)]
+            inlets = [
+                (i.parents, i.wait, i.errors) if i.errors else (i.parents, i.wait) for i in self.wiring.fed_by(name)
+            ]
             place = canonical((name, inlets, mine.homes.get(name)))
             parts.append(digest(place, identify(component)))
         return digest(*parts).hex()
