@@ -8,11 +8,13 @@ Durable dataflow workflows.
 """
 
 from weft.core.components.accumulator import Accumulator, accumulator
+from weft.core.components.aggregate import Aggregate
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
 from weft.core.components.fsm import FSM, Transition
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
+from weft.core.components.process_manager import ProcessManager
 from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.rule import Rule, rule
 from weft.core.components.state_machine import StateMachine, state_machine
@@ -34,6 +36,7 @@ __all__ = [
     "INPUT",
     "Absent",
     "Accumulator",
+    "Aggregate",
     "Component",
     "Condition",
     "Current",
@@ -44,6 +47,7 @@ __all__ = [
     "Outcome",
     "Policy",
     "PolicyDriver",
+    "ProcessManager",
     "Reduce",
     "Rule",
     "Run",

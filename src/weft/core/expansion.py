@@ -61,18 +61,28 @@ class Expansion:
             self._compiler.outputs[self.name] = node
         return node
 
-    def turn(self, function: Function, initial: Initial, *, several: bool, by_key: bool = False) -> Node:
+    def turn(
+        self,
+        function: Function,
+        initial: Initial,
+        *,
+        several: bool,
+        by_key: bool = False,
+        sees_states: bool = False,
+    ) -> Node:
         """
         Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
 
         Args:
             function: takes the state and one value, and returns a Turn or Ignored.
             several: whether one turn may emit more than one fact.
-            by_key: give it all its states, by key.
+            by_key: keep one state per key, which its turns tell.
+            sees_states: give it all its states in place of one.
         """
         node = self._node(Kind.TURN, "")
         node.runs(function, None, spread=False)
-        node.initial, node.stateful, node.begin, node.by_key = initial, True, initial.make, by_key
+        node.initial, node.stateful, node.begin = initial, True, initial.make
+        node.by_key, node.sees_states = by_key, sees_states
         self._compiler.add_reads(node, function)
         self.feed(node)
         node.emits = emits = self._compiler.node(f"\0facts of {self.name}", self.name, Kind.EMIT, self.region)

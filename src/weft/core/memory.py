@@ -133,6 +133,12 @@ class Memory:
             self.partitions = {}
         self.partitions.setdefault(node.name, {})[event.key] = event
 
+    def turns(self, node: Node) -> dict[Any, Any]:
+        """Return the last turn of *node*, or of each of its keys."""
+        if node.by_key:
+            return (self.partitions or {}).get(node.name, {})
+        return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
+
     # -- facts on their way ----------------------------------------------------------------------
 
     def deliver(

@@ -107,6 +107,7 @@ class Node(Hot):
         "region",
         "rescues",
         "routes",
+        "sees_states",
         "shared",
         "sources",
         "spared",
@@ -146,7 +147,9 @@ class Node(Hot):
         self.begin: Callable[[], Any] = _nothing
         """Makes the initial state."""
         self.by_key = False
-        """Whether it keeps a state per key, and is given all of them."""
+        """Whether it keeps a state per key."""
+        self.sees_states = False
+        """Whether it is given all its states, and which of them are complete, in place of one."""
         self.follows_log = False
         """Whether its facts are in the order of the log by nature: its states, or what was emitted with them."""
         self.emits: Node | None = None

@@ -300,7 +300,7 @@ class Compiler:
                 node.keyed = True  # a result: which of several is the latest must not depend on who finished last
             node.follows_log = node.stateful or node.kind is Kind.EMIT
             node.keeps = node.stateful or bool(node.records) or node.keyed
-            given = node.fixed or node.contexts or node.readings or node.by_keyword or node.by_key
+            given = node.fixed or node.contexts or node.readings or node.by_keyword or node.sees_states
             node.folds = node.stateful and not given
             node.simple = not (
                 node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial

@@ -135,7 +135,7 @@ class Queries:
         """
         name, node = self._stateful(which)
         if node.by_key:
-            return {key: turn.state for key, turn in (self.memory.partitions or {}).get(name, {}).items()}
+            return {key: turn.state for key, turn in self.memory.turns(node).items()}
         states = self.memory.produced.get(name)
         return states[-1].value if states else node.begin()
 
@@ -147,14 +147,11 @@ class Queries:
             key: which one, of a component that keeps a state per key; without it, all that have begun.
         """
         name, node = self._stateful(which)
-        if not node.by_key:
-            if key is not None:
-                raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
-            turns: list[Any] = self.memory.produced.get(name, [])[-1:]
-        else:
-            states = (self.memory.partitions or {}).get(name, {})
-            turns = list(states.values()) if key is None else [states[key]] if key in states else []
-        return bool(turns) and all(isinstance(turn, StateChanged) and turn.done for turn in turns)
+        if key is not None and not node.by_key:
+            raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
+        turns = self.memory.turns(node)
+        of = list(turns.values()) if key is None else [turns[key]] if key in turns else []
+        return bool(of) and all(isinstance(turn, StateChanged) and turn.done for turn in of)
 
     def _stateful(self, which: object) -> tuple[str, Node]:
         name, _ = self._facts(which)

@@ -177,8 +177,8 @@ def _arguments(node: Node, args: tuple[Any, ...], memory: Memory) -> tuple[Any, 
         return ()
     if node.spread and len(args) == 1:
         return _spread(node, args[0])
-    if node.by_key:
-        return (States((memory.partitions or {}).get(node.name, {})), *args)
+    if node.sees_states:
+        return (States(memory.turns(node)), *args)
     if node.stateful:
         known = memory.produced.get(node.name)
         return (known[-1].value if known else node.begin(), *args)

@@ -116,6 +116,10 @@ class Component(Fragment):
     def functions(self) -> dict[str, Function]:
         """Return the user's functions, by part: ``""`` is the component itself, ``"when"`` is ``name.when``."""
 
+    def unreadable(self) -> str | None:
+        """Say why no parameter can read its state; None if one can."""
+        return None if self.keeps_state else f"which is a {self.kind} and keeps no state; read latest({self.label!r})"
+
     def refers_to(self) -> dict[str, str]:
         """Return the conditions that this component names, and how: name to word."""
         return {}

@@ -18,6 +18,7 @@ from collections.abc import Container, Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
+from weft.core.function import Function
 from weft.errors import InvalidComponent
 
 Name: TypeAlias = str | Enum | type
@@ -68,3 +69,14 @@ def check_names(names: Iterable[Any], what: str, *, classes: bool = True) -> Non
         if label(name) in seen:
             raise InvalidComponent(f"{what} is declared twice: {seen[label(name)]!r} and {name!r}; rename one of them")
         seen[label(name)] = name
+
+
+def by_part(owner: str, functions: Iterable[tuple[str, Function | None]]) -> dict[str, Function]:
+    """Return those *functions* of *owner* that are there, by part; two parts of one name are refused."""
+    found: dict[str, Function] = {}
+    for part, function in functions:
+        if part in found:
+            raise InvalidComponent(f"two parts of {owner!r} would be called {part!r}; rename what one is called after")
+        if function is not None:
+            found[part] = function
+    return found
