@@ -12,11 +12,13 @@ from weft.core.components.aggregate import Aggregate
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
 from weft.core.components.fsm import FSM, Transition
+from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
 from weft.core.components.process_manager import ProcessManager
 from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.rule import Rule, rule
+from weft.core.components.saga import Saga
 from weft.core.components.state_machine import StateMachine, state_machine
 from weft.core.components.step import Step, step
 from weft.core.current import Current, current
@@ -52,6 +54,8 @@ __all__ = [
     "Rule",
     "Run",
     "Runnable",
+    "Saga",
+    "SagaOutcome",
     "StateMachine",
     "Step",
     "Stop",

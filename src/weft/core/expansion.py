@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.components.accumulator import Initial
 from weft.core.components.condition import Expression, leaves
+from weft.core.failure import EVERYTHING
 from weft.core.function import Function
 from weft.core.node import Kind, Node
 
@@ -97,6 +98,17 @@ class Expansion:
         turn.fires[part] = node = self.work(function, part=part)
         self.link(turn, node)
 
+    def relay(self, function: Function, *, part: str, undoes: bool = False) -> Node:
+        """
+        Add a node that hands on everything that it was given, together with what it made.
+
+        Args:
+            undoes: it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter.
+        """
+        node = self.work(function, part=part)
+        node.carries, node.undoes = True, undoes
+        return node
+
     def test(self, function: Function, *, spread: bool = False, part: str = "") -> Node:
         """Add a node that asks *function* for yes or no."""
         node = self._node(Kind.TEST, part)
@@ -128,6 +140,10 @@ class Expansion:
     def link(self, first: Node, then: Node) -> None:
         """Let *first* feed *then*."""
         self._compiler.connect(first, then, 0)
+
+    def link_failure(self, first: Node, then: Node) -> None:
+        """Let the failures of *first* feed *then*."""
+        self._compiler.connect(first, then, 0, errors=EVERYTHING)
 
     def _node(self, kind: Kind, part: str) -> Node:
         return self._compiler.node(f"{self.name}.{part}" if part else self.name, self.name, kind, self.region)

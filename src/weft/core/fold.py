@@ -173,6 +173,9 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         memory.produced.setdefault(node.name, []).append(event)
     if node.gathers is not None:
         meeting.gather(node.gathers, event, scope, activation.order)
+    elif node.carries:
+        meeting.carry(memory, node.routes, event, activation)
+        return
     elif node.routes:
         memory.deliver(node, (event,), (event.seq,), scope, activation.order)
     if node.stateful:
@@ -290,13 +293,17 @@ def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
     routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
     if routes:
-        meeting.rescue(memory, routes, memory.lineage.failure(event), activation.scope, activation.order)
-        memory.end(activation, "handled")
+        failure = memory.lineage.failure(event)
+        if activation.node.carries:
+            meeting.carry(memory, routes, failure, activation)
+        else:
+            meeting.rescue(memory, routes, failure, activation.scope, activation.order)
+            memory.end(activation, "handled")
         return
     if memory.failures is None:
         memory.failures = {}
     memory.failures[event.component] = event
-    if event.on_failure == "dead_letter":
+    if event.on_failure == "dead_letter" or activation.node.undoes:
         memory.park(activation, event)
     else:
         memory.end(activation, "failed")
@@ -340,7 +347,10 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
-    memory.end(activation, "skipped")
+    if activation.node.carries:
+        meeting.carry_nothing(memory, activation)
+    else:
+        memory.end(activation, "skipped")
 
 
 # A new event without a line here fails test_every_event_can_be_folded.

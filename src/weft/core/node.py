@@ -71,6 +71,7 @@ class Node(Hot):
         "by_keyword",
         "carried",
         "carriers",
+        "carries",
         "closes",
         "collects",
         "component",
@@ -115,6 +116,7 @@ class Node(Hot):
         "stateful",
         "tests",
         "tracked",
+        "undoes",
         "upstream",
         "wait",
     )
@@ -173,6 +175,10 @@ class Node(Hot):
         """By inlet: who may have made each of the facts that come by it, where the same may come by several."""
         self.carried: Mapping[int, tuple[tuple[frozenset[str], ...], ...]] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
+        self.carries = False
+        """Whether it hands on everything that it was given, together with what it made."""
+        self.undoes = False
+        """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
         # Gates, joins, batches.

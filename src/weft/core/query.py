@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.core.components.saga import Saga
 from weft.core.events import FannedOut, InputReceived, ReactionOccurred, StateChanged
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
@@ -131,9 +132,11 @@ class Queries:
         """
         Return the state of *which* stateful component, or its initial one.
 
-        Of a component that keeps a state per key, the states by key.
+        Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended.
         """
         name, node = self._stateful(which)
+        if isinstance(node.component, Saga):
+            return node.component.standing(name, self.memory.lineage)
         if node.by_key:
             return {key: turn.state for key, turn in self.memory.turns(node).items()}
         states = self.memory.produced.get(name)
@@ -141,12 +144,15 @@ class Queries:
 
     def is_complete(self, which: object, *, key: Any = None) -> bool:
         """
-        Return whether *which* component has nothing more to do: an FSM in a final state, a process that is complete.
+        Return whether *which* component has nothing more to do: an FSM in a final state, a process
+        that is complete, a saga that has its outcome.
 
         Args:
             key: which one, of a component that keeps a state per key; without it, all that have begun.
         """
         name, node = self._stateful(which)
+        if isinstance(node.component, Saga):
+            return bool(self.state_of(which).is_over)
         if key is not None and not node.by_key:
             raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
         turns = self.memory.turns(node)
@@ -156,7 +162,7 @@ class Queries:
     def _stateful(self, which: object) -> tuple[str, Node]:
         name, _ = self._facts(which)
         node = self.memory.plan.nodes.get(name)
-        if node is None or not node.stateful:
+        if node is None or node.initial is None:
             raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")
         return name, node
 

@@ -157,7 +157,7 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     node, facts = activation.node, activation.facts
     args: tuple[Any, ...] = (facts[0].value,) if len(facts) == 1 else tuple([fact.value for fact in facts])
     runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, {})
-    if memory.has_deadlines:
+    if memory.has_deadlines and not node.undoes:
         runnable.deadline = activation.scope.root.deadline
     if node.simple:
         return runnable

@@ -83,7 +83,7 @@ def together(decide: Callable[[Any, Any], Conversation], functions: Mapping[str,
 
     def ask(wanted: Ask, filled: Mapping[str, Any]) -> Any:
         own = {name: filled[long] for name, long in given[wanted.part]}
-        return _speak(functions[wanted.part], wanted.args, own)
+        return speak(functions[wanted.part], wanted.args, own)
 
     def lead(state: Any, value: Any, **filled: Any) -> Any:
         talk = decide(state, value)
@@ -115,12 +115,12 @@ def adapted(function: Function, pick: Callable[..., tuple[Any, ...]]) -> Functio
     """Return *function*, called with what *pick* makes of the values that arrive."""
 
     def call(*values: Any, **given: Any) -> Any:
-        return _speak(function, pick(*values), given)
+        return speak(function, pick(*values), given)
 
     return replace(function, call=call, required=(), variadic=True, by_keyword=False, constants={})
 
 
-def _speak(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+def speak(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
     """Call *function*; one without parameters is only triggered."""
     if not function.required and not function.variadic:
         args = ()

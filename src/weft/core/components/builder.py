@@ -40,13 +40,21 @@ class Parts(dict[Any, Any]):
         Raises:
             InvalidComponent: the name is taken, cannot be a name, or a workflow has *owner* already.
         """
+        self._check_open(owner, name)
+        check_names([*self, name], f"{what} of {owner!r}")
+        self[name] = thing
+
+    def change(self, owner: str, name: Any, thing: Any) -> None:
+        """Put *thing* in place of what has this *name*."""
+        self._check_open(owner, name)
+        self[name] = thing
+
+    def _check_open(self, owner: str, name: Any) -> None:
         if self.is_sealed:
             raise InvalidComponent(
                 f"{owner!r} is part of a workflow and cannot change any more; declare {name!r} before it is given to "
                 f"a Workflow or stands beside >>, or make another one: {owner}.named('other')"
             )
-        check_names([*self, name], f"{what} of {owner!r}")
-        self[name] = thing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
