@@ -224,3 +224,17 @@ def test_a_failure_with_a_route_is_handled_and_not_kept() -> None:
 
     assert run.value("handle") == "ConnectionError"
     assert run.dead_letters == []
+
+
+def test_a_letter_of_a_stateful_component_has_left_the_line_when_it_is_given_up() -> None:
+    total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
+    workflow = Workflow("w", total).with_policies([("total", Policy(on_failure="dead_letter"))])
+    run = workflow.run("text").plan(1).plan(2)
+
+    run.discard()
+    offered = [runnable.args for runnable in run.prepare()]
+    run.react_until_satisfied()
+
+    assert offered == [(0, 1)]
+    assert run.values("total") == [1, 3]
+    assert run.discard() is run

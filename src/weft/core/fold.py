@@ -343,14 +343,15 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
 
 
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
-    activation = memory.unpark(event) or memory.take(event)
+    letter = memory.unpark(event)
+    activation = letter or memory.take(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
     if activation.node.carries:
         meeting.carry_nothing(memory, activation)
     else:
-        memory.end(activation, "skipped")
+        memory.end(activation, "skipped", was_parked=letter is not None)
 
 
 # A new event without a line here fails test_every_event_can_be_folded.

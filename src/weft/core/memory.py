@@ -288,9 +288,10 @@ class Memory:
             del self.failures[event.component]
         return letter.activation
 
-    def release(self, activation: Activation) -> None:
-        """Let the next one in line run, and the node settle if this was the last."""
-        self._next_in_line(activation.node)
+    def release(self, activation: Activation, *, was_parked: bool = False) -> None:
+        """Let the next one in line run, unless a dead letter has left it before, and the node settle if it was last."""
+        if not was_parked:
+            self._next_in_line(activation.node)
         if activation.node.tracked and activation.flows:
             settling.close(self, activation.node, activation.scope)
 
@@ -308,7 +309,7 @@ class Memory:
         """One source or one activation of a tracked *node* in *scope* is done with."""
         settling.close(self, node, scope)
 
-    def end(self, activation: Activation, ending: Ending) -> None:
+    def end(self, activation: Activation, ending: Ending, *, was_parked: bool = False) -> None:
         """*activation* made nothing: *ending* says why."""
         node, scope = activation.node, activation.scope
         if node.tracked:
@@ -319,4 +320,4 @@ class Memory:
             scope.outcomes[activation.key] = ending
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
-        self.release(activation)
+        self.release(activation, was_parked=was_parked)
