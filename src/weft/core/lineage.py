@@ -104,7 +104,8 @@ class Lineage:
         event = self.log[seq - 1] if seq > 0 else None
         own: Any = ()
         if isinstance(event, ev.StateChanged):
-            own = (self.index(), self._turns[event.component, event.key])[1]
+            self.index()
+            own = self._turns[event.component, event.key]
         elif not isinstance(event, ev.ReactionOccurred):
             return ()
         elif event.component in self.stateful:

@@ -142,6 +142,10 @@ class Component(Fragment):
             self.details(),
         )
 
+    def outline(self) -> bytes:
+        """Return what of it belongs to the version of a workflow: its kind, and the wiring inside of it."""
+        return self.kind.encode()
+
     def is_interchangeable_with(self, other: Component) -> bool:
         """Whether *other*, of the same identity, also holds the same objects where these have no identity."""
         held, theirs = self._held(), other._held()

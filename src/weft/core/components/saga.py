@@ -37,7 +37,7 @@ from weft.core.components.history import SagaOutcome, Undo, retrace
 from weft.core.components.join import Absent
 from weft.core.components.naming import by_part
 from weft.core.function import Function
-from weft.core.identity import canonical
+from weft.core.identity import canonical, digest
 from weft.core.references import MISSING
 from weft.core.turn import adapted
 from weft.errors import InvalidComponent, WrongArity
@@ -274,6 +274,10 @@ class Saga(Builder):
                 values.append(Absent(event.component, "skipped"))
             return retrace(names, undos, values).outcome(stuck=stuck, over=False)
         return SagaOutcome("pending")
+
+    def outline(self) -> bytes:
+        """The kind, and the order of the transactions, which is wiring."""
+        return digest(super().outline(), self.details())
 
     def details(self) -> bytes:
         """The order of the transactions, and what undoes which."""
