@@ -161,6 +161,7 @@ def test_a_run_is_the_fold_of_its_log_after_every_event(values: list[Message], s
 def test_a_crash_anywhere_changes_nothing_of_what_comes(
     values: list[Message], one: Schedule, other: Schedule, data: st.DataObject
 ) -> None:
+    """H81."""
     whole = given_all(values, one)
     last = next(e.seq for e in reversed(whole.log()) if type(e).__name__ == "InputReceived")
     cut = data.draw(st.integers(last, len(whole.log())), label="cut")
@@ -184,3 +185,29 @@ def test_inputs_in_flight_leave_every_state_where_the_log_says(values: list[Mess
     assert run.state_of("gate") == (run.values("gate") or ["shut"])[-1]
     assert len(run.values("gate.open.entry")) == run.values("gate").count("open")
     assert run.status == "idle"
+
+
+@given(
+    st.lists(messages, min_size=1, max_size=3), schedules(), st.integers(0, 12), st.sampled_from(STATEFUL), st.data()
+)
+def test_a_live_change_is_part_of_the_log(
+    values: list[Message], schedule: Schedule, turns: int, name: str, data: st.DataObject
+) -> None:
+    run = WORKFLOW.plan(id="same")
+    for value in values:
+        run.plan(value)
+    drive(run, schedule, turns=turns)
+
+    if data.draw(st.booleans(), label="removes") and name != "inner":
+        run.remove("read").remove("both").remove("end").remove(name)
+    elif name != "inner":
+        run.add(step(lambda x, s=state_of("account"): (s, x), name="late"), to=name)
+    at = len(run.log())
+    drive(run, schedule)
+
+    assert run.status == "idle"
+    for cut in (at, len(run.log())):
+        resumed = Run.from_log(run.log()[:cut])
+        assert Counter(repr(f.value) for f in drive(resumed, schedule).productions()) == Counter(
+            repr(f.value) for f in run.productions()
+        )

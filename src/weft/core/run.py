@@ -29,17 +29,9 @@ from weft.core.memory import Memory
 from weft.core.merging import merge_logs
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
-from weft.core.turn import is_turn
+from weft.core.turn import unfit
 from weft.core.workflow import Workflow, local
-from weft.errors import (
-    AlreadyRunning,
-    InvalidEvent,
-    InvalidFallback,
-    MissingContext,
-    StepFailed,
-    UnknownRunnable,
-    WeftError,
-)
+from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable, WeftError
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
@@ -169,15 +161,12 @@ class Run(Controls):
         if outcome.status == "completed" and outcome.added:
             try:
                 self.extend(outcome.added)
-            except WeftError as refused:
-                self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
+            except WeftError as error:
+                self.fail(activation, error, outcome.attempt, outcome.duration_ns)
                 return self
-        if outcome.status == "completed" and activation.node.emits is not None and not is_turn(outcome.result):
-            error = InvalidFallback(
-                f"a fallback gave {outcome.component!r} the value {outcome.result!r:.60}; its state changes by its own "
-                "functions alone: let it fail, skip it, or retry with other context"
-            )
-            self.fail(activation, error, outcome.attempt, outcome.duration_ns)
+        refused = unfit(activation.node, outcome.result) if outcome.status == "completed" else None
+        if refused is not None:
+            self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "completed":
             complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":

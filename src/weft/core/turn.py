@@ -17,12 +17,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from weft.core.events import StateChanged
 from weft.core.function import Function
+from weft.errors import InvalidFallback
+
+if TYPE_CHECKING:
+    from weft.core.node import Node
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -66,9 +70,14 @@ class States:
         return f"States of {len(self._turns)} keys"
 
 
-def is_turn(value: object) -> bool:
-    """Whether *value* is what a conversation may end with."""
-    return isinstance(value, Turn | Ignored)
+def unfit(node: Node, result: Any) -> InvalidFallback | None:
+    """Return what is wrong with a *result* of *node*, if it decides over its state and this is no decision."""
+    if node.emits is None or isinstance(result, Turn | Ignored):
+        return None
+    return InvalidFallback(
+        f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
+        "let it fail, skip it, or retry with other context"
+    )
 
 
 # -- leading a conversation ----------------------------------------------------------------------

@@ -10,7 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft import FSM, Policy, Run, Transition, Workflow, context, each, latest, reduce, state_of, step
+from weft import (
+    FSM,
+    Absent,
+    Policy,
+    Run,
+    Transition,
+    Workflow,
+    context,
+    each,
+    join,
+    latest,
+    reduce,
+    state_of,
+    step,
+)
 from weft.core import events as ev
 from weft.core.turn import Ask, Ignored, Turn
 from weft.errors import DefinitionError, InvalidComponent, InvalidFallback, InvalidJoin, InvalidTurn, WrongArity
@@ -386,6 +400,53 @@ def test_a_join_waits_for_it_and_says_when_it_was_gated_off() -> None:
     run.run("nothing")
 
     assert run.values("both") == [("timer", "green")]
+
+
+def test_a_reduce_leaves_out_what_is_ignored_and_fails_with_what_fails(finish: Callable[[Run], Run]) -> None:
+    states = {"a": {"go": Transition("a", when=lambda e: 1 / e[1])}}
+    count = reduce(lambda acc, s: acc + 1, init=0, name="count")
+    workflow = Workflow("w", each(FSM("m", initial="a", states=states)) >> count)
+
+    run = finish(workflow.plan([("go", 1), "other", ("go", 2)]))
+    failed = finish(workflow.plan([("go", 1), ("go", 0)]))
+
+    assert run.value("count") == 2
+    assert set(failed.failures) == {"m", "count"}
+    assert failed.values("count") == []
+
+
+def test_a_join_for_all_done_is_told_why_there_is_no_state(finish: Callable[[Run], Run]) -> None:
+    states = {"a": {"go": Transition("a", when=lambda e: 1 / e[1])}}
+    echo = step(lambda x: x, name="echo")
+    both = step(lambda e, s: s.reason if isinstance(s, Absent) else s, name="both")
+    workflow = Workflow("w", join(echo, FSM("m", initial="a", states=states), wait="all_done") >> both)
+
+    assert [finish(workflow.plan(e)).value("both") for e in (("go", 1), ("go", 0), "other")] == ["a", "failed", "gated"]
+
+
+def test_an_action_reads_what_others_made_of_the_same_event(finish: Callable[[Run], Run]) -> None:
+    machine = light(on_entry={"green": lambda n=latest("size"): n})
+    slow = step(lambda e: e, name="first") >> step(len, name="size")
+
+    run = finish(Workflow("w", machine, slow).plan("timer"))
+
+    assert run.value("light.green.entry") == 5
+
+
+def test_failures_of_guards_and_actions_take_an_error_route() -> None:
+    machine = FSM(
+        "m",
+        initial="a",
+        states={"a": {"go": Transition("b", when=lambda e: 1 / e[1])}, "b": {}},
+        on_entry={"b": lambda: int("x")},
+    )
+    handled = step(lambda failure: (failure.component, failure.type), name="handled")
+    run = Workflow("w", machine.on_error(then=handled)).run(("go", 0))
+
+    run.run(("go", 1))
+
+    assert run.values("handled") == [("m", "ZeroDivisionError"), ("m.b.entry", "ValueError")]
+    assert not run.failed
 
 
 def test_a_fallback_cannot_set_its_state() -> None:
