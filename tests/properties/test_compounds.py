@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from cases import budget
 from driving import Driver, drive
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,7 @@ def look(run: Run) -> tuple[Any, ...]:
     return (ready, set(run.memory.blocked or ()), what_came(run), run.results())
 
 
+@budget(0.5)
 @given(st.lists(messages, max_size=4), schedules(), schedules())
 def test_what_comes_of_an_input_does_not_depend_on_who_finishes_first(
     values: list[Message], one: Schedule, other: Schedule
@@ -145,6 +147,7 @@ def test_what_comes_of_an_input_does_not_depend_on_who_finishes_first(
     assert what_came(given_all(values, one)) == what_came(given_all(values, other))
 
 
+@budget(0.25)
 @given(st.lists(messages, min_size=1, max_size=3), schedules())
 def test_a_run_is_the_fold_of_its_log_after_every_event(values: list[Message], schedule: Schedule) -> None:
     run = WORKFLOW.plan(id="same")
@@ -157,6 +160,7 @@ def test_a_run_is_the_fold_of_its_log_after_every_event(values: list[Message], s
             assert look(restored) == look(run)
 
 
+@budget(0.5)
 @given(st.lists(messages, min_size=1, max_size=3), schedules(), schedules(), st.data())
 def test_a_crash_anywhere_changes_nothing_of_what_comes(
     values: list[Message], one: Schedule, other: Schedule, data: st.DataObject
@@ -171,6 +175,7 @@ def test_a_crash_anywhere_changes_nothing_of_what_comes(
     assert what_came(resumed) == what_came(whole)
 
 
+@budget(0.5)
 @given(st.lists(messages, min_size=1, max_size=4), schedules())
 def test_inputs_in_flight_leave_every_state_where_the_log_says(values: list[Message], schedule: Schedule) -> None:
     """Across inputs the order of the log decides; whatever it is, the states follow from the events alone."""
@@ -187,6 +192,7 @@ def test_inputs_in_flight_leave_every_state_where_the_log_says(values: list[Mess
     assert run.status == "idle"
 
 
+@budget(0.5)
 @given(
     st.lists(messages, min_size=1, max_size=3), schedules(), st.integers(0, 12), st.sampled_from(STATEFUL), st.data()
 )
