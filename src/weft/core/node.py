@@ -16,6 +16,7 @@ from weft.core.components.accumulator import Initial
 from weft.core.components.condition import Expression
 from weft.core.function import Function
 from weft.core.references import Context, Read
+from weft.core.ways import Ways
 from weft.typing import Wait
 
 
@@ -64,8 +65,6 @@ class Node(Hot):
         "begin",
         "blind",
         "by_keyword",
-        "carried",
-        "carriers",
         "closes",
         "collects",
         "component",
@@ -77,6 +76,7 @@ class Node(Hot):
         "fixed",
         "folds",
         "gathers",
+        "handed",
         "initial",
         "inlets",
         "is_async",
@@ -108,6 +108,7 @@ class Node(Hot):
         "tracked",
         "upstream",
         "wait",
+        "ways",
     )
 
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
@@ -150,9 +151,9 @@ class Node(Hot):
         self.inlets = 0
         self.multi = False
         """Whether it may run more than once in one scope."""
-        self.carriers: tuple[tuple[frozenset[str], ...], ...] = ()
-        """By inlet: who may have made each of the facts that come by it, where the same may come by several."""
-        self.carried: Mapping[int, tuple[tuple[frozenset[str], ...], ...]] = {}
+        self.ways: Ways | None = None
+        """By which ways facts can come, where there are several for the same; they put what arrives into order."""
+        self.handed: Mapping[int, Ways | None] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
