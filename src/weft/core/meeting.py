@@ -10,7 +10,6 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.core.components.condition import decide
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
 from weft.core.failure import Failure, distance
@@ -45,14 +44,17 @@ def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Sc
 
 def decide_gate(memory: Memory, asked: Asked) -> None:
     """Let the facts through, drop them, or ask the next condition."""
-    gate = asked.gate
-    assert gate.expression is not None  # noqa: S101
-    while not isinstance(needed := decide(gate.expression, asked.known), bool):
-        answer = _ask(memory, gate.tests[needed], asked)
+    gate, known = asked.gate, asked.known
+    while not isinstance(asked.at, bool):
+        name, yes, no = gate.inquiry[asked.at]
+        answer = known.get(name)
         if answer is None:
-            return
-        asked.known[needed] = answer
-    if needed:
+            answer = _ask(memory, gate.tests[name], asked)
+            if answer is None:
+                return
+            known[name] = answer
+        asked.at = yes if answer else no
+    if asked.at:
         memory.deliver(gate, asked.facts, asked.inputs, asked.scope, asked.order)
     if gate.tracked:
         memory.close(gate, asked.scope)

@@ -176,7 +176,7 @@ class Memory:
         if node.tracked:
             scope.count(node.name, 1)
         if node.kind == _GATE:
-            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, {}))
+            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.inquiry) - 1, {}))
         elif node.shared:
             meeting.test_shared(self, node, facts, inputs, scope, order)
         else:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from weft.core.components.accumulator import Initial
-from weft.core.components.condition import Expression
+from weft.core.components.condition import Inquiry
 from weft.core.function import Function
 from weft.core.references import Context, Read
 from weft.core.ways import Ways
@@ -72,13 +72,13 @@ class Node(Hot):
         "deduplicates",
         "dependents",
         "exits",
-        "expression",
         "fixed",
         "folds",
         "gathers",
         "handed",
         "initial",
         "inlets",
+        "inquiry",
         "is_async",
         "is_fan",
         "is_inner",
@@ -158,7 +158,8 @@ class Node(Hot):
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
         # Gates, joins, batches.
-        self.expression: Expression | None = None
+        self.inquiry: Inquiry = ()
+        """What a gate asks."""
         self.tests: Mapping[str, Node] = {}
         self.shared = False
         """Whether several gates may ask this test about one fact."""
