@@ -179,6 +179,21 @@ def test_a_condition_that_is_kept_answers_all_who_asked() -> None:
     assert asked == [1, 1]
 
 
+def test_a_condition_that_is_tried_with_another_input_hands_that_on() -> None:
+    def positive(x: int) -> bool:
+        return x > 0
+
+    first, second = condition(positive, name="first"), condition(lambda x: True, name="second")
+    take = step(lambda x: x, name="take")
+    workflow = Workflow("w", first >> take, second >> take).with_policies([("first", Policy(on_failure="dead_letter"))])
+    run = workflow.run("no number")
+
+    run.retry("first", input=5).react_until_satisfied()
+
+    assert run.values("take") == ["no number", 5]
+    assert Run.from_log(run.log()) == run
+
+
 def test_letters_survive_a_restore() -> None:
     run = payment.run(5)
     come_up()

@@ -53,6 +53,7 @@ class Assembly:
             links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
         for component, home in inside:
             self._settle_home(self.names[component], self.names[home])
+        links.sort(key=lambda link: link.place)  # what feeds a nested workflow is said after what is inside of it
         self._connect(
             (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait, link.errors))
             for link in links

@@ -328,8 +328,7 @@ def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
     if event.values is not None:
         if len(event.values) != len(activation.facts) or len(event.inputs) != len(activation.facts):
             raise InvalidEvent(f"{event!r} gives another number of values than were taken", memory.log[-STORY:])
-        given = enumerate(zip(event.values, event.inputs, strict=True))
-        activation.facts = tuple(Element((event.seq, i), v, event.component, at, i) for i, (v, at) in given)
+        activation.facts = tuple(memory.lineage.replaced(event, place) for place in range(len(event.values)))
         activation.key = (event.component, tuple(fact.address for fact in activation.facts))
     if event.policy is not None:
         memory.retried = {**(memory.retried or {}), activation.key: event.policy}

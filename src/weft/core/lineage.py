@@ -122,7 +122,7 @@ class Lineage:
             if isinstance(fan, ev.StateChanged):
                 return emission(fan, index)
             if isinstance(fan, ev.RunnableRetried):
-                return Element(address, (fan.values or ())[index], fan.component, fan.inputs[index], index)
+                return self.replaced(fan, index)
             return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
         if address < 0:
             return (self.absent or [])[-address - 1]
@@ -131,6 +131,12 @@ class Lineage:
             return self.failure(event)
         assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged)  # noqa: S101
         return event
+
+    def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
+        """Return what was given in place of a fact when a dead letter was tried again: its maker stays the same."""
+        origin = event.inputs[index]
+        maker = self.fact(origin).producer or ""
+        return Element((event.seq, index), (event.values or ())[index], maker, origin, index)
 
     def failure(self, event: ev.RunnableFailed) -> Failed:
         """Return the failure that *event* tells of, as a fact."""
@@ -146,7 +152,7 @@ class Lineage:
         if isinstance(cell, ev.InputReceived):
             return Fact(self, address, cell.value, None, cell.ordinal)
         if isinstance(cell, Element):
-            return Fact(self, address, cell.value, cell.producer, cell.index)
+            return Fact(self, address, cell.value, cell.producer or None, cell.index)
         return Fact(self, address, cell.value, cell.component)
 
     def parents(self, address: Address) -> tuple[Address, ...]:

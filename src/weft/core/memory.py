@@ -164,11 +164,11 @@ class Memory:
         if target.kind == _JOIN:
             meeting.arrive(self, target, port, facts, scope, order)
         elif target.kind == _COLLECT:
-            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order, target.carried[port]))
+            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order, target.handed[port]))
         elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
-        elif target.carriers:  # in order of where the facts were made, not of the way that was quicker
-            self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.carriers))
+        elif target.ways is not None:  # in order of where the facts were made, not of the way that was quicker
+            self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.ways))
         elif target.inlets == 1:
             self.accept(target, facts, inputs, scope, order)
         else:
@@ -194,7 +194,7 @@ class Memory:
         if node.tracked:
             scope.count(node.name, 1)
         if node.kind == _GATE:
-            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, {}))
+            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.inquiry) - 1, {}))
         elif node.shared:
             meeting.test_shared(self, node, facts, inputs, scope, order)
         else:
@@ -312,7 +312,7 @@ class Memory:
     def end(self, activation: Activation, ending: Ending, *, was_parked: bool = False) -> None:
         """*activation* made nothing: *ending* says why."""
         node, scope = activation.node, activation.scope
-        if node.tracked:
+        if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
             scope.end(node.name, ending)
         if node.shared:
             if scope.outcomes is None:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.controls import Controls
+from weft.core.equality import same_logs
 from weft.core.fact import Fact
 from weft.core.failure import describe, described
 from weft.core.fold import complete, fold, record
@@ -385,7 +386,7 @@ class Run(Controls):
             return NotImplemented
         mine, theirs = self.memory, other.memory
         return (
-            mine.log == theirs.log
+            same_logs(mine.log, theirs.log)
             and list(mine.ready) == list(theirs.ready)
             and (mine.blocked or {}).keys() == (theirs.blocked or {}).keys()
         )

@@ -273,9 +273,9 @@ class Workflow(Fragment):
                 if not self.wiring.is_asked_only(name):
                     entries.append(Link((ENTRY,), component, implicit=True))
                 continue
-            for inlet in mine.inlets[name]:
+            for place, inlet in enumerate(mine.inlets[name]):
                 parents = tuple(ENTRY if p == INPUT_NAME else inner[p] for p in inlet.parents)
-                link = Link(parents, component, inlet.wait, errors=inlet.errors)
+                link = Link(parents, component, inlet.wait, errors=inlet.errors, place=place)
                 (entries if ENTRY in parents else links).append(link)
         maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
         return Flow(

@@ -98,7 +98,8 @@ class _Loop:
                 run.memory.fresh.clear()
                 self._dispatch(pool)
                 if not self.ended and not self.under_way:
-                    self.waiting.extend(run.memory.offered())  # a callback may have looked at what became ready
+                    if not self.waiting:  # what waits is offered too, and must not be started twice
+                        self.waiting.extend(run.memory.offered())  # a callback may have looked at what became ready
                     if not self.waiting:
                         return
                     continue
