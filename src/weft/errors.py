@@ -21,8 +21,14 @@ Everything this library can raise, in one screen.
     │   ├── DescribedError          an exception of an earlier process, known by description
     │   ├── InvalidFallback         a fallback gave nothing that can be used
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
+    │   ├── NotTransferable         what cannot be sent to a worker process, or back
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
-    │   └── StepTimeout             an attempt took longer than its policy allows
+    │   ├── StepTimeout             an attempt took longer than its policy allows
+    │   └── WorkerDied              the process that ran the step is gone
+    ├── ExecutorError               an executor cannot take work
+    │   ├── ExecutorClosed          it is not open
+    │   ├── ExecutorFull            as much as it takes is inside
+    │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
@@ -32,6 +38,9 @@ Everything this library can raise, in one screen.
     │   └── UnknownRunnable         an outcome of work that this run never offered
     ├── LogError                    a log that is no history of a run
     │   └── InvalidEvent            an event that cannot have happened here
+    ├── TelemetryError              a handler that cannot be attached
+    │   ├── DuplicateHandler        one id, two handlers
+    │   └── UnknownTelemetryEvent   no event has this name
     └── UnidentifiableValue         a value without a canonical form has no hash
 
 A caller can catch at three heights: the library, the kind, the case.
@@ -197,6 +206,56 @@ class BatchFailed(ExecutionError):
     """Elements of a batch failed, so there is nothing whole to reduce."""
 
 
+class WorkerDied(ExecutionError):
+    """The process that ran *component* is gone; *exitcode* is as the system tells it, negative for a signal."""
+
+    def __init__(self, component: str, exitcode: int | None, how: str, hint: str) -> None:
+        super().__init__(f"the worker process of {component!r} {how}; {hint}")
+        self.component, self.exitcode = component, exitcode
+
+
+class NotTransferable(ExecutionError, TypeError):
+    """*what* of *component* cannot be sent to a worker process, or back from it."""
+
+    def __init__(self, component: str, what: str, why: str, hint: str) -> None:
+        super().__init__(f"{component!r} cannot run in a worker process: {what} cannot be pickled ({why}); {hint}")
+        self.component, self.what = component, what
+
+
+# -- executors -----------------------------------------------------------------------------------
+
+
+class ExecutorError(WeftError):
+    """An executor cannot take work."""
+
+
+class ExecutorFull(ExecutorError):
+    """As many tickets as *executor* takes are inside."""
+
+    def __init__(self, executor: str, capacity: int) -> None:
+        super().__init__(f"{executor} holds {capacity} tickets, its capacity; collect() first, and look at free")
+        self.executor, self.capacity = executor, capacity
+
+
+class ExecutorClosed(ExecutorError):
+    """*executor* is not open: not yet, or no more."""
+
+    def __init__(self, executor: str, state: str) -> None:
+        super().__init__(f"this {executor} {state}; make a new one for every runner, which opens it once")
+        self.executor = executor
+
+
+class ThreadsExhausted(ExecutorError):
+    """All threads that may be started hang in steps that were cancelled, most likely at their timeout."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(
+            f"{left} threads hang in steps that were cancelled, and no more may be started; give what these steps "
+            "wait for a timeout of its own, or run them on the process executor, which can stop them"
+        )
+        self.left = left
+
+
 # -- runs ----------------------------------------------------------------------------------------
 
 
@@ -251,6 +310,31 @@ class NothingProduced(RunError, LookupError):
 
 class UnknownRunnable(RunError, LookupError):
     """An outcome belongs to no work that this run has offered."""
+
+
+# -- telemetry -----------------------------------------------------------------------------------
+
+
+class TelemetryError(WeftError, ValueError):
+    """A handler cannot be attached."""
+
+
+class DuplicateHandler(TelemetryError):
+    """A handler is attached under *handler_id* already."""
+
+    def __init__(self, handler_id: str) -> None:
+        super().__init__(
+            f"a handler {handler_id!r} is attached already; detach({handler_id!r}) first, or use another id"
+        )
+        self.handler_id = handler_id
+
+
+class UnknownTelemetryEvent(TelemetryError, LookupError):
+    """No event of the catalogue has this *name*."""
+
+    def __init__(self, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"there is no event {name!r}; telemetry.EVENTS lists them all: {', '.join(sorted(known))}")
+        self.name = name
 
 
 # -- logs and identity ---------------------------------------------------------------------------

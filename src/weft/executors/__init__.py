@@ -1,0 +1,7 @@
+"""Where runnables are executed: adapters of :class:`weft.ports.executor.Executor`."""
+
+from weft.executors.inline import InlineExecutor
+from weft.executors.tasks import TaskExecutor
+from weft.executors.threads import ThreadExecutor
+
+__all__ = ["InlineExecutor", "TaskExecutor", "ThreadExecutor"]
