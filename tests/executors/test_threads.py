@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import random
 import subprocess
 import sys
 import threading
@@ -13,9 +14,10 @@ import pytest
 
 from weft.errors import ThreadsExhausted
 from weft.executors import ThreadExecutor
-from weft.testing.contracts.executor import ConcurrentExecutorContract, double
+from weft.testing.contracts.executor import ConcurrentExecutorContract
 from weft.testing.contracts.gate import Gate, knock
 from weft.testing.contracts.owner import Owner, in_a_loop
+from weft.testing.contracts.steps import double
 
 colour = contextvars.ContextVar("colour", default="none")
 
@@ -195,6 +197,43 @@ async def test_closing_names_what_never_began() -> None:
 
     assert given_up == [2]
     assert list(owner.outcomes) == [1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_ticket_ends_once_however_cancelling_and_ending_meet(seed: int) -> None:
+    """Threads are switched as often as possible; half of the tickets are cancelled at some moment of their lives."""
+    draw = random.Random(seed)  # noqa: S311
+    executor = ThreadExecutor(3, capacity=30, max_left=200)
+
+    async def main() -> tuple[Owner, set[int]]:
+        owner, cancelled = Owner(executor), set[int]()
+        inside: list[int] = []
+        for ticket in range(1000):
+            if executor.free == 0:
+                await owner.until(lambda: executor.free > 0)
+            owner.submit(ticket, double, ticket)
+            inside.append(ticket)
+            if draw.random() < 0.5:
+                victim = inside.pop(draw.randrange(len(inside)))
+                if victim not in owner.outcomes:
+                    executor.cancel(victim)
+                    cancelled.add(victim)
+            if draw.random() < 0.1:
+                await asyncio.sleep(0)
+        await owner.until(lambda: executor.free == 30 and executor.left_behind == 0)
+        await owner.close()
+        return owner, cancelled
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        owner, cancelled = asyncio.run(main())
+    finally:
+        sys.setswitchinterval(before)
+
+    assert owner.outcomes.keys() & cancelled == set()
+    assert owner.outcomes.keys() | cancelled == set(range(1000))
+    assert all(outcome.result == 2 * ticket for ticket, outcome in owner.outcomes.items())
 
 
 def test_a_hanging_thread_does_not_delay_the_exit() -> None:

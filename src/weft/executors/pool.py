@@ -42,13 +42,15 @@ LEFT: Final = "left"
 class Work:
     """One ticket inside a pool."""
 
-    __slots__ = ("runnable", "started", "ticket", "worker")
+    __slots__ = ("is_stopped", "runnable", "started", "ticket", "worker")
 
     def __init__(self, ticket: int, runnable: Runnable) -> None:
         self.ticket, self.runnable = ticket, runnable
         self.started: float | None = None
         """When it began, by ``time.monotonic``; the worker says it."""
         self.worker: Any = None
+        self.is_stopped = False
+        """Whether it was cancelled after a worker that can be stopped had taken it."""
 
 
 class Worker(Protocol):
@@ -58,8 +60,8 @@ class Worker(Protocol):
         """Execute *work*, and raise nothing."""
         ...
 
-    def stop(self) -> None:
-        """End what is running, from another thread, if that is possible."""
+    def stop(self, work: Work) -> None:
+        """End *work*, if it still runs here and that is possible; called by the owner's thread."""
         ...
 
     def close(self) -> None:
@@ -172,7 +174,7 @@ class Pool:
             self._gone += 1
         elif (work := self._running.pop(ticket, None)) is not None:
             if self._stoppable:
-                work.worker.stop()
+                work.worker.stop(work)
             else:
                 self._leave()
 

@@ -49,7 +49,7 @@ class _Caller:
         work.started = monotonic()
         return context.copy().run(attempt, work.runnable)
 
-    def stop(self) -> None:
+    def stop(self, work: Work) -> None:
         """Do nothing: a thread cannot be stopped."""
 
     def close(self) -> None:

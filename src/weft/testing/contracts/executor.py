@@ -17,9 +17,7 @@ This module is public API: a stricter contract is a breaking change and is annou
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 import msgspec
@@ -27,57 +25,12 @@ import pytest
 
 from weft.core.components.condition import condition
 from weft.core.components.step import step
-from weft.core.runnable import current
 from weft.core.workflow import Workflow
 from weft.errors import ExecutorClosed, ExecutorFull
 from weft.ports.executor import Executor
 from weft.testing.contracts.gate import Address, Gate, knock
 from weft.testing.contracts.owner import Owner, in_a_loop, runnable_of
-
-# -- what is run: at the top of a module, so that a process can find it --------------------------
-
-_seen: contextvars.ContextVar[int] = contextvars.ContextVar("seen", default=0)
-
-
-def double(x: int) -> int:
-    """Return twice *x*."""
-    return 2 * x
-
-
-def refuse(x: object) -> None:
-    """Raise something that a caller can recognise."""
-    raise LookupError("no such thing", x)
-
-
-def leave(x: object) -> None:
-    """Want the process to end."""
-    sys.exit(f"leaving: {x}")
-
-
-def count_down(x: int) -> Iterator[int]:
-    """Give the numbers below *x*, each once."""
-    yield from range(x - 1, -1, -1)
-
-
-def has_elements(x: list[object]) -> list[object]:
-    """Return something that is true or not."""
-    return x
-
-
-def whoami(x: object) -> tuple[str, str, int, str, object]:
-    """Return what a step knows about itself."""
-    me = current()
-    return me.run_id, me.component, me.attempt, me.idempotency_key, x
-
-
-def mark(x: int) -> int:
-    """Return what the context variable held, and set it."""
-    before = _seen.get()
-    _seen.set(x)
-    return before
-
-
-# -- the contracts -------------------------------------------------------------------------------
+from weft.testing.contracts.steps import count_down, double, has_elements, leave, mark, refuse, seen, whoami
 
 
 class ExecutorContract:
@@ -180,7 +133,7 @@ class ExecutorContract:
         await owner.close()
 
         assert [outcome.result for outcome in owner.outcomes.values()] == [0, 0, 0, 0]
-        assert _seen.get() == 0
+        assert seen.get() == 0
 
     @in_a_loop
     async def test_nothing_is_lost_and_every_ticket_gets_its_own(self, executor: Executor) -> None:

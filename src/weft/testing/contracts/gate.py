@@ -44,10 +44,11 @@ class Gate:
         self.address: Address = self._server.sockets[0].getsockname()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.open()
         self._server.close()
-        await self.until(lambda: self.went == self.came)
+        if kind is None:
+            await self.until(lambda: self.went == self.came)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
