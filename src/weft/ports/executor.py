@@ -49,7 +49,8 @@ class Executor(Protocol):
         Get ready, inside the event loop that will own this executor; an executor is opened once.
 
         Args:
-            wake: called from any thread when there is something to collect or room again; must return at once.
+            wake: called from any thread when there is something to collect or room again; returns at once, and
+                raises nothing.
 
         Raises:
             ExecutorClosed: it was open before.
