@@ -62,9 +62,11 @@ class _Stored:
 
     def holds(self, append: Append) -> bool:
         """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
-        segment = Segment(append.expected + 1, append.count, append.body)
-        is_there = segment in self.segments if append.count else self.record.head > append.expected
-        return is_there and self.record.epoch == append.epoch
+        if self.record.epoch != append.epoch:
+            return False
+        if not append.count:
+            return append.create or self.record.head > append.expected
+        return Segment(append.expected + 1, append.count, append.body) in self.segments
 
     def add(self, append: Append) -> None:
         """Write *append*."""

@@ -1,0 +1,186 @@
+"""
+A batch of appends, in one transaction.
+
+The fast way believes the batch: it moves all heads with a compare-and-set and counts what
+moved.  Only if that is less than it should be does the slow way ask, run by run, who is
+refused and why.  The two differ in nothing but speed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from weft.errors import (
+    ConcurrentAppend,
+    InvalidAppend,
+    OwnershipLost,
+    RunExists,
+    RunNotFound,
+    StoreError,
+)
+from weft.ports.store import FIRST_EPOCH, Append, ContentHash
+from weft.stores.sqlite.ownership import transaction
+from weft.stores.sqlite.problems import BAD_DATA
+from weft.stores.sqlite.statements import RowStatement, query
+from weft.typing import RunId
+
+Row = tuple[Any, ...]
+
+_CREATE = RowStatement("create")
+_ADVANCE = RowStatement("advance")
+_CHANGE = RowStatement("change")
+_SEGMENT = RowStatement("segment")
+_FACT = query("fact")
+_DEFINITION = query("definition")
+_STANDING = query("standing")
+_HAS_SEGMENT = query("has_segment")
+
+_MOST_REMEMBERED = 100_000
+
+
+class Appender:
+    """Writes batches for one session, on the connection of its writer."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        # What a row is found by.  A key that is no longer right fails the compare-and-set, which looks at the id too.
+        self._keys: dict[RunId, int] = {}
+        self._definitions: set[ContentHash] = set()
+
+    def append(self, db: sqlite3.Connection, batch: Sequence[Append]) -> list[StoreError | None]:
+        """Write *batch* and commit; return, for each of it, None or why it was refused."""
+        try:
+            with transaction(db):
+                created, definitions = self._believe(db, batch)
+        except (_NotAsExpected, *BAD_DATA):
+            self._keys.clear()
+        else:
+            self._remember(created, definitions)
+            return [None] * len(batch)
+        with transaction(db):
+            return [self._ask(db, each) for each in batch]
+
+    # -- the fast way ----------------------------------------------------------------------------
+
+    def _believe(self, db: sqlite3.Connection, batch: Sequence[Append]) -> tuple[dict[RunId, int], set[ContentHash]]:
+        """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
+        creates: list[Row] = []
+        advances: list[Row] = []
+        changes: list[Row] = []
+        segments: list[Row] = []
+        facts: list[Row] = []
+        definitions: dict[ContentHash, bytes] = {}
+        keys, created = self._keys, dict[RunId, int]()
+        next_key = 0
+        for each in batch:
+            if each.create:
+                next_key = next_key + 1 if next_key else _next_key(db)
+                key = created[each.run] = next_key
+                creates.append(_new_run(key, each, self._session))
+            else:
+                key = created.get(each.run) or keys.get(each.run) or self._look_up(db, each.run)
+                moved = (each.head, each.chain, each.at, key, each.expected, each.epoch, each.run)
+                if each.status is None and each.workflow is None and each.version is None and not each.release:
+                    advances.append(moved)
+                else:
+                    changes.append((*moved, each.status, each.reason, each.workflow, each.version, each.release))
+            if each.count:
+                segments.append(((key << 32) + each.expected + 1, each.count, each.body))
+            if each.facts:
+                facts.extend((key, content, body) for content, body in each.facts.items())
+            if each.definitions:
+                definitions.update(each.definitions)
+        for statement, rows in ((_CREATE, creates), (_ADVANCE, advances), (_CHANGE, changes)):
+            if rows and statement.execute(db, rows) != len(rows):
+                raise _NotAsExpected
+        if segments:
+            _SEGMENT.execute(db, segments)
+        if facts:
+            db.executemany(_FACT, facts)
+        new = definitions.keys() - self._definitions
+        if new:
+            db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
+        return created, new
+
+    def _look_up(self, db: sqlite3.Connection, run: RunId) -> int:
+        row = db.execute(_STANDING, (run,)).fetchone()
+        if row is None:
+            raise _NotAsExpected
+        key = self._keys[run] = int(row[0])
+        return key
+
+    def _remember(self, created: dict[RunId, int], definitions: set[ContentHash]) -> None:
+        """Keep what need not be looked up again, once it is committed: definitions are never removed."""
+        if len(self._keys) + len(self._definitions) > _MOST_REMEMBERED:
+            self._keys.clear()
+            self._definitions.clear()
+        self._keys.update(created)
+        self._definitions |= definitions
+
+    # -- the slow way ----------------------------------------------------------------------------
+
+    def _ask(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+        db.execute("savepoint one")
+        try:
+            refused = self._take(db, append)
+        except BAD_DATA as error:
+            refused = InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}; mend what it holds")
+            refused.__cause__ = error
+            db.execute("rollback to one")
+        db.execute("release one")
+        return refused
+
+    def _take(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+        row = db.execute(_STANDING, (append.run,)).fetchone()
+        if row is None:
+            if not append.create:
+                return RunNotFound(append.run)
+            key = _next_key(db)
+            _CREATE.execute(db, [_new_run(key, append, self._session)])
+        else:
+            key, head, epoch, owner = row
+            if append.again and self._holds(db, append, key, head, epoch, owner):
+                return None
+            if append.create:
+                return RunExists(append.run)
+            if epoch != append.epoch:
+                return OwnershipLost(append.run, append.epoch, epoch)
+            if head != append.expected:
+                return ConcurrentAppend(append.run, append.expected, head)
+            moved = (append.head, append.chain, append.at, key, append.expected, append.epoch, append.run)
+            told = (append.status, append.reason, append.workflow, append.version, append.release)
+            _CHANGE.execute(db, [(*moved, *told)])
+        if append.count:
+            _SEGMENT.execute(db, [((key << 32) + append.expected + 1, append.count, append.body)])
+        db.executemany(_FACT, [(key, content, body) for content, body in append.facts.items()])
+        db.executemany(_DEFINITION, list(append.definitions.items()))
+        return None
+
+    def _holds(
+        self, db: sqlite3.Connection, append: Append, key: int, head: int, epoch: int, owner: int | None
+    ) -> bool:
+        """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
+        if epoch != append.epoch or (append.create and owner not in {self._session, None}):
+            return False
+        if not append.count:
+            return append.create or head > append.expected
+        place = (key << 32) + append.expected + 1
+        return bool(db.execute(_HAS_SEGMENT, (place, append.count, append.body)).fetchone()[0])
+
+
+class _NotAsExpected(Exception):
+    """Somebody in the batch is refused; never leaves this module."""
+
+
+def _next_key(db: sqlite3.Connection) -> int:
+    return int(db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()[0])
+
+
+def _new_run(key: int, append: Append, session: int) -> Row:
+    return (
+        *(key, append.run, append.workflow, append.version or "", append.status or "running"),
+        append.reason if append.status else "",
+        *(append.head, append.chain, FIRST_EPOCH, append.at, append.at, None if append.release else session),
+    )

@@ -1,0 +1,5 @@
+-- One run, with its owner in words, if that has not been closed.
+select r.key, r.id, r.workflow, r.version, r.status, r.reason, r.head, r.chain, r.epoch, r.created_at, r.updated_at,
+       'process ' || s.pid || ' on ' || s.host
+from runs r left join sessions s on s.key = r.owner
+where r.id = ?
