@@ -31,8 +31,9 @@ class Migration(NamedTuple):
 
 
 def query(name: str) -> str:
-    """Return the statement in ``queries/<name>.sql``."""
-    return (_FOLDER / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    """Return the statement in ``queries/<name>.sql``, without its comments: they would be parsed each time."""
+    lines = (_FOLDER / "queries" / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
 
 
 def migrations() -> list[Migration]:
