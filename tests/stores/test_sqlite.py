@@ -403,7 +403,24 @@ def test_an_append_is_one_statement_for_many_runs(path: Path) -> None:
         await write(store, *(more(name, 1) for name in names))
         return list(statements)
 
-    assert len(inside(SQLiteStore(path), act)) == 4  # begin, heads, segments, commit
+    assert len(inside(SQLiteStore(path), act)) == 3  # begin, events, commit
+
+
+def test_a_lone_append_is_one_statement_and_dirties_one_page(path: Path) -> None:
+    async def act(store: SQLiteStore) -> tuple[list[str], int]:
+        assert store._opened is not None
+        statements: list[str] = []
+        await write(store, first("r"))
+        await write(store, more("r", 1))
+        await store.checkpoint()
+        await store._opened.writer.call(lambda db: db.set_trace_callback(statements.append))
+        await write(store, more("r", 2))
+        return list(statements), path.with_name("runs.db-wal").stat().st_size
+
+    statements, size = inside(SQLiteStore(path), act)
+
+    assert len(statements) == 1
+    assert size == 32 + 24 + 4096  # the header of the log, the header of a frame, and a page
 
 
 def test_a_checkpoint_empties_the_write_ahead_log(path: Path) -> None:

@@ -78,8 +78,8 @@ class _Stored:
             status=append.status or there.status,
             reason=append.reason if append.status else there.reason,
             head=append.head,
-            chain=append.chain,
-            updated_at=append.at,
+            chain=append.chain if append.count or append.create else there.chain,
+            updated_at=max(append.at, there.updated_at),
             owner=None if append.release else there.owner,
         )
         if append.count:

@@ -1,8 +1,8 @@
 """
 A batch of appends, in one transaction.
 
-The fast way believes the batch: it moves all heads with a compare-and-set and counts what
-moved.  Only if that is less than it should be does the slow way ask, run by run, who is
+The fast way believes the batch: it adds all events with a compare-and-set and counts what
+was added.  Only if that is less than it should be does the slow way ask, run by run, who is
 refused and why.  The two differ in nothing but speed.
 """
 
@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 _CREATE = RowStatement("create")
 _ADVANCE = RowStatement("advance")
 _CHANGE = RowStatement("change")
-_SEGMENT = RowStatement("segment")
+_SEGMENT = query("segment")
 _FACT = query("fact")
 _DEFINITION = query("definition")
 _STANDING = query("standing")
@@ -52,6 +52,8 @@ class Appender:
     def append(self, db: sqlite3.Connection, batch: Sequence[Append]) -> list[StoreError | None]:
         """Write *batch* and commit; return, for each of it, None or why it was refused."""
         try:
+            if len(batch) == 1 and self._advance_alone(db, batch[0]):
+                return [None]
             with transaction(db):
                 created, definitions = self._believe(db, batch)
         except (_NotAsExpected, *BAD_DATA):
@@ -64,12 +66,18 @@ class Appender:
 
     # -- the fast way ----------------------------------------------------------------------------
 
+    def _advance_alone(self, db: sqlite3.Connection, append: Append) -> bool:
+        """Write what is nothing but events, if it may be: one statement is a transaction of its own."""
+        key = self._keys.get(append.run)
+        if key is None or append.facts or append.definitions or not append.count or _is_change(append):
+            return False
+        return _ADVANCE.execute(db, [(*_segment(key, append), key, append.epoch, append.run)]) == 1
+
     def _believe(self, db: sqlite3.Connection, batch: Sequence[Append]) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
         creates: list[Row] = []
         advances: list[Row] = []
         changes: list[Row] = []
-        segments: list[Row] = []
         facts: list[Row] = []
         definitions: dict[ContentHash, bytes] = {}
         keys, created = self._keys, dict[RunId, int]()
@@ -81,22 +89,18 @@ class Appender:
                 creates.append(_new_run(key, each, self._session))
             else:
                 key = created.get(each.run) or keys.get(each.run) or self._look_up(db, each.run)
-                moved = (each.head, each.chain, each.at, key, each.expected, each.epoch, each.run)
-                if each.status is None and each.workflow is None and each.version is None and not each.release:
-                    advances.append(moved)
-                else:
-                    changes.append((*moved, each.status, each.reason, each.workflow, each.version, each.release))
+                if not each.count or _is_change(each):
+                    changes.append(_change(key, each))
             if each.count:
-                segments.append(((key << 32) + each.expected + 1, each.count, each.body))
+                advances.append((*_segment(key, each), key, each.epoch, each.run))
             if each.facts:
                 facts.extend((key, content, body) for content, body in each.facts.items())
             if each.definitions:
                 definitions.update(each.definitions)
+        # A change looks for the head that its own events have made, so it comes after all events.
         for statement, rows in ((_CREATE, creates), (_ADVANCE, advances), (_CHANGE, changes)):
             if rows and statement.execute(db, rows) != len(rows):
                 raise _NotAsExpected
-        if segments:
-            _SEGMENT.execute(db, segments)
         if facts:
             db.executemany(_FACT, facts)
         new = definitions.keys() - self._definitions
@@ -149,11 +153,10 @@ class Appender:
                 return OwnershipLost(append.run, append.epoch, epoch)
             if head != append.expected:
                 return ConcurrentAppend(append.run, append.expected, head)
-            moved = (append.head, append.chain, append.at, key, append.expected, append.epoch, append.run)
-            told = (append.status, append.reason, append.workflow, append.version, append.release)
-            _CHANGE.execute(db, [(*moved, *told)])
         if append.count:
-            _SEGMENT.execute(db, [((key << 32) + append.expected + 1, append.count, append.body)])
+            db.execute(_SEGMENT, _segment(key, append))
+        if row is not None:
+            _CHANGE.execute(db, [_change(key, append)])
         db.executemany(_FACT, [(key, content, body) for content, body in append.facts.items()])
         db.executemany(_DEFINITION, list(append.definitions.items()))
         return None
@@ -182,5 +185,27 @@ def _new_run(key: int, append: Append, session: int) -> Row:
     return (
         *(key, append.run, append.workflow, append.version or "", append.status or "running"),
         append.reason if append.status else "",
-        *(append.head, append.chain, FIRST_EPOCH, append.at, append.at, None if append.release else session),
+        *(append.chain, FIRST_EPOCH, append.at, append.at, None if append.release else session),
+    )
+
+
+def _is_change(append: Append) -> bool:
+    """Whether it touches the row of its run."""
+    return (
+        append.status is not None
+        or append.create
+        or append.release
+        or append.workflow is not None
+        or append.version is not None
+    )
+
+
+def _segment(key: int, append: Append) -> Row:
+    return (key << 32) + append.expected + 1, append.count, append.chain, append.at, append.body
+
+
+def _change(key: int, append: Append) -> Row:
+    return (
+        *(key, append.epoch, append.run, append.head, append.at),
+        *(append.status, append.reason, append.workflow, append.version, append.release),
     )

@@ -33,7 +33,7 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
     """Put the whole log of a run in place of what was there."""
     with transaction(db):
         row = db.execute(_STANDING, (record.id,)).fetchone()
-        told = (record.workflow, record.version, record.status, record.reason, record.head, record.chain)
+        told = (record.workflow, record.version, record.status, record.reason, record.chain)
         if row is None:
             (key,) = db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()
             times = (record.created_at, record.updated_at)
@@ -45,7 +45,7 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
             db.execute(_REPLACE, (*told, record.updated_at, key))
             _forget_segments(db, key)
         if record.head:
-            db.execute(_SEGMENT, ((key << 32) + 1, record.head, body))
+            db.execute(_SEGMENT, ((key << 32) + 1, record.head, record.chain, record.updated_at, body))
 
 
 def save_facts(db: sqlite3.Connection, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:

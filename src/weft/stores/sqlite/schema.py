@@ -52,6 +52,7 @@ def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite
         _check(db, path)
         _write_ahead(db, path)
         db.execute(f"pragma synchronous = {synchronous}")
+        db.execute("pragma temp_store = memory")
         db.execute(f"pragma wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     except BaseException:
         db.close()

@@ -54,14 +54,13 @@ class Writer(DatabaseThread):
             return super()._handle(db, work, future)
         appends, waiting = [*work], [(len(work), future)]
         following = None
-        with suppress(queue.Empty):
-            while len(appends) < _MOST_APPENDS:
-                more, future = self._queue.get_nowait()
-                if more is None or callable(more):
-                    following = more, future
-                    break
-                appends += more
-                waiting.append((len(more), future))
+        while len(appends) < _MOST_APPENDS and not self._queue.empty():  # nobody else takes from it
+            more, future = self._queue.get_nowait()
+            if more is None or callable(more):
+                following = more, future
+                break
+            appends += more
+            waiting.append((len(more), future))
         self._since_checkpoint += len(appends)
         self._deliver(self._append(db, appends, waiting))
         return following

@@ -14,22 +14,24 @@ create table runs (
     version    text    not null,
     status     text    not null,
     reason     text    not null,
-    head       integer not null,
-    chain      blob    not null,
+    chain      blob    not null,  -- of a run without events
     epoch      integer not null,
     created_at real    not null,
-    updated_at real    not null,
+    updated_at real    not null,  -- when this row was; the log may be younger
     owner      integer  -- the key of a session; free if that is null, closed or dead
 );
 
--- The only index that an append can touch, and it does so only if it says a status.
+-- Touched by an append that says a status, as is the row above; by no other.
 create index runs_by_status on runs (status, created_at, id);
 
--- What one append wrote.  The place is (runs.key << 32) + the number of the first event: one integer keeps the
+-- What one append wrote.  The last segment of a run is its head: an append that only adds events dirties one page,
+-- and a commit is as cheap as it can be.  The place is (runs.key << 32) + the number of the first event: one integer keeps the
 -- segments of a run together and in order, in a tree whose inner pages hold no bodies.
 create table segments (
     place integer primary key,
     count integer not null,
+    chain blob    not null,
+    at    real    not null,
     body  blob    not null
 );
 

@@ -1,5 +1,11 @@
--- Move a head, if it stands where it should.  This is the hot one.
-update runs
-set head = v.column1, chain = v.column2, updated_at = v.column3
-from (values (?, ?, ?, ?, ?, ?, ?)) as v
-where runs.key = v.column4 and runs.head = v.column5 and runs.epoch = v.column6 and runs.id = v.column7
+-- Add events, if the run is in their epoch and its head is right before them.  This is the hot one.
+insert into segments (place, count, chain, at, body)
+select v.column1, v.column2, v.column3, v.column4, v.column5
+from (values (?, ?, ?, ?, ?, ?, ?, ?)) as v
+cross join runs r on r.key = v.column6 and r.epoch = v.column7 and r.id = v.column8
+where v.column1 = coalesce(
+    (select place + count from segments
+     where place between v.column6 << 32 and (v.column6 << 32) + 4294967295
+     order by place desc limit 1),
+    (v.column6 << 32) + 1
+)

@@ -1,1 +1,1 @@
-insert into segments (place, count, body) values (?, ?, ?)
+insert into segments (place, count, chain, at, body) values (?, ?, ?, ?, ?)
