@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import shutil
@@ -24,6 +25,7 @@ from weft.errors import (
     InvalidStoreOption,
     NewerStore,
     ReadOnlyStore,
+    RunOwned,
     StoreClosed,
     StoreError,
     StoreFull,
@@ -435,6 +437,51 @@ def test_a_checkpoint_empties_the_write_ahead_log(path: Path) -> None:
 
     assert before > 0
     assert after == 0
+
+
+def test_an_idle_writer_makes_a_checkpoint_by_itself(path: Path) -> None:
+    seen = threading.Event()
+
+    def trace(statement: str) -> None:
+        if "wal_checkpoint" in statement:
+            seen.set()
+
+    async def act(store: SQLiteStore) -> bool:
+        assert store._opened is not None
+        await store._opened.writer.call(lambda db: db.set_trace_callback(trace))
+        await write(store, *(first(f"r{i}") for i in range(1000)))
+        return await asyncio.to_thread(seen.wait, 60)
+
+    assert inside(SQLiteStore(path), act)
+
+
+def test_a_store_that_nobody_closed_says_so_and_frees_its_runs(path: Path) -> None:
+    async def forgotten() -> None:
+        store = SQLiteStore(path)
+        await store.open()
+        await write(store, first("r"))
+
+    def collected() -> None:
+        asyncio.run(forgotten())
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="never closed"):
+        collected()
+
+    assert inside(SQLiteStore(path), lambda store: store.acquire("r")).epoch == 2
+
+
+def test_a_link_to_a_store_is_that_store(path: Path) -> None:
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+
+    async def act(store: SQLiteStore) -> None:
+        await write(store, first("r"))
+        async with SQLiteStore(link) as other:
+            with pytest.raises(RunOwned):
+                await other.acquire("r")
+
+    inside(SQLiteStore(path), act)
 
 
 # -- processes -----------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ Each is one transaction on the connection of the writer.
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, islice
 
 from weft.errors import OwnershipLost, RunNotFound, RunOwned
 from weft.ports.store import ContentHash, RunRecord, RunStatus
@@ -69,15 +71,10 @@ def acquire_all(
     """Own every run in one of *statuses* that nobody alive owns, oldest first."""
     with transaction(db):
         taken = {session.key, *session.others_alive(db)}
-        free = [
-            (created_at, run, key)
-            for status in dict.fromkeys(statuses)
-            for key, run, created_at, owner in db.execute(_CANDIDATES, (status,))
-            if owner not in taken
-        ]
-        free = sorted(free)[:limit]
-        db.executemany(_ACQUIRE, [(session.key, key) for _, _, key in free])
-        return [find(db, run)[1] for _, run, _ in free]
+        found = heapq.merge(*(db.execute(_CANDIDATES, (status,)) for status in dict.fromkeys(statuses)))
+        free = list(islice(((run, key) for _, run, key, owner in found if owner not in taken), limit))
+        db.executemany(_ACQUIRE, [(session.key, key) for _, key in free])
+        return [find(db, run)[1] for run, _ in free]
 
 
 def release(db: sqlite3.Connection, session: Session, runs: Iterable[RunId]) -> None:
@@ -99,13 +96,10 @@ def purge(
     most = _PURGED_AT_ONCE if limit is None else min(limit, _PURGED_AT_ONCE)
     with transaction(db):
         taken = {session.key, *session.others_alive(db)}
-        old = (
-            key
-            for status in dict.fromkeys(statuses)
-            for key, owner in db.execute(_OLD_RUNS, {"status": status, "before": before}).fetchall()
-            if owner not in taken
+        found = chain.from_iterable(
+            db.execute(_OLD_RUNS, {"status": status, "before": before}) for status in dict.fromkeys(statuses)
         )
-        keys = [key for key, _ in zip(old, range(most), strict=False)]
+        keys = list(islice((key for key, owner in found if owner not in taken), most))
         for key in keys:
             _forget(db, key)
     return len(keys), len(keys) == most

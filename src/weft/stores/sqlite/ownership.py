@@ -110,7 +110,7 @@ def _locked(path: Path, *, create: bool) -> int | None:
     import fcntl  # not everywhere, see above
 
     try:
-        file = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), 0o666)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL if create else os.O_RDONLY, 0o666)
     except (FileNotFoundError, FileExistsError):
         if create and not path.exists():
             raise

@@ -27,7 +27,7 @@ _CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is nev
 
 
 def validated(path: str | Path, synchronous: str, busy_timeout: float) -> Path:
-    """Return the path, absolute, if a store can be there with these options."""
+    """Return the path, without links, if a store can be there with these options."""
     if str(path) in {"", ":memory:"} or str(path).startswith("file:"):
         raise InvalidStoreOption(
             f"{str(path)!r} is no file that a second process could open; use MemoryStore() for a store in memory"
@@ -38,7 +38,7 @@ def validated(path: str | Path, synchronous: str, busy_timeout: float) -> Path:
         raise InvalidStoreOption(f"busy_timeout={busy_timeout!r} is no number of seconds")
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise InvalidStoreOption(f"SQLite {sqlite3.sqlite_version} is too old; Weft needs 3.33 or newer")
-    return Path(path).absolute()
+    return Path(path).resolve()  # under one name for all: the owners' files stand beside it
 
 
 def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite3.Connection:

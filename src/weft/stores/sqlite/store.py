@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -94,7 +95,7 @@ class SQLiteStore:
                 self._opened = await self._open()
 
     async def _open(self) -> _Opened:
-        writer = Writer(f"weft-writer-{self.path.name}", self._connect_to_write)
+        writer = Writer(f"weft-writer-{self.path.name}", partial(_migrated, self._connect, self.path))
         reader = DatabaseThread(f"weft-reader-{self.path.name}", self._connect)
         with translated(self.path):
             await writer.start()
@@ -111,15 +112,6 @@ class SQLiteStore:
                 raise
         return _Opened(asyncio.get_running_loop(), session, writer, reader)
 
-    def _connect_to_write(self) -> sqlite3.Connection:
-        db = self._connect()
-        try:
-            schema.migrate(db, self.path)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
     async def close(self) -> None:
         """Write what was handed over, free every run that is owned; closed already: nothing."""
         opened, self._opened = self._opened, None
@@ -134,6 +126,14 @@ class SQLiteStore:
                 await opened.writer.stop()
             finally:
                 opened.session.close()
+
+    def __del__(self) -> None:
+        opened = getattr(self, "_opened", None)
+        if opened is not None and opened.session.is_held:
+            warnings.warn(f"{self!r} was never closed; use `async with`", ResourceWarning, source=self, stacklevel=2)
+            opened.reader.abandon()
+            opened.writer.abandon()
+            opened.session.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -261,6 +261,19 @@ class SQLiteStore:
             raise problem(self.path, error) from error
         except OSError as error:
             raise file_problem(self.path, error) from error
+
+
+# Below are functions, not methods: what the threads hold must not keep a store alive that was forgotten.
+
+
+def _migrated(connect: Callable[[], sqlite3.Connection], path: Path) -> sqlite3.Connection:
+    db = connect()
+    try:
+        schema.migrate(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _register(session: Session, writer: Writer, db: sqlite3.Connection) -> None:
