@@ -118,7 +118,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     chain: bytes
     """The hash of the log up to the new head."""
     at: float
-    """When, in seconds since the epoch of the clock; the store has no clock of its own."""
+    """When, in seconds since the epoch: a store has no clock, and relies on that the times of a run do not go back."""
     status: RunStatus | None = None
     reason: str = ""
     """Goes with *status*."""
@@ -130,7 +130,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     release: bool = False
     """Give the run up in the same transaction."""
     again: bool = False
-    """It may have been written already (an earlier try ended in doubt): if it was, that is no refusal."""
+    """
+    It may have been written already (an earlier try ended in doubt): if it was, that is no refusal.
+    What another owner created and holds is never taken for one's own.
+    """
     facts: Mapping[ContentHash, bytes] = _NOTHING
     """Large values, stored once per run."""
     definitions: Mapping[ContentHash, bytes] = _NOTHING

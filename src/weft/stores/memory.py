@@ -79,7 +79,7 @@ class _Stored:
             reason=append.reason if append.status else there.reason,
             head=append.head,
             chain=append.chain if append.count or append.create else there.chain,
-            updated_at=max(append.at, there.updated_at),
+            updated_at=append.at,
             owner=None if append.release else there.owner,
         )
         if append.count:

@@ -96,7 +96,7 @@ class Appender:
             if each.facts:
                 facts.extend((key, content, body) for content, body in each.facts.items())
             if each.definitions:
-                definitions.update(each.definitions)
+                definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
         for statement, rows in ((_CREATE, creates), (_ADVANCE, advances), (_CHANGE, changes)):
             if rows and statement.execute(db, rows) != len(rows):
@@ -165,7 +165,9 @@ class Appender:
         self, db: sqlite3.Connection, append: Append, key: int, head: int, epoch: int, owner: int | None
     ) -> bool:
         """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
-        if epoch != append.epoch or (append.create and owner not in {self._session, None}):
+        if epoch != append.epoch:
+            return False
+        if append.create and owner not in {self._session, None}:  # it may have been given up later in its batch
             return False
         if not append.count:
             return append.create or head > append.expected

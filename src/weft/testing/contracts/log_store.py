@@ -210,6 +210,15 @@ class LogStoreContract(StoreContract):
         assert await store.load("r") == before
 
     @opened
+    async def test_what_was_created_and_given_up_in_doubt_may_be_written_again(self, store: LogStore) -> None:
+        batch = [first("r", b"a"), more("r", 1, b"b", status="completed", release=True)]
+        await write(store, *batch)
+
+        await write(store, *(again(each) for each in batch))
+
+        assert bodies(await store.load("r")) == [b"a", b"b"]
+
+    @opened
     async def test_what_was_not_written_is_writtenagain(self, store: LogStore) -> None:
         await write(store, again(first("r", b"a")), again(more("r", 1, b"b")))
 
