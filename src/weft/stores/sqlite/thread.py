@@ -21,7 +21,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -40,7 +39,7 @@ class DatabaseThread:
     def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        # (work, future); no work ends the thread
+        # (work, future); no work ends the thread.  It is as long as there are callers, each waits for an answer.
         self._queue: queue.SimpleQueue[tuple[Any, asyncio.Future[Any]]] = queue.SimpleQueue()
         # A daemon: a store that nobody closed must not keep the process from ending.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -100,9 +99,11 @@ class DatabaseThread:
         return None
 
     def _deliver(self, answers: Sequence[Answer]) -> None:
-        # A loop that is closed has nobody left who waits.
-        with suppress(RuntimeError):
+        try:
             self._loop.call_soon_threadsafe(_settle, answers)
+        except RuntimeError:
+            if not self._loop.is_closed():  # a loop that is closed has nobody left who waits
+                raise
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:

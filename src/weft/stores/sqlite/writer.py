@@ -41,7 +41,7 @@ class Writer(DatabaseThread):
     def append(self, batch: Sequence[Append]) -> asyncio.Future[Sequence[StoreError | None]]:
         """Have *batch* written, in one transaction with whatever else waits."""
         future: asyncio.Future[Sequence[StoreError | None]] = self._loop.create_future()
-        self._queue.put((batch, future))
+        self._queue.put((list(batch), future))  # whatever its owner does with it from now on
         return future
 
     # -- in the thread ---------------------------------------------------------------------------
