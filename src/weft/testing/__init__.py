@@ -15,6 +15,8 @@ from weft.testing.recording import RecordingStore
 
 if TYPE_CHECKING:
     from weft.testing.contracts import (
+        ConcurrentExecutorContract,
+        ExecutorContract,
         FactStoreContract,
         ListableStoreContract,
         LogStoreContract,
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ConcurrentExecutorContract",
+    "ExecutorContract",
     "FactStoreContract",
     "Fault",
     "FaultyStore",
