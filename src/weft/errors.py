@@ -22,8 +22,14 @@ Everything this library can raise, in one screen.
     │   ├── InvalidFallback         a fallback gave nothing that can be used
     │   ├── InvalidTurn             a handler gave its component nothing that it can go on with
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
+    │   ├── NotTransferable         what cannot be sent to a worker process, or back
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
-    │   └── StepTimeout             an attempt took longer than its policy allows
+    │   ├── StepTimeout             an attempt took longer than its policy allows
+    │   └── WorkerDied              the process that ran the step is gone
+    ├── ExecutorError               an executor cannot take work
+    │   ├── ExecutorClosed          it is not open
+    │   ├── ExecutorFull            as much as it takes is inside
+    │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
@@ -33,6 +39,26 @@ Everything this library can raise, in one screen.
     │   └── UnknownRunnable         an outcome of work that this run never offered
     ├── LogError                    a log that is no history of a run
     │   └── InvalidEvent            an event that cannot have happened here
+    ├── TelemetryError              a handler that cannot be attached
+    │   ├── DuplicateHandler        one id, two handlers
+    │   └── UnknownTelemetryEvent   no event has this name
+    ├── StoreError                  the durable side said no
+    │   ├── ConcurrentAppend        the log moved on since it was read
+    │   ├── CorruptStore            what was stored is damaged
+    │   ├── ForeignStore            a file that is not ours
+    │   ├── InvalidAppend           an append that no run could take
+    │   ├── InvalidStoreOption      a store was asked for what it cannot be or do
+    │   ├── MissingContent          a value or a definition that was never stored
+    │   ├── NewerStore              a store that a newer Weft has written
+    │   ├── OwnershipLost           somebody else has taken the run over
+    │   ├── ReadOnlyStore           a store that may only be read
+    │   ├── RunExists               the id is taken
+    │   ├── RunNotFound             nothing is stored under this id
+    │   ├── RunOwned                another process that is alive holds the run
+    │   ├── StoreClosed             a store that is not open
+    │   ├── StoreFull               no space is left
+    │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
+    │   └── WrongLoop               an open store was used from another event loop
     └── UnidentifiableValue         a value without a canonical form has no hash
 
 A caller can catch at three heights: the library, the kind, the case.
@@ -202,6 +228,56 @@ class BatchFailed(ExecutionError):
     """Elements of a batch failed, so there is nothing whole to reduce."""
 
 
+class WorkerDied(ExecutionError):
+    """The process that ran *component* is gone; *exitcode* is as the system tells it, negative for a signal."""
+
+    def __init__(self, component: str, exitcode: int | None, how: str, hint: str) -> None:
+        super().__init__(f"the worker process of {component!r} {how}; {hint}")
+        self.component, self.exitcode = component, exitcode
+
+
+class NotTransferable(ExecutionError, TypeError):
+    """*what* of *component* cannot be sent to a worker process, or back from it."""
+
+    def __init__(self, component: str, what: str, why: str, hint: str) -> None:
+        super().__init__(f"{component!r} cannot run in a worker process: {what} cannot be pickled ({why}); {hint}")
+        self.component, self.what = component, what
+
+
+# -- executors -----------------------------------------------------------------------------------
+
+
+class ExecutorError(WeftError):
+    """An executor cannot take work."""
+
+
+class ExecutorFull(ExecutorError):
+    """As many tickets as *executor* takes are inside."""
+
+    def __init__(self, executor: str, capacity: int) -> None:
+        super().__init__(f"{executor} holds {capacity} tickets, its capacity; collect() first, and look at free")
+        self.executor, self.capacity = executor, capacity
+
+
+class ExecutorClosed(ExecutorError):
+    """*executor* is not open: not yet, or no more."""
+
+    def __init__(self, executor: str, state: str) -> None:
+        super().__init__(f"this {executor} {state}; make a new one for every runner, which opens it once")
+        self.executor = executor
+
+
+class ThreadsExhausted(ExecutorError):
+    """All threads that may be started hang in steps that were cancelled, most likely at their timeout."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(
+            f"{left} threads hang in steps that were cancelled, and no more may be started; give what these steps "
+            "wait for a timeout of its own, or run them on the process executor, which can stop them"
+        )
+        self.left = left
+
+
 # -- runs ----------------------------------------------------------------------------------------
 
 
@@ -258,7 +334,33 @@ class UnknownRunnable(RunError, LookupError):
     """An outcome belongs to no work that this run has offered."""
 
 
+# -- telemetry -----------------------------------------------------------------------------------
+
+
+class TelemetryError(WeftError, ValueError):
+    """A handler cannot be attached."""
+
+
+class DuplicateHandler(TelemetryError):
+    """A handler is attached under *handler_id* already."""
+
+    def __init__(self, handler_id: str) -> None:
+        super().__init__(
+            f"a handler {handler_id!r} is attached already; detach({handler_id!r}) first, or use another id"
+        )
+        self.handler_id = handler_id
+
+
+class UnknownTelemetryEvent(TelemetryError, LookupError):
+    """No event of the catalogue has this *name*."""
+
+    def __init__(self, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"there is no event {name!r}; telemetry.EVENTS lists them all: {', '.join(sorted(known))}")
+        self.name = name
+
+
 # -- logs and identity ---------------------------------------------------------------------------
+# -- logs ----------------------------------------------------------------------------------------
 
 
 class LogError(WeftError, ValueError):
@@ -272,6 +374,138 @@ class InvalidEvent(LogError):
         self.story = tuple(story)
         told = "".join(f"\n    {event}" for event in self.story)
         super().__init__(f"{message}{'; the events before it:' + told if told else ''}")
+
+
+# -- stores --------------------------------------------------------------------------------------
+
+
+class StoreError(WeftError):
+    """The store could not do what was asked."""
+
+
+class RunNotFound(StoreError, LookupError):
+    """Nothing is stored under this id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no run {run_id!r} in this store; start it first, or look at what is listed")
+        self.run_id = run_id
+
+
+class RunExists(StoreError):
+    """A run was to be created under an id that is taken."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id!r} exists already; resume it, or choose another id")
+        self.run_id = run_id
+
+
+class ConcurrentAppend(StoreError):
+    """The log moved on since it was read, so nothing was written."""
+
+    def __init__(self, run_id: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"run {run_id!r} is at {actual}, not {expected}: somebody else has appended; drop this copy and reload"
+        )
+        self.run_id, self.expected, self.actual = run_id, expected, actual
+
+
+class OwnershipLost(StoreError):
+    """Somebody took the run over, so nothing was written."""
+
+    def __init__(self, run_id: str, epoch: int, actual: int) -> None:
+        super().__init__(
+            f"run {run_id!r} is in epoch {actual}, not {epoch}: somebody else has taken it over; "
+            "drop this copy, its new owner goes on"
+        )
+        self.run_id, self.epoch, self.actual = run_id, epoch, actual
+
+
+class RunOwned(StoreError):
+    """Another owner that is alive holds the run."""
+
+    def __init__(self, run_id: str, owner: str) -> None:
+        super().__init__(f"run {run_id!r} is held by {owner}, which is alive; talk to it there, or stop it first")
+        self.run_id, self.owner = run_id, owner
+
+
+class MissingContent(StoreError, LookupError):
+    """Values or definitions that are referred to were never stored."""
+
+    def __init__(self, kind: str, hashes: Iterable[bytes]) -> None:
+        self.hashes = tuple(hashes)
+        listed = ", ".join(each.hex() for each in self.hashes[:3])
+        more = f" and {len(self.hashes) - 3} more" if len(self.hashes) > 3 else ""
+        super().__init__(f"no {kind} {listed}{more} in this store; restore the store that the log was written to")
+
+
+class InvalidAppend(StoreError, ValueError):
+    """An append that no run could take, whatever its state."""
+
+
+class InvalidStoreOption(StoreError, ValueError):
+    """A store was asked for what it cannot be, or must not do."""
+
+
+class StoreClosed(StoreError):
+    """A store was used before it was opened, or after it was closed."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} is not open; use it inside `async with store:`, or call open() first")
+
+
+class WrongLoop(StoreError):
+    """An open store was used from another event loop than the one it was opened on."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} was opened on another event loop; open a second store on the same data here")
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot answer now; a later try may succeed."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} is not available: {reason}; try again, and see what holds it if that goes on")
+
+
+class StoreFull(StoreError):
+    """There is no space left to write to; nothing was written."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} has no space left ({reason}); free some, or purge finished runs")
+
+
+class ReadOnlyStore(StoreError):
+    """The store may be read and not written."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} cannot be written to ({reason}); give this user write access to it and its folder")
+
+
+class CorruptStore(StoreError):
+    """What is stored is damaged."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} is damaged ({reason}); restore it from a copy, or recover what can be read")
+
+
+class ForeignStore(StoreError):
+    """The data belongs to something else, and is left alone."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} was not made by Weft ({reason}); choose another path")
+
+
+class NewerStore(StoreError):
+    """The data was written by a version of Weft that is newer than this one."""
+
+    def __init__(self, store: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{store} has schema version {found} and this Weft knows versions up to {known}; upgrade Weft to open it"
+        )
+        self.found, self.known = found, known
+
+
+# -- identity ------------------------------------------------------------------------------------
 
 
 class UnidentifiableValue(WeftError, TypeError):

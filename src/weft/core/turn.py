@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -83,50 +84,64 @@ def unfit(node: Node, result: Any) -> InvalidFallback | None:
 # -- leading a conversation ----------------------------------------------------------------------
 
 
+class Together:
+    """Leads a decision, and calls the functions that it asks for.  No closure, so that it can go to another process."""
+
+    __slots__ = ("_decide", "_functions", "_given")
+
+    def __init__(self, decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> None:
+        self._decide, self._functions = decide, dict(functions)
+        self._given = {
+            part: [(name, f"{part}:{name}") for name in function.references] for part, function in functions.items()
+        }
+
+    def __call__(self, state: Any, value: Any, **filled: Any) -> Any:
+        """Return what the decision comes to."""
+        talk = self._decide(state, value)
+        answer: Any = None
+        while True:
+            try:
+                wanted = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = self._ask(wanted, filled)
+
+    async def waiting(self, state: Any, value: Any, **filled: Any) -> Any:
+        """Return what the decision comes to, with functions of which some are coroutine functions."""
+        talk = self._decide(state, value)
+        answer: Any = None
+        while True:
+            try:
+                wanted = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = self._ask(wanted, filled)
+            answer = await answer if inspect.isawaitable(answer) else answer
+
+    def _ask(self, wanted: Ask, filled: Mapping[str, Any]) -> Any:
+        own = {name: filled[long] for name, long in self._given[wanted.part]}
+        return speak(self._functions[wanted.part], wanted.args, own)
+
+
 def together(decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> Function:
     """Return one function of state and value that leads *decide*, and takes what all *functions* are given besides."""
     references = {
         f"{part}:{name}": ref for part, function in functions.items() for name, ref in function.references.items()
     }
-    given = {part: [(name, f"{part}:{name}") for name in function.references] for part, function in functions.items()}
-
-    def ask(wanted: Ask, filled: Mapping[str, Any]) -> Any:
-        own = {name: filled[long] for name, long in given[wanted.part]}
-        return speak(functions[wanted.part], wanted.args, own)
-
-    def lead(state: Any, value: Any, **filled: Any) -> Any:
-        talk = decide(state, value)
-        answer: Any = None
-        while True:
-            try:
-                wanted = talk.send(answer)
-            except StopIteration as end:
-                return end.value
-            answer = ask(wanted, filled)
-
-    async def alead(state: Any, value: Any, **filled: Any) -> Any:
-        talk = decide(state, value)
-        answer: Any = None
-        while True:
-            try:
-                wanted = talk.send(answer)
-            except StopIteration as end:
-                return end.value
-            answer = ask(wanted, filled)
-            answer = await answer if inspect.isawaitable(answer) else answer
-
     is_async = any(function.is_async for function in functions.values())
-    call = alead if is_async else lead
+    lead = Together(decide, functions)
+    call = lead.waiting if is_async else lead
     return Function(call, ("state", "value"), variadic=False, references=references, is_async=is_async)
 
 
 def adapted(function: Function, pick: Callable[..., tuple[Any, ...]]) -> Function:
     """Return *function*, called with what *pick* makes of the values that arrive."""
-
-    def call(*values: Any, **given: Any) -> Any:
-        return speak(function, pick(*values), given)
-
+    call = partial(_adapt, function, pick)
     return replace(function, call=call, required=(), variadic=True, by_keyword=False, constants={})
+
+
+def _adapt(function: Function, pick: Callable[..., tuple[Any, ...]], *values: Any, **given: Any) -> Any:
+    return speak(function, pick(*values), given)
 
 
 def speak(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:

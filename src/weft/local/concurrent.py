@@ -23,7 +23,7 @@ from weft.core.run import Run
 from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation
 from weft.errors import AlreadyRunning
-from weft.local.execution import aexecute, execute, run_blocking
+from weft.execution import aexecute, execute, run_blocking
 from weft.local.policies import policies_of
 from weft.policy.policy import Policy
 

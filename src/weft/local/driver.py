@@ -19,9 +19,9 @@ from typing import Any, cast
 from weft.core.current import announce, announced
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
+from weft.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
-from weft.local.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
 from weft.policy.matching import Target, as_rules, winner
 from weft.policy.policy import Policy

@@ -17,8 +17,8 @@ from weft.core.fold import complete
 from weft.core.run import Run
 from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation
+from weft.execution import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.execution import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.local.policies import Policies, policies_of
 from weft.policy.policy import Policy
 

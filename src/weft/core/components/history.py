@@ -109,22 +109,47 @@ def _is_absent(value: object, node: str) -> bool:
     return isinstance(value, Absent) and value.component == node
 
 
+class Tale:
+    """The transactions of one saga, and what can be told of it.  No closure, so that it can go to another process."""
+
+    def __init__(self, names: Mapping[str, str], undos: Container[str]) -> None:
+        self._names, self._undos = names, undos
+
+    def history(self, *values: Any) -> History:
+        """Return what *values* tell."""
+        return retrace(self._names, self._undos, values)
+
+    def given(self, *values: Any) -> tuple[Any, ...]:
+        """Return what a transaction is called with."""
+        return self.history(*values).given()
+
+    def outcome(self, *values: Any) -> SagaOutcome:
+        """Return what a saga that is over has come to."""
+        return self.history(*values).outcome()
+
+    def ended(self, *values: Any) -> tuple[SagaOutcome]:
+        """Return what those that follow the outcome are called with."""
+        return (self.outcome(*values),)
+
+
 class Undo:
     """The compensation of one transaction; of one that a policy has left out, there is nothing to undo."""
 
-    def __init__(self, names: Mapping[str, str], undos: Container[str], step: str, undo: Function) -> None:
-        self._names, self._undos, self._step, self._undo = names, undos, step, undo
+    def __init__(self, tale: Tale, step: str, undo: Function) -> None:
+        self._tale, self._step, self._undo = tale, step, undo
 
     def function(self) -> Function:
         """Return what runs in its place."""
         undo = self._undo
-        call = self._arun if undo.is_async else self._run
+        call = self.waiting if undo.is_async else self
         return Function(call, (), variadic=True, references=undo.references, is_async=undo.is_async)
 
-    def _run(self, *values: Any, **given: Any) -> Any:
-        history = retrace(self._names, self._undos, values)
+    def __call__(self, *values: Any, **given: Any) -> Any:
+        """Undo what was done, if it was."""
+        history = self._tale.history(*values)
         return speak(self._undo, history.given(), given) if self._step in history.results else None
 
-    async def _arun(self, *values: Any, **given: Any) -> Any:
-        undoing = self._run(*values, **given)
+    async def waiting(self, *values: Any, **given: Any) -> Any:
+        """Undo what was done, with a coroutine function."""
+        undoing = self(*values, **given)
         return undoing if undoing is None else await undoing

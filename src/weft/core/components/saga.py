@@ -33,7 +33,7 @@ from weft.core import events as ev
 from weft.core.components.accumulator import Initial
 from weft.core.components.base import check_arity, check_filled, check_name
 from weft.core.components.builder import Builder, Parts
-from weft.core.components.history import SagaOutcome, Undo, retrace
+from weft.core.components.history import SagaOutcome, Tale, Undo, retrace
 from weft.core.components.join import Absent
 from weft.core.components.naming import by_part
 from weft.core.function import Function
@@ -70,11 +70,12 @@ class Transaction(Generic[P, R]):
 
     def __init__(self, saga: Saga, name: str, function: Callable[P, R]) -> None:
         self._saga, self.name, self.__wrapped__ = saga, name, function
+        self.function = Function.of(function)
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function as it was written."""
-        return cast("R", Function.of(self.__wrapped__).plainly(args, kwargs))
+        return cast("R", self.function.plainly(args, kwargs))
 
     @overload
     def compensate(self, function: C, *, name: str | None = None) -> C: ...
@@ -219,23 +220,19 @@ class Saga(Builder):
 
     def expand(self, into: Expansion) -> None:
         """A chain of transactions, a chain of compensations back, and the outcome at the end of both."""
-        names, undos = self._names(into.name), self._undos()
-        done = [
-            into.relay(adapted(deed.function, lambda *values: retrace(names, undos, values).given()), part=name)
-            for name, deed in self.deeds.items()
-        ]
+        tale = Tale(self._names(into.name), self._undos())
+        done = [into.relay(adapted(deed.function, tale.given), part=name) for name, deed in self.deeds.items()]
         undone = {
-            at: into.relay(Undo(names, undos, name, deed.undo).function(), part=deed.undo_name, undoes=True)
+            at: into.relay(Undo(tale, name, deed.undo).function(), part=deed.undo_name, undoes=True)
             for at, (name, deed) in enumerate(self.deeds.items())
             if deed.undo is not None
         }
-        outcome = into.work(Function(lambda *values: retrace(names, undos, values).outcome(), (), variadic=True))
+        outcome = into.work(Function(tale.outcome, (), variadic=True))
         outcome.initial, outcome.begin = _PENDING, _PENDING.make
         completed, aborted = [outcome], [outcome]
         for part, end, nodes in (("on_complete", self.on_complete, completed), ("on_abort", self.on_abort, aborted)):
             if end is not None:
-                told = adapted(end, lambda *values: (retrace(names, undos, values).outcome(),))
-                nodes.append(into.work(told, part=part))
+                nodes.append(into.work(adapted(end, tale.ended), part=part))
         into.feed(done[0])
         for at, node in enumerate(done):
             for following in done[at + 1 : at + 2] or completed:
