@@ -1,0 +1,36 @@
+"""
+Events, values and definitions as bytes, and back.
+
+Nothing that is read here can import a module or call a constructor that the application did not name.
+
+    >>> import operator
+    >>> from weft import Run, Workflow, step
+    >>> run = Workflow("negation", step(operator.neg, name="negate")).run(5)
+    >>> Run.from_log(decode(encode(run.log()))).value("negate")
+    -5
+"""
+
+from weft.log.chain import chain, verify
+from weft.log.codec import Encoder, Segment, decode, decode_segments, encode, encode_segment
+from weft.log.definition import definition_of, read_definition, to_dict
+from weft.log.definition import read_data as from_dict
+from weft.log.records import Record, register
+from weft.log.wire import UnknownEvent
+
+__all__ = [
+    "Encoder",
+    "Record",
+    "Segment",
+    "UnknownEvent",
+    "chain",
+    "decode",
+    "decode_segments",
+    "definition_of",
+    "encode",
+    "encode_segment",
+    "from_dict",
+    "read_definition",
+    "register",
+    "to_dict",
+    "verify",
+]
