@@ -22,6 +22,8 @@ class Unresolved(msgspec.Struct, frozen=True):
     code: bytes
     """The fingerprint that it had."""
     reason: str = "cannot be found"
+    reference: tuple[tuple[str, Any], ...] = ()
+    """What was written down of it, to be written again."""
 
     @property
     def __name__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -175,12 +175,18 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
         if "inlets" in entry
     }
     homes = {name: str(entry["home"]) for name, entry in entries.items() if "home" in entry}
-    made: dict[str, Component] = {}
-    for name in sorted(entries, key=lambda name: -_depth(name, homes)):  # what is inside a map comes before it
+    for name, home in homes.items():
+        if home not in entries or entries[home]["kind"] != Map.kind:
+            raise CorruptLog(f"{name!r} stands inside of {home!r}, which is no map")
+    components: dict[str, Component] = {}
+    for name, entry in entries.items():
         reader.owner = name
         beside = live.components.get(name) if live is not None else None
-        made[name] = _component(name, entries[name], reader, beside, _Place(made, inlets, homes))
-    components = {name: made[name] for name in entries}
+        components[name] = _component(name, entry, reader, beside)
+    # Maps and what stands in them refer to each other, so the bodies come last, inner ones first.
+    for name in sorted(set(homes.values()), key=lambda name: -_depth(name, homes)):
+        body = _body(name, entries[name], components, inlets, homes)
+        object.__setattr__(components[name], "body", body)
     rules: list[Any] = []
     for number, rule in enumerate(data["policies"]):
         reader.owner = f"policy rule {number + 1}"
@@ -192,15 +198,7 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     return read
 
 
-class _Place(msgspec.Struct):
-    """Where a component stands among the others."""
-
-    made: dict[str, Component]
-    inlets: dict[str, tuple[Inlet, ...]]
-    homes: dict[str, str]
-
-
-def _component(name: str, entry: dict[str, Any], reader: Reader, live: Component | None, place: _Place) -> Component:
+def _component(name: str, entry: dict[str, Any], reader: Reader, live: Component | None) -> Component:
     kind = kinds().get(entry["kind"])
     if kind is None:
         raise CorruptLog(f"{name!r} is a {entry['kind']}, which is not known; import the module that defines it")
@@ -209,18 +207,24 @@ def _component(name: str, entry: dict[str, Any], reader: Reader, live: Component
         field: reader.read(item, getattr(beside, field, None)) for field, item in entry.get("fields", {}).items()
     }
     if kind is Map:
-        given["body"] = _body(name, entry, place)
-    return kind.from_data(name, tuple(entry.get("tags", ())), given)
+        given["body"] = Flow()
+    made: Component = kind.from_data(name, tuple(entry.get("tags", ())), given)
+    return made
 
 
-def _body(name: str, entry: dict[str, Any], place: _Place) -> Flow:
+def _body(
+    name: str,
+    entry: dict[str, Any],
+    made: Mapping[str, Component],
+    inlets: Mapping[str, tuple[Inlet, ...]],
+    homes: Mapping[str, str],
+) -> Flow:
     """Return what stands in the map *name*, as it was when it was written with ``each(...)``."""
-    made = place.made
     entries: list[Link] = []
     links: list[Link] = []
-    members = [member for member, home in place.homes.items() if home == name]
+    members = [member for member, home in homes.items() if home == name]
     for member in members:
-        for inlet in place.inlets.get(member, ()):
+        for inlet in inlets.get(member, ()):
             parents = tuple(ENTRY if p == name else INPUT if p == INPUT_NAME else made[p] for p in inlet.parents)
             (entries if name in inlet.parents else links).append(Link(parents, made[member], inlet.wait))
     inner = tuple(made[member].flow() for member in members if isinstance(made[member], Map))

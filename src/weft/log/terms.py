@@ -91,11 +91,8 @@ class Writer:
         return self._value(value)
 
     def _call(self, call: Any) -> Any:
-        if isinstance(call, Unresolved):  # written again as it was read
-            module, _, name = call.label.rpartition(".")
-            reference = {"module": module, "name": name, "code": call.code.hex(), "local": True}
-        else:
-            reference = functions.refer(call)
+        is_lost = isinstance(call, Unresolved)  # written again as it was read
+        reference = dict(call.reference) if is_lost else functions.refer(call)
         if not functions.is_portable(reference):
             self.unportable.setdefault(self.owner, functions.label(reference))
         return {"$call": reference}
@@ -155,26 +152,26 @@ class Reader:
         before = self._suspects
         read = {field: self.read(item, getattr(beside, field, None)) for field, item in fields.items()}
         if kind is Function:
-            return self._function(read, is_suspect=self._suspects > before)
+            return self._function(read, fields["call"], is_suspect=self._suspects > before)
         return kind(**read)
 
     def call(self, reference: Any, live: Any) -> Any:
         """Return a function, or what stands for it."""
         found = live if callable(live) else functions.resolve(reference)
         if found is None:
-            self.unresolved[self.owner] = None
-            return Unresolved(self.owner, functions.label(reference), bytes.fromhex(reference["code"]))
+            return self._unresolved(reference)
         if not self._comparable or not functions.is_same_code(reference, found):
             self._suspects += 1
             if self._comparable:
                 self.changed[self.owner] = None
         return found
 
-    def _function(self, fields: dict[str, Any], *, is_suspect: bool) -> Function:
+    def _function(self, fields: dict[str, Any], written: Any, *, is_suspect: bool) -> Function:
         call, constants = fields["call"], fields.get("constants", {})
+        reference = written.get("$call") or functions.refer(call)
         stored = Function(**fields)
         if any(isinstance(value, Lost) for value in constants.values()):
-            return dataclasses.replace(stored, call=self._refused(call, "was bound to a value that cannot be written"))
+            return dataclasses.replace(stored, call=self._unresolved(reference, "was bound to what is no data"))
         if not is_suspect or isinstance(call, Unresolved):
             return stored
         try:
@@ -182,15 +179,17 @@ class Reader:
         except DefinitionError:
             fresh = None
         if fresh is None or (len(fresh.required), fresh.variadic) != (len(stored.required), stored.variadic):
-            return dataclasses.replace(stored, call=self._refused(call, "has changed and takes other parameters now"))
+            return dataclasses.replace(
+                stored, call=self._unresolved(reference, "has changed and takes other parameters now")
+            )
         # Where it reads another component, that one may have another name here than in the code.
         reads = {name: stored.references.get(name, ref) for name, ref in fresh.references.items()}
         return dataclasses.replace(fresh, references=reads)
 
-    def _refused(self, call: Any, reason: str) -> Unresolved:
+    def _unresolved(self, reference: Any, reason: str = "cannot be found") -> Unresolved:
         self.unresolved[self.owner] = None
-        reference = functions.refer(call)
-        return Unresolved(self.owner, functions.label(reference), bytes.fromhex(reference["code"]), reason)
+        code = bytes.fromhex(reference["code"])
+        return Unresolved(self.owner, functions.label(reference), code, reason, tuple(reference.items()))
 
     def partial(self, body: Any, live: Any) -> Any:
         """Return a function with what it is bound to."""

@@ -60,9 +60,9 @@ class Values:
 
     def moment(self, kind: Any, data: Any) -> Any:
         """Return a date with a time, or a time, in its zone."""
-        text, zone, fold = (*self.decode(data), None, 0)[:3]
-        naive = kind.fromisoformat(text)
-        return naive.replace(tzinfo=_as_zone(zone), fold=fold)
+        text, *rest = self.decode(data)
+        zone = _as_zone(rest[0]) if rest else None
+        return kind.fromisoformat(text).replace(tzinfo=zone, fold=rest[1] if len(rest) > 1 else 0)
 
     def default_dict(self, data: Any) -> defaultdict[Any, Any]:
         """Return a dict that makes what it lacks."""
