@@ -35,9 +35,10 @@ def refer(call: Callable[..., Any]) -> Reference:
     reference: Reference = {"module": home(module), "name": _qualified(call), "code": fingerprint(call).hex()}
     if module == MAIN:
         reference["main"] = True
-    for path in _paths(call, module):
+    held = _top(module)
+    for path in _paths(call, held):
         candidate = {**reference, **path}
-        if _same(_follow(candidate, module), call):
+        if _same(_follow(candidate, held), call):
             return candidate
     return {**reference, "local": True}
 
@@ -58,7 +59,7 @@ def resolve(reference: Mapping[str, Any]) -> Any:
         return None
     found: list[Any] = []
     for module in modules(str(reference["module"]), was_main=bool(reference.get("main"))):
-        call = _follow(reference, module)
+        call = _follow(reference, contents(module))
         if callable(call):
             if is_same_code(reference, call):
                 return call
@@ -84,19 +85,21 @@ def _qualified(call: Any) -> str:
     return str(getattr(call, "__qualname__", None) or f"{type(call).__qualname__} object")
 
 
-def _paths(call: Any, module: str) -> Iterator[dict[str, str]]:
-    """Yield the ways that may lead to *call*, the plainest first."""
+def _paths(call: Any, held: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield the ways that may lead to *call* from a module that holds *held*, the plainest first."""
     yield {}
     if isinstance(call, types.MethodType) and not isinstance(call.__self__, type):
-        yield from (
-            {"name": name, "method": call.__name__} for name, held in _top(module).items() if held is call.__self__
-        )
+        yield from ({"name": name, "method": call.__name__} for name, thing in held.items() if thing is call.__self__)
         return
-    for name, held in _top(module).items():
-        if held is call:
+    for name, thing in held.items():
+        if thing is call:
             yield {"name": name}
-        elif isinstance(held, Component):
-            yield from ({"name": name, "part": part} for part, f in held.functions().items() if f.call is call)
+        elif _is_component(thing):
+            yield from ({"name": name, "part": part} for part, f in thing.functions().items() if f.call is call)
+
+
+def _is_component(thing: Any) -> bool:
+    return Component in kind_of(thing).__mro__  # a proxy would be woken by isinstance
 
 
 def _top(module: str) -> dict[str, Any]:
@@ -105,16 +108,15 @@ def _top(module: str) -> dict[str, Any]:
     return {}
 
 
-def _follow(reference: Mapping[str, Any], module: str | types.ModuleType) -> Any:
-    """Return what the names in *reference* lead to from *module*; no attribute that is computed is asked for."""
-    held = _top(module) if isinstance(module, str) else contents(module)
+def _follow(reference: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
+    """Return what *reference* leads to from a module that holds *held*; nothing that is computed is asked for."""
     first, *rest = str(reference["name"]).split(".")
     found: Any = held.get(first)
     for name in rest:
-        if not isinstance(found, type):
+        if not issubclass(kind_of(found), type):
             return None
         found = _static(found, name)
-    if isinstance(found, Component):
+    if _is_component(found):
         function = found.functions().get(str(reference.get("part", "")))
         return None if function is None else function.call
     if "method" in reference and found is not None:
@@ -127,17 +129,14 @@ def _static(owner: type, name: str) -> Any:
     for base in owner.__mro__:
         if name in base.__dict__:
             held: Any = base.__dict__[name]
-            is_bound = isinstance(held, staticmethod | classmethod)
+            is_bound = isinstance(held, staticmethod | classmethod | types.ClassMethodDescriptorType)
             return cast("Any", held).__get__(None, owner) if is_bound else held
     return None
 
 
 def _same(found: Any, call: Any) -> bool:
-    if isinstance(call, types.MethodType):
-        return isinstance(found, types.MethodType) and (found.__func__, found.__self__) == (
-            call.__func__,
-            call.__self__,
-        )
+    if isinstance(call, types.MethodType | types.BuiltinMethodType):  # made anew each time it is asked for
+        return bool(kind_of(found) is kind_of(call) and found == call)
     return found is call
 
 

@@ -77,7 +77,8 @@ def register(kind: Any = None, name: str | None = None) -> Any:
     Let instances of *kind* come back from a log; also a decorator, with or without a *name*.
 
     Args:
-        name: what it is called in logs; where it stands, if not given.  A name outlives a move to another module.
+        name: what it is called in logs from now on; where it stands, if not given.  A name outlives a move to
+            another module.
 
     Raises:
         InvalidComponent: *kind* is no class whose instances are their fields.
@@ -98,6 +99,7 @@ def register(kind: Any = None, name: str | None = None) -> Any:
     _registered[called] = kind
     if name is not None:
         _names[kind] = name
+        _registered.setdefault(place(kind), kind)  # logs that were written before it had the name
     return cast("Any", kind)
 
 
