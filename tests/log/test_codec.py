@@ -22,7 +22,7 @@ from strategies import Schedule, schedules
 from weft import Run, Workflow, condition, step
 from weft.core import events as ev
 from weft.errors import CorruptLog, InvalidEvent, ResolutionError, UnencodableValue, UnresolvedFunction
-from weft.log import Encoder, Record, UnknownEvent, decode, decode_segments, encode, encode_segment, register
+from weft.log import Decoder, Encoder, Record, UnknownEvent, decode, decode_segments, encode, encode_segment, register
 from weft.log.codec import INLINE
 from weft.log.codes import content_hash
 
@@ -125,12 +125,16 @@ def test_a_large_value_is_kept_once_beside_the_events() -> None:
     ]
     encoder = Encoder()
 
-    first, second = encoder.segment(events), encoder.segment(events)
+    first = encoder.segment(events)
+    again = encoder.segment(events)
+    encoder.stored(again)
+    second = encoder.segment(events)
 
     assert len(first.facts) == 2
     assert all(content_hash(body) == key for key, body in first.facts.items())
     assert len(first.body) < INLINE + 500
-    assert second.facts == {}, "an encoder does not hand out twice"
+    assert again == first, "what may not be stored is handed out again"
+    assert second == msgspec.structs.replace(first, facts={}), "what is stored is not"
     assert decode_segments([first.body], definitions={}, facts=first.facts) == events
 
 
@@ -144,6 +148,20 @@ def test_a_definition_is_carried_once_however_often_it_is_named() -> None:
     again = Run.from_log(decode_segments([segment.body], definitions=segment.definitions, facts=segment.facts))
     assert "later" not in again.workflow
     assert again.run(5).results() == run.run(5).results()
+
+
+def test_runs_that_are_read_by_one_decoder_share_their_definition() -> None:
+    workflow, value = WORKFLOWS["pipeline"]
+    segments = [encode_segment(workflow.run(value).log()) for _ in range(2)]
+    decoder = Decoder()
+
+    runs = [
+        Run.from_log(decoder.segments([segment.body], definitions=segment.definitions, facts=segment.facts))
+        for segment in segments
+    ]
+
+    assert runs[0].workflow is runs[1].workflow
+    assert runs[0].value("order") == runs[1].value("order") == Order(value, Kind.LARGE)
 
 
 def test_name_policies_and_a_removal_survive() -> None:

@@ -36,7 +36,7 @@ from weft.log.places import home, modules
         functools.reduce,
         dict.fromkeys,
     ],
-    ids=repr,
+    ids=lambda call: getattr(call, "__qualname__", type(call).__name__),
 )
 def test_a_function_with_a_place_is_found_again(call: Callable[..., Any]) -> None:
     reference = refer(call)

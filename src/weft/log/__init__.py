@@ -11,13 +11,14 @@ Nothing that is read here can import a module or call a constructor that the app
 """
 
 from weft.log.chain import chain, verify
-from weft.log.codec import Encoder, Segment, decode, decode_segments, encode, encode_segment
+from weft.log.codec import Decoder, Encoder, Segment, decode, decode_segments, encode, encode_segment
 from weft.log.definition import definition_of, read_definition, to_dict
 from weft.log.definition import read_data as from_dict
 from weft.log.records import Record, register
 from weft.log.wire import UnknownEvent
 
 __all__ = [
+    "Decoder",
     "Encoder",
     "Record",
     "Segment",

@@ -41,6 +41,9 @@ INLINE: Final = 1024
 LONGEST: Final = 1 << 30
 """How many bytes a log that is read in one piece may have."""
 
+_REMEMBERED: Final = 4096
+"""How many hashes of what is stored an encoder keeps in mind, about."""
+
 _MAGIC: Final = b"WEFTLOG"
 _VERSION: Final = 1
 _HEAD: Final = len(_MAGIC) + 1 + 16
@@ -61,20 +64,21 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Encoder:
-    """Writes the events of one run, batch by batch; definitions and facts it has handed out are not repeated."""
+    """
+    Writes the events of one run, batch by batch.
 
-    __slots__ = ("_given", "portable")
+    Definitions and facts that are known to be stored are not repeated: say so with :meth:`stored`.
+    """
+
+    __slots__ = ("_stored", "portable")
 
     def __init__(self, *, portable: bool = False) -> None:
         self.portable = portable
-        self._given: set[bytes] = set()
+        self._stored: set[bytes] = set()
 
     def segment(self, events: Sequence[AnyEvent]) -> Segment:
         """
-        Return *events* as a segment.
-
-        What it refers to is beside it, unless an earlier segment of this encoder had it.  If that one was never
-        stored, take another encoder.
+        Return *events* as a segment, with what it refers to beside it unless that is stored already.
 
         Raises:
             UnencodableValue: a value that is no data; the error says whose, and where in it.
@@ -99,6 +103,12 @@ class Encoder:
             out.append(written)
         return Segment(_body(out, events), len(out), definitions, facts)
 
+    def stored(self, segment: Segment) -> None:
+        """Take note that *segment* is stored: what was beside it need not be handed out again."""
+        if len(self._stored) > _REMEMBERED:  # forgetting costs a repetition, not a mistake
+            self._stored.clear()
+        self._stored.update(segment.definitions, segment.facts)
+
     def _value(self, event: Any, value: Any, facts: dict[bytes, bytes]) -> Any:
         try:
             data = encode_value(value)
@@ -107,8 +117,7 @@ class Encoder:
         if len(data) <= INLINE:
             return msgspec.Raw(data)
         key = content_hash(data)
-        if key not in self._given:
-            self._given.add(key)
+        if key not in self._stored:
             facts[key] = data
         return Ext(Code.FACT, key)
 
@@ -117,8 +126,7 @@ class Encoder:
             definition: Definition = definition_of(getattr(event, name))
             if self.portable:
                 definition.check_portable()
-            if definition.hash not in self._given:
-                self._given.add(definition.hash)
+            if definition.hash not in self._stored:
                 definitions[definition.hash] = definition.body
             event = replace(event, **{name: definition.hash})
         return event
@@ -224,6 +232,56 @@ def decode(
     return decode_segments([body], definitions=definitions, facts=facts, workflow=workflow, strict=strict)
 
 
+class Decoder:
+    """
+    Reads the events of runs; what it has read of a definition is shared by all of them.
+
+    Args:
+        workflow: the live definition: functions are taken from it, by component.
+        strict: refuse code that has changed since the log was written.
+    """
+
+    __slots__ = ("_known", "_strict", "_workflow")
+
+    def __init__(self, *, workflow: Workflow | None = None, strict: bool = False) -> None:
+        self._workflow, self._strict = workflow, strict
+        self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
+
+    def segments(
+        self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
+    ) -> list[AnyEvent]:
+        """
+        Return the events of segments, in order.
+
+        Args:
+            definitions: all that the events refer to, by hash.
+            facts: all that the events refer to, by hash; asked for one by one, so it may load them.
+
+        Raises:
+            CorruptLog: something is missing or was altered.
+            ChangedCode: the decoder is *strict*, and some code has changed.
+        """
+        workflows: dict[bytes, Workflow] = {}
+        types: dict[str, type] = {}
+        for key, body in definitions.items():
+            workflows[key], mentioned = self._known.get(key) or self._define(key, body)
+            types |= mentioned
+        read = reader(Values(types, facts).restore, workflows)
+        events: list[AnyEvent] = []
+        for body in bodies:
+            data = opened(body, len(events) + 1)
+            events += _guarded(read, data, len(events) + 1)
+        return events
+
+    def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:
+        if content_hash(body) != key:
+            raise CorruptLog(f"the definition {key.hex()} was altered")
+        workflow = read_definition(body, workflow=self._workflow, strict=self._strict)
+        given = [workflow] if self._workflow is None else [workflow, self._workflow]
+        self._known[key] = workflow, known_types(given)
+        return self._known[key]
+
+
 def decode_segments(
     bodies: Iterable[bytes],
     *,
@@ -232,31 +290,9 @@ def decode_segments(
     workflow: Workflow | None = None,
     strict: bool = False,
 ) -> list[AnyEvent]:
-    """
-    Return the events of segments, in order.
-
-    Args:
-        definitions: all that the events refer to, by hash.
-        facts: all that the events refer to, by hash; asked for one by one, so it may load them.
-        workflow: the live definition: functions are taken from it, by component.
-        strict: refuse code that has changed since the log was written.
-
-    Raises:
-        CorruptLog: something is missing or was altered.
-        ChangedCode: *strict*, and some code has changed.
-    """
-    workflows: dict[bytes, Workflow] = {}
-    for key, body in definitions.items():
-        if content_hash(body) != key:
-            raise CorruptLog(f"the definition {key.hex()} was altered")
-        workflows[key] = read_definition(body, workflow=workflow, strict=strict)
-    types = known_types([*workflows.values(), *([] if workflow is None else [workflow])])
-    read = reader(Values(types, facts).restore, workflows)
-    events: list[AnyEvent] = []
-    for body in bodies:
-        data = opened(body, len(events) + 1)
-        events += _guarded(read, data, len(events) + 1)
-    return events
+    """Return the events of segments, in order; see :meth:`Decoder.segments`."""
+    decoder = Decoder(workflow=workflow, strict=strict)
+    return decoder.segments(bodies, definitions=definitions, facts=facts)
 
 
 def opened(body: bytes, position: int | None = None) -> memoryview:

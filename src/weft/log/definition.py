@@ -162,12 +162,11 @@ def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, stri
 def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     if data["weft"] != FORMAT:
         raise CorruptLog(f"a definition of format {data['weft']!r}; upgrade Weft to read it")
-    types = known_types([live]) if live is not None else {}
-    for reference in _references(data):
-        call = functions.resolve(reference)
-        if call is not None:
-            types.update({name_of(kind): kind for kind in classes_of(call)})
-    reader = Reader(types, comparable=data["python"] == _PYTHON)
+    types, memo = known_types([live]) if live is not None else {}, functions.Memo()
+    found = {id(call): call for call in map(memo.resolve, _references(data)) if call is not None}
+    for call in found.values():
+        types.update({name_of(kind): kind for kind in classes_of(call)})
+    reader = Reader(types, memo, comparable=data["python"] == _PYTHON)
     entries = {str(entry["name"]): cast("dict[str, Any]", entry) for entry in data["components"]}
     inlets = {
         name: tuple(Inlet(tuple(parents), wait) for parents, wait in entry["inlets"])

@@ -72,6 +72,35 @@ def is_same_code(reference: Mapping[str, Any], call: Any) -> bool:
     return bool(fingerprint(call).hex() == reference["code"])
 
 
+class Memo:
+    """What has been worked out while one definition is written or read: hashing code is most of the work."""
+
+    def __init__(self) -> None:
+        self._references: dict[int, tuple[Any, Reference]] = {}
+        self._calls: dict[tuple[Any, ...], Any] = {}
+        self._same: dict[tuple[int, Any], tuple[Any, bool]] = {}
+
+    def refer(self, call: Any) -> Reference:
+        """As :func:`refer`."""
+        if id(call) not in self._references:
+            self._references[id(call)] = (call, refer(call))  # kept, so that its id is not used again
+        return dict(self._references[id(call)][1])
+
+    def resolve(self, reference: Mapping[str, Any]) -> Any:
+        """As :func:`resolve`."""
+        key = tuple(reference.items())
+        if key not in self._calls:
+            self._calls[key] = resolve(reference)
+        return self._calls[key]
+
+    def is_same_code(self, reference: Mapping[str, Any], call: Any) -> bool:
+        """As :func:`is_same_code`."""
+        key = (id(call), reference["code"])
+        if key not in self._same:
+            self._same[key] = (call, is_same_code(reference, call))
+        return self._same[key][1]
+
+
 # -- the way there -------------------------------------------------------------------------------
 
 

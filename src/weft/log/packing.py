@@ -57,13 +57,21 @@ def encode_value(value: object) -> bytes:
     """
     try:
         try:
-            return _encode(_Packer(PLAIN).pack(value))
+            return _encode(value if _is_flat(value) else _Packer(PLAIN).pack(value))
         except (OverflowError, UnicodeEncodeError):
             return _encode(_Packer(_SAFE).pack(value))
     except _Refused as refused:
         raise UnencodableValue(refused.what, f"value{''.join(reversed(refused.path))}") from None
     except RecursionError:
         raise UnencodableValue("value that nests too deeply for this process", "value") from None
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether *value* is what MessagePack has by itself, or a list or dict of that; most are, so this is quick."""
+    kind = kind_of(value)
+    if kind is dict:
+        return _TEXT.issuperset(map(type, value)) and PLAIN.issuperset(map(type, value.values()))
+    return kind in PLAIN or (kind is list and PLAIN.issuperset(map(type, value)))
 
 
 class _Refused(Exception):

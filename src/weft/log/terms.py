@@ -50,6 +50,7 @@ class Writer:
         self.unportable: dict[str, str] = {}
         """What another process could not find, by component."""
         self._depth = 0
+        self._memo = functions.Memo()
 
     def write(self, value: Any) -> Any:
         """Return *value* as JSON."""
@@ -92,7 +93,7 @@ class Writer:
 
     def _call(self, call: Any) -> Any:
         is_lost = isinstance(call, Unresolved)  # written again as it was read
-        reference = dict(call.reference) if is_lost else functions.refer(call)
+        reference = dict(call.reference) if is_lost else self._memo.refer(call)
         if not functions.is_portable(reference):
             self.unportable.setdefault(self.owner, functions.label(reference))
         return {"$call": reference}
@@ -116,8 +117,9 @@ class Reader:
     lost values are taken from there.
     """
 
-    def __init__(self, types: Mapping[str, type], *, comparable: bool) -> None:
+    def __init__(self, types: Mapping[str, type], memo: functions.Memo, *, comparable: bool) -> None:
         self.owner = ""
+        self._memo = memo
         self.changed: dict[str, None] = {}
         """The components whose code is not what it was."""
         self.unresolved: dict[str, None] = {}
@@ -157,10 +159,10 @@ class Reader:
 
     def call(self, reference: Any, live: Any) -> Any:
         """Return a function, or what stands for it."""
-        found = live if callable(live) else functions.resolve(reference)
+        found = live if callable(live) else self._memo.resolve(reference)
         if found is None:
             return self._unresolved(reference)
-        if not self._comparable or not functions.is_same_code(reference, found):
+        if not self._comparable or not self._memo.is_same_code(reference, found):
             self._suspects += 1
             if self._comparable:
                 self.changed[self.owner] = None

@@ -101,17 +101,13 @@ Restore = Callable[[int, memoryview], Any]
 def reader(restore: Restore, workflows: Mapping[bytes, Workflow]) -> Callable[[Any], list[Any]]:
     """Return what reads a list of events: *restore* makes user values, *workflows* are known by hash."""
     read_all = msgspec.msgpack.Decoder(list[_UNION], ext_hook=restore).decode
-    read_one = msgspec.msgpack.Decoder(_UNION, ext_hook=restore).decode
-
-    def one(raw: Any) -> Any:
-        head = _read_head(raw)
-        return read_one(raw) if head.e in _TAGS else UnknownEvent(head.seq, head.e, bytes(raw))
 
     def read(data: Any) -> list[Any]:
         try:
             events: list[Any] = read_all(data)
-        except msgspec.ValidationError:
-            events = [one(raw) for raw in _read_raw(data)]
+        except msgspec.ValidationError:  # one of them is of a kind that is not known, or wrong
+            read_one = msgspec.msgpack.Decoder(_UNION, ext_hook=restore).decode
+            events = [_unknown(raw) or read_one(raw) for raw in _read_raw(data)]
         for place, event in enumerate(events):
             known = _BY_MIRROR.get(type(event))
             if known is not None:
@@ -119,6 +115,12 @@ def reader(restore: Restore, workflows: Mapping[bytes, Workflow]) -> Callable[[A
         return events
 
     return read
+
+
+def _unknown(raw: Any) -> UnknownEvent | None:
+    """Return an event of a kind that is not known here."""
+    head = _read_head(raw)
+    return None if head.e in _TAGS else UnknownEvent(head.seq, head.e, bytes(raw))
 
 
 def _real(kind: type, wire: Wire, mirror: Any, workflows: Mapping[bytes, Workflow]) -> Any:
