@@ -16,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from flows import WORKFLOWS
 from kept import VALUES
 
 from weft import Workflow, reduce, step
@@ -69,6 +70,7 @@ def current() -> dict[str, dict[str, Any]]:
             }
             for name, segment in segments.items()
         },
+        "definitions": {name: workflow.to_dict() for name, (workflow, _) in WORKFLOWS.items()},
         "logs": {"finished": encode(WORKFLOW.run(5, id="run-1").log()).hex()},
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -265,6 +266,54 @@ def test_code_of_another_python_is_not_compared() -> None:
         Workflow.from_dict(data, strict=True)
 
 
+# -- constants and policies ----------------------------------------------------------------------
+
+
+def test_constants_of_every_kind_come_back() -> None:
+    for value in (2**70, -(2**53), float("inf"), b"x", "\ud800", {1: (2,)}, [{"a": flows.pair}], flows.pair):
+        workflow = Workflow("w", step(isinstance_of, name="show").bind(handle=value))
+
+        again = Workflow.from_dict(as_json(workflow))
+
+        assert again.unresolved == ()
+        assert again.run(1).value("show") == repr(value)
+
+
+def test_a_constant_of_a_class_that_is_not_known_is_not_passed_on_as_a_record() -> None:
+    live = Workflow("w", step(isinstance_of, name="show").bind(handle=[flows.Order(1)]))
+
+    alone, given_back = Workflow.from_dict(as_json(live)), Workflow.from_dict(as_json(live), workflow=live.renamed("x"))
+
+    assert alone.unresolved == ("show",)
+    assert given_back.run(1).value("show") == repr([flows.Order(1)])
+
+
+def test_a_policy_whose_function_cannot_be_found_says_so_when_it_is_asked() -> None:
+    workflow = Workflow("w", flows.double).with_policies([(lambda target: False, Policy(max_retries=1))])
+    data = as_json(workflow)
+
+    alone, given_back = Workflow.from_dict(data), Workflow.from_dict(data, workflow=workflow)
+
+    assert alone.unresolved == ("policy rule 1",)
+    with pytest.raises(UnresolvedFunction, match="policy rule 1"):
+        alone.run(1)
+    assert given_back.run(1).value("double") == 2
+    with pytest.raises(UnresolvedFunction, match="policy rule 1"):
+        encode(workflow.plan(1).log(), portable=True)
+
+
+def test_an_exception_whose_class_is_not_imported_is_known_by_its_name(app: Callable[[str], ModuleType]) -> None:
+    module = app("class Flaky(Exception): ...")
+    rules = [("double", Policy(max_retries=1, retryable=(module.Flaky,)))]
+    data = as_json(Workflow("w", flows.double).with_policies(rules))
+    del sys.modules["shop"]
+
+    ((_, policy),) = Workflow.from_dict(data).policies
+
+    assert isinstance(module.Flaky(), policy.retryable)
+    assert not isinstance(ValueError(), policy.retryable)
+
+
 # -- junk ----------------------------------------------------------------------------------------
 
 
@@ -321,3 +370,34 @@ def test_an_each_without_a_reduce_comes_back() -> None:
     again = Workflow.from_dict(as_json(workflow))
 
     assert again.run([1, 2]).values("double") == [2, 4]
+
+
+def broken(data: Any, dice: random.Random) -> Any:
+    """The same data with something in it replaced, dropped or repeated."""
+    places: list[tuple[Any, Any]] = []
+    pending = [data]
+    while pending:
+        held = pending.pop()
+        keys = list(held) if isinstance(held, dict) else range(len(held)) if isinstance(held, list) else []
+        places.extend((held, key) for key in keys)
+        pending.extend(held[key] for key in keys)
+    held, key = dice.choice(places)
+    junk = [None, -1, "", "x", [], {}, {"$call": {}}, {"$tuple": 1}, {"$part": ["policy.Policy", {}]}, True, [[[]]]]
+    held[key] = dice.choice([*junk, *(other[k] for other, k in places[:40])])
+    return data
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_definition_that_was_broken_anywhere_is_refused_or_is_a_workflow(name: str) -> None:
+    dice = random.Random(name)  # noqa: S311
+    before, written = set(sys.modules), json.dumps(as_json(WORKFLOWS[name][0]))
+    refused = 0
+
+    for _ in range(150):
+        try:
+            assert isinstance(Workflow.from_dict(broken(json.loads(written), dice)), Workflow)
+        except CorruptLog:
+            refused += 1
+
+    assert refused
+    assert set(sys.modules) == before

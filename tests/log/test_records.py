@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from weft import Workflow, step
-from weft.errors import DuplicateName, InvalidComponent
+from weft.errors import CorruptLog, DuplicateName, InvalidComponent
 from weft.log import Record, records, register
 from weft.log.annotations import classes_of, known_types
 from weft.log.packing import encode_value
@@ -108,12 +108,12 @@ def test_a_field_that_is_new_takes_its_default() -> None:
 
 
 def test_a_field_that_is_new_and_has_no_default_is_an_error() -> None:
-    with pytest.raises(Unfit, match="without 'b'"):
+    with pytest.raises(CorruptLog, match="without 'b'"):
         moved(versions("a")(1), versions("a", "b"))
 
 
 def test_a_field_that_is_gone_is_an_error() -> None:
-    with pytest.raises(Unfit, match="with 'b'"):
+    with pytest.raises(CorruptLog, match="with 'b'"):
         moved(versions("a", "b")(1, 2), versions("a"))
 
 

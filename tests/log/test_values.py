@@ -14,8 +14,9 @@ from hypothesis import given
 from kept import CLASSES, VALUES, Plain, same, values
 
 from weft import Absent
+from weft.core.events import InputReceived
 from weft.errors import CorruptLog, UnencodableValue, WeftError
-from weft.log import Record, packing
+from weft.log import Record, decode_segments, encode_segment, packing
 from weft.log.codes import DEEPEST
 from weft.log.packing import encode_value
 from weft.log.records import name_of
@@ -243,3 +244,32 @@ def test_the_order_of_a_dict_is_kept_and_that_of_a_set_does_not_matter() -> None
 def test_junk_raises_and_nothing_else_happens(data: bytes) -> None:
     with pytest.raises((ValueError, TypeError, ArithmeticError, CorruptLog)):
         Values(KNOWN).decode(data)
+
+
+def test_the_deepest_value_comes_back_also_from_beside_the_log() -> None:
+    value: Any = (dt.date(2026, 1, 1), "x" * 2000)
+    for _ in range(DEEPEST - 1):
+        value = (value,)
+    segment = encode_segment([InputReceived(1, value, 1)])
+
+    (event,) = decode_segments([segment.body], definitions={}, facts=segment.facts)
+
+    assert segment.facts
+    assert event.value == value
+
+
+@dataclass
+class Broken:
+    """Cannot be looked at."""
+
+    a: int = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "a":
+            raise RuntimeError("no")
+        return super().__getattribute__(name)
+
+
+def test_an_object_that_cannot_be_looked_at_is_refused() -> None:
+    with pytest.raises(UnencodableValue, match="fields cannot be read"):
+        encode_value([Broken()])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from flows import WORKFLOWS
 from kept import CLASSES, VALUES, same
 from pinned import EVENTS, WORKFLOW, current, pinned
 
-from weft import Run
+from weft import Run, Workflow
 from weft.core.events import AnyEvent, Event
 from weft.log import decode, decode_segments, encode_segment
 from weft.log.packing import encode_value
@@ -44,6 +45,17 @@ def test_an_event_that_was_written_once_is_read(name: str) -> None:
         assert encode_segment([EVENTS[name]]).body.hex() == stored["body"]
 
 
+@pytest.mark.parametrize("name", pinned("definitions"))
+def test_a_definition_that_was_written_once_is_read(name: str) -> None:
+    workflow, value = WORKFLOWS[name]
+
+    again = Workflow.from_dict(pinned("definitions")[name])
+
+    assert again == workflow
+    assert again.policies == workflow.policies
+    assert again.run(value).results() == workflow.run(value).results()
+
+
 @pytest.mark.parametrize("name", pinned("logs"))
 def test_a_log_that_was_written_once_is_a_run(name: str) -> None:
     run = Run.from_log(decode(bytes.fromhex(pinned("logs")[name])))
@@ -58,6 +70,7 @@ def test_everything_that_can_be_written_is_pinned() -> None:
     assert {name: set(kind) - set(pinned(name)) for name, kind in made.items()} == {
         "values": set(),
         "events": set(),
+        "definitions": set(),
         "logs": set(),
     }
 

@@ -59,7 +59,7 @@ class Workflow(Fragment):
     changed: tuple[str, ...] = ()
     """Of a definition that was written down: the components whose code is not what it was."""
     unresolved: tuple[str, ...] = ()
-    """Of a definition that was written down: the components whose function could not be found."""
+    """Of a definition that was written down: the components, and policy rules, whose function could not be found."""
 
     def __init__(self, name: str, *fragments: object) -> None:
         check_name(name, "a workflow")

@@ -28,7 +28,7 @@ from weft.core.components.map import Map
 from weft.core.flow import ENTRY, INPUT, Flow, Link
 from weft.core.wiring import INPUT_NAME, Inlet
 from weft.core.workflow import Workflow
-from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnresolvedFunction
+from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
 from weft.log import functions
 from weft.log.annotations import classes_of, known_types
 from weft.log.codes import content_hash
@@ -69,7 +69,10 @@ def definition_of(workflow: Workflow) -> Definition:
     if isinstance(known, Definition) and known.policies is workflow.policies:
         return known
     data, unportable = _write(workflow)
-    body = _encode(data)
+    try:
+        body = _encode(data)
+    except UnicodeEncodeError as error:
+        raise UnencodableValue(f"name that is no text ({error})", f"the definition of {workflow.name!r}") from error
     definition = Definition(content_hash(body), body, data, workflow.policies, unportable)
     workflow.__dict__["_definition"] = definition
     return definition
@@ -250,8 +253,12 @@ def _depth(name: str, homes: Mapping[str, str]) -> int:
 def _references(data: Any) -> Iterator[Mapping[str, Any]]:
     """Yield every reference to a function in *data*."""
     pending: list[Any] = [data]
+    seen: set[int] = set()
     while pending:
         item = pending.pop()
+        if id(item) in seen:  # JSON has no cycles, what a caller has made may
+            continue
+        seen.add(id(item))
         if isinstance(item, list):
             pending.extend(cast("Any", item))
         elif isinstance(item, dict):

@@ -24,7 +24,7 @@ from typing import Any, cast
 
 from weft.core.components.base import Component
 from weft.core.identity import fingerprint
-from weft.log.places import MAIN, contents, home, kind_of, modules
+from weft.log.places import MAIN, MAINS, contents, home, kind_of, modules
 
 Reference = dict[str, Any]
 
@@ -33,7 +33,7 @@ def refer(call: Callable[..., Any]) -> Reference:
     """Return *call* as data, without what it is bound to if it is a ``functools.partial``."""
     module = _module_of(call)
     reference: Reference = {"module": home(module), "name": _qualified(call), "code": fingerprint(call).hex()}
-    if module == MAIN:
+    if module in MAINS:
         reference["main"] = True
     held = _top(module)
     for path in _paths(call, held):

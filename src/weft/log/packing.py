@@ -184,6 +184,8 @@ class _Packer:
                 name, fields = name_of(kind), form.apart(value)
             except Unfit as unfit:
                 raise _Refused(str(unfit)) from unfit
+            except Exception as error:
+                raise _Refused(f"{kind.__qualname__} whose fields cannot be read ({error!r})") from error
         return Ext(Code.RECORD, _encode([name, self.fields(fields, ".{}")]))
 
 

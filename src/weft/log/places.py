@@ -20,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 MAIN = "__main__"
+MAINS = (MAIN, "__mp_main__")
+"""What the module that is run is called, also in a process that ``multiprocessing`` has started."""
 
 kind_of: Any = type
 """Returns the class of a value, without what a type checker believes to know of it."""
@@ -27,7 +29,7 @@ kind_of: Any = type
 
 def home(module: str) -> str:
     """Return the name by which another process could import *module*; ``__main__`` if there is none."""
-    if module != MAIN:
+    if module not in MAINS:
         return module
     main = sys.modules.get(MAIN)
     spec = getattr(main, "__spec__", None)

@@ -171,7 +171,7 @@ def _apart(names: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 def _together_dataclass(kind: Any, fields: dict[str, Any]) -> Any:
-    made = kind.__new__(kind)
+    made = object.__new__(kind)
     known = {field.name: field for field in dataclasses.fields(kind)}
     for name, field in known.items():
         if name in fields:
@@ -189,7 +189,7 @@ def _together_dataclass(kind: Any, fields: dict[str, Any]) -> Any:
 
 
 def _together_attrs(kind: Any, fields: dict[str, Any]) -> Any:
-    made = kind.__new__(kind)
+    made = object.__new__(kind)
     known = {field.name: field for field in kind.__attrs_attrs__}
     for name, field in known.items():
         if name in fields:
@@ -239,7 +239,7 @@ def _together_model(kind: Any, fields: dict[str, Any]) -> Any:
             if field.is_required():
                 raise Unfit(f"{kind.__qualname__} was written without {name!r}, which has no default now")
             values[name] = field.get_default(call_default_factory=True, validated_data=values)
-    made = kind.__new__(kind)
+    made = object.__new__(kind)
     allows_extra = kind.model_config.get("extra") == "allow"
     state = {
         "__dict__": values,

@@ -55,7 +55,9 @@ class Writer:
     def write(self, value: Any) -> Any:
         """Return *value* as JSON."""
         kind = kind_of(value)
-        if kind in (bool, int, type(None)) or (kind is float and math.isfinite(value)):
+        if kind in (bool, type(None)) or (kind is float and math.isfinite(value)):
+            return value
+        if kind is int and abs(value) < _EXACT:
             return value
         if kind is str:
             return value if value.isascii() or _is_text(value) else self._value(value)
@@ -173,7 +175,9 @@ class Reader:
         reference = written.get("$call") or functions.refer(call)
         stored = Function(**fields)
         if any(isinstance(value, Lost) for value in constants.values()):
-            return dataclasses.replace(stored, call=self._unresolved(reference, "was bound to what is no data"))
+            return dataclasses.replace(
+                stored, call=self._unresolved(reference, "was bound to a value that cannot be read here")
+            )
         if not is_suspect or isinstance(call, Unresolved):
             return stored
         try:
@@ -224,14 +228,16 @@ class Reader:
 
     def lost(self, body: Any, live: Any) -> Any:
         """Return the value of the live workflow, or what stands for it."""
-        if live is not None and type(live).__qualname__ == body:
+        if live is not None:
             return live
         self.unresolved[self.owner] = None
         return Lost.of(str(body), self.owner)
 
-    def value(self, body: Any, _: Any) -> Any:
-        """Return any value."""
-        return self._values.decode(base64.b64decode(body, validate=True))
+    def value(self, body: Any, live: Any) -> Any:
+        """Return any value; one of a class that is not known here is lost."""
+        self._values.unknown = ""
+        value = self._values.decode(base64.b64decode(body, validate=True))
+        return self.lost(self._values.unknown, live) if self._values.unknown else value
 
 
 class _ByName(type):
@@ -310,11 +316,16 @@ def _changes(value: Any) -> dict[str, Any]:
         defaults = dict(zip(reversed(names), reversed(kind.__struct_defaults__), strict=False))
     else:
         names = tuple(field.name for field in dataclasses.fields(kind))
-        defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+        defaults = {
+            field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+            for field in dataclasses.fields(kind)
+        }
     return {name: held for name in names if not is_default(held := getattr(value, name), defaults.get(name, _NONE))}
 
 
 _NONE = object()
+_EXACT = 1 << 53
+"""Numbers from here on are not exact in the JSON of other languages."""
 
 
 def is_default(value: Any, default: Any) -> bool:

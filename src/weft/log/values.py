@@ -25,18 +25,20 @@ import msgspec
 
 from weft.errors import CorruptLog
 from weft.log.codes import DEEPEST, FACTORIES, MICROSECOND, Code, content_hash
-from weft.log.records import Record, form_of, registered
+from weft.log.records import Record, Unfit, form_of, registered
 
 
 class Values:
     """Reads values: *types* are the classes that may come back, *facts* the large values by content hash."""
 
-    __slots__ = ("_depth", "_facts", "_types", "decode")
+    __slots__ = ("_depth", "_facts", "_types", "decode", "unknown")
 
     def __init__(self, types: Mapping[str, type] | None = None, facts: Mapping[bytes, bytes] | None = None) -> None:
         self._types = types or {}
         self._facts = facts or {}
         self._depth = 0
+        self.unknown = ""
+        """The last class that was asked for and is not known."""
         self.decode: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=self.restore).decode
         """Reads one value; what raises there is up to the data."""
 
@@ -45,7 +47,7 @@ class Values:
         read = _READERS.get(code)
         if read is None:
             raise CorruptLog(f"a value of the unknown kind {code}; it was written by a newer Weft: upgrade this one")
-        if self._depth > DEEPEST:
+        if self._depth > DEEPEST + 1:  # a fact is one, what stands in the innermost is another
             raise CorruptLog(f"a value nests deeper than {DEEPEST} levels")
         self._depth += 1
         try:
@@ -82,8 +84,14 @@ class Values:
         kind = registered().get(name) or self._types.get(name)
         form = None if kind is None else form_of(kind)
         if form is None:
+            self.unknown = name
             return Record(name, cast("dict[str, Any]", fields))
-        return form.together(kind, cast("dict[str, Any]", fields))
+        try:
+            return form.together(kind, cast("dict[str, Any]", fields))
+        except Unfit as unfit:
+            raise CorruptLog(
+                f"{unfit}; give new fields a default, or register a class that fits as {name!r}"
+            ) from unfit
 
     def fact(self, data: Any) -> Any:
         """Return a value that is kept beside the log."""
