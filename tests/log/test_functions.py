@@ -182,6 +182,36 @@ def test_a_run_of_a_package_goes_on_where_it_is_imported(folder: Path) -> None:
     assert said.strip() == b"restored"
 
 
+SPAWNING = """
+import multiprocessing, sys
+from weft import Run, Workflow, step
+from weft.log import decode, encode
+
+@step
+def double(x): return 2 * x
+
+def child(data, answers):
+    run = Run.from_log(decode(data, strict=True)).react_until_satisfied()
+    answers.put(encode(run.log(), portable=True))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    data = encode(Workflow("w", double).plan(4).log(), portable=True)
+    process = context.Process(target=child, args=(data, answers))
+    process.start()
+    run = Run.from_log(decode(answers.get(timeout=50), strict=True))
+    process.join()
+    print(run.value("double"), run.workflow.unresolved)
+"""
+
+
+def test_a_run_goes_to_a_process_that_was_spawned_and_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "spawning.py").write_text(SPAWNING)
+
+    assert started(tmp_path, "spawning.py").split() == [b"8", b"()"]
+
+
 def test_a_process_that_has_not_imported_the_application_still_reads_the_log(folder: Path) -> None:
     data = started(folder, "app.py", "write")
 
