@@ -23,6 +23,7 @@ from weft import Workflow, reduce, step
 from weft.core import events as ev
 from weft.log import encode, encode_segment
 from weft.log.packing import encode_value
+from weft.policy import DEFAULT, Policy
 
 FOLDER = Path(__file__).parent / "wire"
 
@@ -45,6 +46,14 @@ EVENTS: dict[str, Any] = {
     "runnable_completed": ev.RunnableCompleted(9, "absolute", (5,), {"a": 1}),
     "runnable_failed": ev.RunnableFailed(
         10, "absolute", (5,), ev.ErrorDetail("ValueError", ("Exception",), "no", "Traceback"), 3, 5, "dead_letter"
+    ),
+    "attempt_failed": ev.AttemptFailed(
+        9, "absolute", (5,), ev.ErrorDetail("OSError", ("Exception",), "not yet"), 2, 1700000003.5
+    ),
+    "runnable_retried": ev.RunnableRetried(12, "absolute", (5,), (7,), Policy(max_retries=2, timeout=1.5)),
+    "runnable_retried_as_it_was": ev.RunnableRetried(12, "absolute", (5,)),
+    "policy_changed": ev.PolicyChanged(
+        13, (("absolute", Policy(backoff="linear", non_retryable=(ValueError,))), (DEFAULT, Policy.io()))
     ),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }

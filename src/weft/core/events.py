@@ -114,7 +114,7 @@ class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
     """Attempt number *attempt* was handed to an executor, and may be under way."""
 
     attempt: int = 1
-    policy: dict[str, Any] | None = None
+    policy: Any = None
     """What the policy in force says, as far as it is data."""
 
 
@@ -164,7 +164,8 @@ class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
 class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
     """A dead letter gets another chance: with *values* in place of its facts and under *policy*, if these are given."""
 
-    values: tuple[Any, ...] | None = None
+    values: Any = None
+    """A tuple, of one value for each fact."""
     policy: Any = None
 
 

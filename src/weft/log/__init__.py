@@ -10,8 +10,8 @@ Nothing that is read here can import a module or call a constructor that the app
     -5
 """
 
-from weft.log.chain import chain, verify
-from weft.log.codec import Decoder, Encoder, Segment, decode, decode_segments, encode, encode_segment
+from weft.log.chain import References, chain, references, verify
+from weft.log.codec import Decoder, Encoder, Segment, check_encodable, decode, decode_segments, encode, encode_segment
 from weft.log.definition import definition_of, read_definition, to_dict
 from weft.log.definition import read_data as from_dict
 from weft.log.records import Record, register
@@ -21,9 +21,11 @@ __all__ = [
     "Decoder",
     "Encoder",
     "Record",
+    "References",
     "Segment",
     "UnknownEvent",
     "chain",
+    "check_encodable",
     "decode",
     "decode_segments",
     "definition_of",
@@ -31,6 +33,7 @@ __all__ = [
     "encode_segment",
     "from_dict",
     "read_definition",
+    "references",
     "register",
     "to_dict",
     "verify",

@@ -78,6 +78,30 @@ def verify(
     return following - 1
 
 
+class References(msgspec.Struct, frozen=True):
+    """What segments refer to, by the hash of its bytes."""
+
+    definitions: frozenset[bytes]
+    facts: frozenset[bytes]
+
+
+def references(bodies: Iterable[bytes]) -> References:
+    """
+    Return what the segments need to be read.
+
+    Raises:
+        CorruptLog: one of them is no segment.
+    """
+    found: dict[str, set[bytes]] = {"definition": set(), "fact": set()}
+    following = 1
+    for body in bodies:
+        seqs, referred = _outline(body, following)
+        following += len(seqs)
+        for _, kind, key in referred:
+            found[kind].add(key)
+    return References(frozenset(found["definition"]), frozenset(found["fact"]))
+
+
 def _check(kind: str, key: bytes, body: bytes | None, seq: int) -> None:
     if body is None:
         raise CorruptLog(f"the {kind} {key.hex()} that it refers to is missing", seq)

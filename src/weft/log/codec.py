@@ -33,7 +33,7 @@ from weft.log.definition import Definition, definition_of, read_definition
 from weft.log.packing import PLAIN, encode_value
 from weft.log.places import kind_of
 from weft.log.values import Values
-from weft.log.wire import WIRES, UnknownEvent, Wire, reader
+from weft.log.wire import WIRES, UnknownEvent, Wire, as_terms, reader
 
 INLINE: Final = 1024
 """How many bytes a value may take inside of an event.  A longer one is kept beside the log, once per run."""
@@ -100,6 +100,8 @@ class Encoder:
                     written = replace(written, **{name: self._value(event, value, facts)})
             if wire.workflows:
                 written = self._refer(written, wire, definitions)
+            if wire.terms:
+                written = replace(written, **{name: as_terms(getattr(event, name)) for name in wire.terms})
             out.append(written)
         return Segment(_body(out, events), len(out), definitions, facts)
 
@@ -164,6 +166,20 @@ def _careful(written: Any, event: Any) -> Any:
 
 def _with_owner(error: UnencodableValue, event: Any) -> UnencodableValue:
     return UnencodableValue(error.kind, error.path, getattr(event, "component", "INPUT"))
+
+
+def check_encodable(value: object, component: str) -> None:
+    """
+    Refuse what *component* has made if it cannot be written, before anybody builds on it.
+
+    Raises:
+        UnencodableValue: the error says whose it is, and where in it.
+    """
+    if kind_of(value) not in PLAIN:
+        try:
+            encode_value(value)
+        except UnencodableValue as error:
+            raise UnencodableValue(error.kind, error.path, component) from None
 
 
 def encode_segment(events: Sequence[AnyEvent]) -> Segment:

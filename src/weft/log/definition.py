@@ -34,6 +34,7 @@ from weft.log.annotations import classes_of, known_types
 from weft.log.codes import content_hash
 from weft.log.records import name_of
 from weft.log.terms import Reader, Writer, is_default, kinds
+from weft.typing import Wait
 
 FORMAT = 1
 _PYTHON = f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
@@ -91,7 +92,10 @@ def _write(workflow: Workflow) -> tuple[dict[str, Any], dict[str, str]]:
             entry["tags"] = list(component.tags)
         entry.update({key: value for key, value in _fields(writer, component, assembly) if value})
         if name in assembly.inlets:
-            entry["inlets"] = [[list(inlet.parents), inlet.wait] for inlet in assembly.inlets[name]]
+            entry["inlets"] = [
+                [list(inlet.parents), inlet.wait, *([list(inlet.errors)] if inlet.errors else [])]
+                for inlet in assembly.inlets[name]
+            ]
         if name in assembly.homes:
             entry["home"] = assembly.homes[name]
         components.append(entry)
@@ -162,6 +166,10 @@ def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, stri
     return read
 
 
+def _inlet(parents: list[str], wait: Wait, errors: list[str] | None = None) -> Inlet:
+    return Inlet(tuple(parents), wait, tuple(errors or ()))
+
+
 def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     if data["weft"] != FORMAT:
         raise CorruptLog(f"a definition of format {data['weft']!r}; upgrade Weft to read it")
@@ -172,9 +180,7 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     reader = Reader(types, memo, comparable=data["python"] == _PYTHON)
     entries = {str(entry["name"]): cast("dict[str, Any]", entry) for entry in data["components"]}
     inlets = {
-        name: tuple(Inlet(tuple(parents), wait) for parents, wait in entry["inlets"])
-        for name, entry in entries.items()
-        if "inlets" in entry
+        name: tuple(_inlet(*inlet) for inlet in entry["inlets"]) for name, entry in entries.items() if "inlets" in entry
     }
     homes = {name: str(entry["home"]) for name, entry in entries.items() if "home" in entry}
     for name, home in homes.items():

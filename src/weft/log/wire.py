@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 
-from weft.core.events import Event
+from weft.core.events import Event, PolicyChanged, RunnableRetried
 from weft.core.workflow import Workflow
+from weft.log.functions import Memo
+from weft.log.terms import Reader, Writer
 
 
 class UnknownEvent(msgspec.Struct, frozen=True):
@@ -38,10 +40,35 @@ class Wire(msgspec.Struct, frozen=True):
     """The fields that hold a user's value."""
     workflows: tuple[str, ...]
     """The fields that hold a workflow."""
+    terms: tuple[str, ...]
+    """The fields that hold policies."""
     mirror: Any
     """The class that the bytes are read as."""
     mirrored: bool
     """Whether that is another one than the class of the event."""
+
+
+_TERMS: dict[type[Event], tuple[str, ...]] = {PolicyChanged: ("rules",), RunnableRetried: ("policy",)}
+"""The fields that hold policies, which are written like those of a definition."""
+
+
+def as_terms(policies: Any) -> Any:
+    """Return a policy, or rules, as plain data; functions are references."""
+    if policies is None:
+        return None
+    writer = Writer()
+    writer.owner = "a policy"
+    given = [list(rule) for rule in policies] if policies.__class__ is tuple else policies
+    return writer.write(given)
+
+
+def _from_terms(data: Any) -> Any:
+    if data is None:
+        return None
+    reader = Reader({}, Memo(), comparable=True)
+    reader.owner = "a policy"
+    found: Any = reader.read(data)
+    return tuple(tuple(rule) for rule in found) if found.__class__ is list else found
 
 
 def _wire(kind: type[Event]) -> Wire:
@@ -54,17 +81,18 @@ def _wire(kind: type[Event]) -> Wire:
             names[str(error.name)] = Any
     fields = kind.__struct_fields__
     workflows = tuple(name for name in fields if hints[name] is Workflow)
-    values = tuple(name for name in fields if hints[name] is Any)
-    if not workflows and len(names) == 1:
-        return Wire(values, workflows, kind, mirrored=False)
+    terms = _TERMS.get(kind, ())
+    values = tuple(name for name in fields if hints[name] is Any and name not in terms)
+    if not workflows and not terms and len(names) == 1:
+        return Wire(values, workflows, terms, kind, mirrored=False)
     required = len(fields) - len(kind.__struct_defaults__)
     shape: list[Any] = []
     for place, name in enumerate(fields):
-        hint = bytes if name in workflows else hints[name]
+        hint = bytes if name in workflows else Any if name in terms else hints[name]
         shape.append((name, hint) if place < required else (name, hint, kind.__struct_defaults__[place - required]))
     config = kind.__struct_config__
     mirror = msgspec.defstruct(kind.__name__, shape, tag_field=config.tag_field, tag=config.tag, frozen=True)
-    return Wire(values, workflows, mirror, mirrored=True)
+    return Wire(values, workflows, terms, mirror, mirrored=True)
 
 
 def _tagged(base: type[Event]) -> list[type[Event]]:
@@ -127,4 +155,6 @@ def _real(kind: type, wire: Wire, mirror: Any, workflows: Mapping[bytes, Workflo
     fields = {name: getattr(mirror, name) for name in mirror.__struct_fields__}
     for name in wire.workflows:
         fields[name] = workflows[fields[name]]
+    for name in wire.terms:
+        fields[name] = _from_terms(fields[name])
     return kind(**fields)
