@@ -133,6 +133,16 @@ SUBJECTS = (
         ),
     ),
     Subject(
+        "log",
+        (
+            per("log_to_bytes", 1_000, "event", "1,000 reactions to bytes", target=1),
+            per("log_from_bytes", 1_000, "event", "1,000 reactions from bytes", target=1),
+            per("lone_event_to_bytes", 1_000, "event", "reactions to bytes, one by one"),
+            per("definition_to_bytes", 100, "component", "definition of 100 steps as data"),
+            per("definition_from_bytes", 100, "component", "definition of 100 steps from bytes"),
+        ),
+    ),
+    Subject(
         "idle",
         (weight("idle_run", 10_000, "idle run of a shared definition", target=1024),),
     ),

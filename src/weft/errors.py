@@ -38,6 +38,7 @@ Everything this library can raise, in one screen.
     │   ├── NothingProduced         the component exists and has made no value
     │   └── UnknownRunnable         an outcome of work that this run never offered
     ├── LogError                    a log that is no history of a run
+    │   ├── CorruptLog              bytes that are no log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
     ├── TelemetryError              a handler that cannot be attached
     │   ├── DuplicateHandler        one id, two handlers
@@ -59,6 +60,10 @@ Everything this library can raise, in one screen.
     │   ├── StoreFull               no space is left
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
     │   └── WrongLoop               an open store was used from another event loop
+    ├── ResolutionError             a definition that was written down, and what it names here
+    │   ├── ChangedCode             a function is not the one it was when the log was written
+    │   └── UnresolvedFunction      a function that cannot be found again
+    ├── UnencodableValue            a value that cannot be written to a log
     └── UnidentifiableValue         a value without a canonical form has no hash
 
 A caller can catch at three heights: the library, the kind, the case.
@@ -506,6 +511,50 @@ class NewerStore(StoreError):
 
 
 # -- identity ------------------------------------------------------------------------------------
+class CorruptLog(LogError):
+    """Bytes that are no log, were altered, or were written by a newer version; *position* is the event, if known."""
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message if position is None else f"at event {position}: {message}")
+        self.position = position
+
+
+class ResolutionError(WeftError, LookupError):
+    """A definition that was written down does not fit the code of this process."""
+
+
+class UnresolvedFunction(ResolutionError):
+    """The function of *component* cannot be found: it has no name that leads to it, or its module is not here."""
+
+    def __init__(self, component: str, function: str, reason: str) -> None:
+        super().__init__(
+            f"the function {function} of {component!r} {reason}; define it with `def` at the top of a module that "
+            "this process imports, or hand the workflow over: decode(data, workflow=workflow)"
+        )
+        self.component, self.function = component, function
+
+
+class ChangedCode(ResolutionError):
+    """The code of *components* is not what it was when the log was written."""
+
+    def __init__(self, workflow: str, components: Iterable[str]) -> None:
+        self.workflow, self.components = workflow, tuple(components)
+        super().__init__(
+            f"the code of {', '.join(map(repr, self.components))} in workflow {workflow!r} has changed since this log "
+            "was written; run the code that wrote it, or pass strict=False to go on with the new code"
+        )
+
+
+class UnencodableValue(WeftError, TypeError):
+    """A value cannot be written to a log: *path* leads to what is in the way, *component* made it."""
+
+    def __init__(self, kind: str, path: str, component: str | None = None) -> None:
+        self.kind, self.path, self.component = kind, path, component
+        made = "" if component is None else f"what {component!r} made cannot be written: "
+        super().__init__(
+            f"{made}a {kind} at {path} is no data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
+            "msgspec or pydantic classes, and pass handles by context(...)"
+        )
 
 
 class UnidentifiableValue(WeftError, TypeError):

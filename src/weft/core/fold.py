@@ -37,7 +37,7 @@ def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
         seq += 1
         handler = _FOLD.get(type(event))
         if handler is None:
-            raise InvalidEvent(f"{event!r} is no event", log[-STORY:])
+            raise InvalidEvent(f"{event!r} is no event that this version of Weft knows", log[-STORY:])
         if event.seq != seq:
             raise InvalidEvent(f"expected event {seq}, got {event!r}", log[-STORY:])
         if seq == 1 and handler is not _defined:

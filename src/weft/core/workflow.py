@@ -45,8 +45,21 @@ def local() -> Any:
     return weft.local
 
 
+@cache
+def written() -> Any:
+    """Return the package that knows definitions as data."""
+    import weft.log
+
+    return weft.log
+
+
 class Workflow(Fragment):
     """Named components and the edges between them."""
+
+    changed: tuple[str, ...] = ()
+    """Of a definition that was written down: the components whose code is not what it was."""
+    unresolved: tuple[str, ...] = ()
+    """Of a definition that was written down: the components, and policy rules, whose function could not be found."""
 
     def __init__(self, name: str, *fragments: object) -> None:
         check_name(name, "a workflow")
@@ -67,6 +80,19 @@ class Workflow(Fragment):
         twin = Workflow.__new__(Workflow)
         twin._settle(self.name, assembly, self.wiring if grown else None, self.policies)  # noqa: SLF001
         return twin
+
+    @classmethod
+    def assembled(cls, name: str, assembly: Assembly, policies: Iterable[Any] = ()) -> Workflow:
+        """Return the workflow of what was put together already."""
+        check_name(name, "a workflow")
+        made = cls.__new__(cls)
+        made._settle(name, assembly, None, local().checked(policies))  # noqa: SLF001
+        return made
+
+    @property
+    def assembly(self) -> Assembly:
+        """The components, inlets and homes it is made of; not to be changed."""
+        return self._assembly
 
     def _draft(self) -> Assembly:
         mine = self._assembly
@@ -254,6 +280,29 @@ class Workflow(Fragment):
         twin.__dict__.pop("_ruled_plan", None)
         twin.policies = rules
         return twin
+
+    # -- as data ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this workflow as JSON: components, wiring, policies, and functions by where they stand."""
+        data: dict[str, Any] = written().to_dict(self)
+        return data
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any], *, workflow: Workflow | None = None, strict: bool = False) -> Workflow:
+        """
+        Return the workflow that :meth:`to_dict` wrote.  Functions are looked up in imported modules, never imported.
+
+        Args:
+            workflow: a live definition to take functions from, by component.
+            strict: refuse code that has changed since.
+
+        Raises:
+            CorruptLog: *data* is no workflow.
+            ChangedCode: *strict*, and some code has changed.
+        """
+        read: Workflow = written().from_dict(data, workflow=workflow, strict=strict)
+        return read
 
     # -- nesting ---------------------------------------------------------------------------------
 

@@ -25,6 +25,9 @@ from weft.core.components.naming import check_names
 from weft.core.flow import Flow
 from weft.errors import InvalidComponent
 
+_OTHERS = "_by_object"
+"""What follows the name of a field, where its parts are not named by strings."""
+
 
 class Parts(dict[Any, Any]):
     """What decorators have put into a component, by name."""
@@ -76,6 +79,25 @@ class Builder(Component):
             self.check()
             for table in tables:
                 table.is_sealed = True
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what it is made of; of a table, parts named by strings by name, and others as pairs."""
+        data = super().to_data()
+        for field, table in self._tables().items():
+            data[field] = {name: part for name, part in table.items() if isinstance(name, str)}
+            others = [[name, part] for name, part in table.items() if not isinstance(name, str)]
+            data |= {f"{field}{_OTHERS}": others} if others else {}
+        return data
+
+    @classmethod
+    def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
+        """Return the component whose :meth:`to_data` gave *data*."""
+        given = {field: held for field, held in data.items() if not field.endswith(_OTHERS)}
+        for field in fields(cls):
+            if field.default_factory is Parts:
+                others: list[Any] = data.get(f"{field.name}{_OTHERS}", [])
+                given[field.name] = Parts({**given.get(field.name, {}), **dict(others)})
+        return super().from_data(name, tags, given)
 
     def check(self) -> None:
         """Raise InvalidComponent if what was written makes no sense as a whole."""

@@ -247,6 +247,17 @@ class Condition(Component):
         else:
             into.feed(into.gate(self.tree))
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the fields but for how the expression is written, which follows from it."""
+        return {name: value for name, value in super().to_data().items() if name != "said"}
+
+    @classmethod
+    def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
+        """Return the condition whose :meth:`to_data` gave *data*."""
+        expression = data.get("expression")
+        said = None if expression is None else text(expression)
+        return super().from_data(name, tags, {**data, "said": said})
+
     def details(self) -> bytes:
         """The expression."""
         return f"{self.said or ''}:{self.spread}".encode()

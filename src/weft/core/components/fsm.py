@@ -172,6 +172,20 @@ class FSM(Component):
         )
         return replace(super().renamed(names), states=states, on_entry=entry, on_exit=leave)
 
+    def to_data(self) -> dict[str, Any]:
+        """Return what it is made of; a table with other names than strings as pairs."""
+        data = super().to_data()
+        states = {state: _as_data(events) for state, events in self.states.items()}
+        tables = {"states": states, "on_entry": self.on_entry, "on_exit": self.on_exit}
+        return {**data, **{field: _as_data(table) for field, table in tables.items()}}
+
+    @classmethod
+    def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
+        """Return the FSM whose :meth:`to_data` gave *data*."""
+        states = {state: dict(events) for state, events in dict(data["states"]).items()}
+        actions = {field: dict(data.get(field, ())) for field in ("on_entry", "on_exit")}
+        return super().from_data(name, tags, {**data, "states": states, **actions})
+
     def check_width(self, width: int, source: str) -> None:
         """Require one event, and functions of it or of nothing."""
         if width != 1:
@@ -194,6 +208,10 @@ class FSM(Component):
         ]
         states = [label(state) for state in self.states]
         return canonical((label(self.initial), states, sorted(table), sorted(label(state) for state in self.final)))
+
+
+def _as_data(table: Mapping[Any, Any]) -> Any:
+    return dict(table) if all(isinstance(name, str) for name in table) else [[*pair] for pair in table.items()]
 
 
 def _event_alone(_state: Any, event: Any) -> tuple[Any]:
