@@ -44,8 +44,9 @@ def test_an_open_breaker_lets_one_probe_through_after_its_time() -> None:
 def test_a_probe_decides() -> None:
     probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
 
-    assert not breaker_settled(BREAKER, probing, ok=True, now=11.0).is_open
-    assert breaker_asked(BREAKER, breaker_settled(BREAKER, probing, ok=False, now=11.0), now=20.0)[1] == "refuse"
+    assert not breaker_settled(BREAKER, probing, ok=True, now=11.0, probed=True).is_open
+    again = breaker_settled(BREAKER, probing, ok=False, now=11.0, probed=True)
+    assert breaker_asked(BREAKER, again, now=20.0)[1] == "refuse"
 
 
 def test_a_probe_that_was_never_made_or_never_heard_of_again_leaves_its_place() -> None:

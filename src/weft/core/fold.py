@@ -60,6 +60,8 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         memory.dispatched.pop(key, None)
     if memory.attempts:
         memory.attempts.pop(key, None)
+    if memory.retried:
+        memory.retried.pop(key, None)
     log = memory.log
     seq = len(log) + 1
     if activation.node.is_test:
@@ -275,11 +277,14 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
 
 
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
-    activation = memory.unpark(event) or memory.take(event)
+    letter = memory.unpark(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
-    memory.end(activation, "skipped")
+    if letter is not None:
+        memory.bury(letter)
+    else:
+        memory.end(memory.take(event), "skipped")
 
 
 # A new event without a line here fails test_every_event_can_be_folded.

@@ -245,6 +245,8 @@ class Memory:
             self.dispatched.pop(key, None)
         if self.attempts:
             self.attempts.pop(key, None)
+        if self.retried:
+            self.retried.pop(key, None)
         return activation
 
     def pending(self, key: Key) -> Activation | None:
@@ -292,6 +294,17 @@ class Memory:
 
     def end(self, activation: Activation, ending: Ending) -> None:
         """*activation* made nothing: *ending* says why."""
+        self._tell(activation, ending)
+        self.release(activation)
+
+    def bury(self, activation: Activation) -> None:
+        """Give up *activation*, a dead letter, which left its place in line when it was parked."""
+        self._tell(activation, "skipped")
+        if activation.node.tracked and activation.flows:
+            settling.close(self, activation.node, activation.scope)
+
+    def _tell(self, activation: Activation, ending: Ending) -> None:
+        """Tell those who wait for *activation* that it made nothing."""
         node, scope = activation.node, activation.scope
         if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
             scope.end(node.name, ending)
@@ -301,4 +314,3 @@ class Memory:
             scope.outcomes[activation.key] = ending
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
-        self.release(activation)

@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, cast
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.components.map import elements_of
 from weft.core.controls import Controls
 from weft.core.equality import same_logs
 from weft.core.fact import Fact
@@ -31,7 +32,15 @@ from weft.core.merging import merge_logs
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
 from weft.core.workflow import Workflow, local
-from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable, WeftError
+from weft.errors import (
+    AlreadyRunning,
+    InvalidEvent,
+    MissingContext,
+    NotACollection,
+    StepFailed,
+    UnknownRunnable,
+    WeftError,
+)
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
@@ -165,7 +174,7 @@ class Run(Controls):
                 self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
                 return self
         if outcome.status == "completed":
-            complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
+            self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
             error = outcome.error or RuntimeError("failed without an error")
             self.fail(activation, error, outcome.attempt, outcome.duration_ns, outcome.on_failure)
@@ -173,6 +182,16 @@ class Run(Controls):
             reason = str(outcome.error or "")
             record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
         return self
+
+    def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+        """Record that *activation* has made *value*; a map that was given no collection, by a fallback, has failed."""
+        if activation.node.is_fan:
+            try:
+                value = elements_of(value, activation.node.name)
+            except NotACollection as error:
+                self.fail(activation, error, attempt, duration_ns)
+                return
+        complete(self.memory, activation, value, attempt, duration_ns)
 
     def fail(
         self,
@@ -218,7 +237,7 @@ class Run(Controls):
         if activation is None:
             self._check_known(key)  # what has ended already is told again: nothing changes
         elif isinstance(event, ev.RunnableCompleted):
-            complete(memory, activation, event.value, event.attempt, event.duration_ns)
+            self._complete(activation, event.value, event.attempt, event.duration_ns)
         else:
             record(memory, cast("ev.AnyEvent", replace(event, seq=len(memory.log) + 1)))
 

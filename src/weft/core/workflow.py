@@ -277,7 +277,7 @@ class Workflow(Fragment):
 
     def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
         twin = copy(self)
-        twin.__dict__.pop("_ruled_plan", None)
+        twin.__dict__.pop("_ruling", None)
         twin.policies = rules
         return twin
 

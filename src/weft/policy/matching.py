@@ -145,7 +145,17 @@ def matches(matcher: Matcher, target: Target) -> bool:
         case Tag(name):
             return name in target.tags
         case predicate:
-            return bool(predicate(target))
+            return _holds(predicate, target)
+
+
+def _holds(predicate: Callable[[Target], bool], target: Target) -> bool:
+    try:
+        return bool(predicate(target))
+    except Exception as error:
+        raise InvalidPolicy(
+            f"the matcher {predicate!r} failed on {target.name!r} with {type(error).__name__}: {error}; "
+            "it is asked about every component, and about every part of one, and has to answer for each"
+        ) from error
 
 
 class Choice(msgspec.Struct, frozen=True):
