@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from weft.core.node import Kind
 from weft.core.run import Run
-from weft.core.runnable import Outcome, bind
+from weft.core.runnable import Outcome, Runnable, bind
 from weft.core.scope import Activation
 from weft.errors import AlreadyRunning
 from weft.execution import aexecute, execute, run_blocking
@@ -184,17 +184,27 @@ class _Loop:
                 if policy is not None:
                     call = partial(driver.execute, policy=policy, current=current, stop=self.stop)
                 self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
-            elif policy is None or policy.is_reactive:
-                outcome = execute(runnable)
-                if policy is None or outcome.status == "completed":
-                    self.ended.append(outcome)
-                    continue
-                runnable, failed = bind(activation, memory, self.run.context), outcome.error
-                work = driver.aexecute(runnable, policy, failed=failed, current=current)
-                self._watch(asyncio.ensure_future(self._in_turn(work)))
-            else:
-                work = driver.aexecute(runnable, policy, current=current)
-                self._watch(asyncio.ensure_future(self._in_turn(work)))
+            elif self._perform_here(activation, runnable, policy, driver, current):
+                break  # it has begun as a task, which is to start before what comes after it
+
+    def _perform_here(
+        self, activation: Activation, runnable: Runnable, policy: Policy | None, driver: Any, current: Any
+    ) -> bool:
+        """Run a plain function in this loop: at once if it cannot have to wait, else as a task; return whether so."""
+        failed = None
+        if (policy is None or policy.is_reactive) and not self.turn.locked():
+            outcome = execute(runnable)
+            if policy is None or outcome.status == "completed":
+                self.ended.append(outcome)
+                return False
+            runnable, failed = bind(activation, self.run.memory, self.run.context), outcome.error
+        work: Coroutine[Any, Any, Outcome]
+        if policy is None:
+            work = aexecute(runnable)
+        else:
+            work = driver.aexecute(runnable, policy, failed=failed, current=current)
+        self._watch(asyncio.ensure_future(self._in_turn(work)))
+        return True
 
     async def _in_turn(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
         """Do the *work* of a plain function that may have to wait: others of its kind wait too, the loop does not."""

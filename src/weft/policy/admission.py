@@ -21,6 +21,7 @@ class Admission:
     def __init__(self, component: str, policy: Policy, given: Conditions, deadline: float | None) -> None:
         self.component, self.policy, self.given, self.deadline = component, policy, given, deadline
         self._verdict: limits.Verdict = "refuse"
+        self._asked = 0.0
         self._holds = False
 
     def enter(self) -> Part:
@@ -47,7 +48,8 @@ class Admission:
                 return DeadlineExceeded(self.component)
             if breaker is None:
                 return None
-            now, key = self.given.now(), ("circuit_breaker", breaker.name)
+            self._asked = now = self.given.now()
+            key = ("circuit_breaker", breaker.name)
 
             def look(
                 state: Any, breaker: limits.CircuitBreaker = breaker, now: float = now
@@ -72,7 +74,7 @@ class Admission:
 
         def settle(state: Any) -> tuple[Any, None]:
             if ok is None:
-                return limits.breaker_spared(state), None
+                return limits.breaker_spared(breaker, state, asked=self._asked, now=now), None
             return limits.breaker_settled(breaker, state, ok=ok, now=now, probed=probed), None
 
         self.given.counters.update(("circuit_breaker", breaker.name), settle)

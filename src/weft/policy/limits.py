@@ -152,9 +152,11 @@ def breaker_settled(
     return BreakerState(failures)
 
 
-def breaker_spared(state: BreakerState | None) -> BreakerState:
-    """Return the state after a probe that was let through was never made."""
+def breaker_spared(breaker: CircuitBreaker, state: BreakerState | None, *, asked: float, now: float) -> BreakerState:
+    """Return the state after a probe that was let through when it was *asked* for was never made."""
     state = state or BreakerState()
+    if now - asked >= breaker.reset_timeout:  # it is forgotten, and others have its place
+        return state
     return replace(state, probing=max(0, state.probing - 1))
 
 
