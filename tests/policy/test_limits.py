@@ -58,6 +58,16 @@ def test_an_open_breaker_ignores_what_comes_back_from_calls_made_before_it_opene
     assert breaker_settled(BREAKER, probing, ok=ok, now=11.0) == probing
 
 
+def test_a_probe_that_was_forgotten_and_is_dropped_leaves_the_place_of_another() -> None:
+    probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
+    other, verdict = breaker_asked(BREAKER, probing, now=20.0)
+    assert verdict == "probe"
+
+    dropped = breaker_spared(BREAKER, other, asked=10.0, now=21.0)
+
+    assert breaker_asked(BREAKER, dropped, now=21.0)[1] == "refuse"
+
+
 @given(
     st.integers(1, 3),
     st.integers(1, 3),
