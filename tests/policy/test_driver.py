@@ -89,11 +89,11 @@ class Partner:
         self.counters.update(PLACE, lambda state: (UseState(0), None))
 
     def used(self) -> tuple[int, int]:
-        """Return how many places are taken, and how many probes are under way."""
+        """Return how many places are taken, and how many probes are under way that are not forgotten by now."""
         states = self.counters.states()
         place = states.get(PLACE, UseState())
         breaker = states.get(("circuit_breaker", "api"), BreakerState())
-        return place.used, breaker.probing
+        return place.used, breaker.probing if self.now - breaker.probed_at < BREAKER.reset_timeout else 0
 
 
 FALLBACKS: list[Any] = [None, lambda r, e: Value(7), lambda r, e: RetryWith(model="small"), lambda r, e: "junk"]
