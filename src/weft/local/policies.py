@@ -49,6 +49,7 @@ class Policies:
         self.rules = rules
         """The rules that the run was given; None if those of its workflow hold."""
         self._known: dict[Plan, tuple[Any, Table]] = {}
+        self._last: tuple[Plan, Any, Table] | None = None
         self.table(workflow, workflow.compiled)
 
     def table(self, workflow: Workflow, plan: Plan) -> Table:
@@ -58,12 +59,16 @@ class Policies:
         Raises:
             InvalidPolicy: a rule that cannot be applied, or that a run in memory cannot keep.
         """
-        rules = workflow.policies if self.rules is None else self.rules
+        last, own = self._last, self.rules  # read once: they may change on another thread
+        if last is not None and last[0] is plan and last[1] is own:
+            return last[2]
+        rules = workflow.policies if own is None else own
         known = self._known.get(plan)
         if known is None or known[0] is not rules:
             if len(self._known) >= _MOST_PLANS:
                 self._known = {}
             known = self._known[plan] = (rules, _shared(workflow, plan, rules))
+        self._last = (plan, own, known[1])
         return known[1]
 
     def check(self, component: str, policy: Policy) -> None:
@@ -84,7 +89,11 @@ class Policies:
         """Return the policy of *activation*, and whether it matters before an attempt fails."""
         if run.memory.retried and activation.key in run.memory.retried:
             return run.memory.retried[activation.key], True
-        table = self.table(run.workflow, activation.scope.plan)
+        last = self._last  # asked at every step; a plan is of one workflow, so it tells both
+        if last is not None and last[0] is activation.scope.plan and last[1] is self.rules:
+            table = last[2]
+        else:
+            table = self.table(run.workflow, activation.scope.plan)
         name, reactive = activation.node.name, table.reactive
         policy = table.guarded.get(name)
         if policy is not None:
