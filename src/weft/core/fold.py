@@ -102,6 +102,8 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
 
 
 def _input(memory: Memory, event: ev.InputReceived) -> None:
+    if memory.cancelled is not None:
+        raise InvalidEvent("a run that was cancelled takes no input", memory.log[-STORY:])
     memory.received = event.ordinal
     if event.key is not None:
         if memory.keys is None:
@@ -276,6 +278,17 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
     memory.rules = event.rules
 
 
+def _notified(memory: Memory, event: ev.Notified) -> None:
+    memory.notified = event.seq
+
+
+def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
+    memory.cancelled = event.reason
+    memory.ready.clear()
+    memory.fresh.clear()
+    memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
+
+
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     letter = memory.unpark(event)
     if memory.skipped is None:
@@ -302,4 +315,6 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunnableSkipped: _skipped,
     ev.RunnableRetried: _retried,
     ev.PolicyChanged: _ruled,
+    ev.Notified: _notified,
+    ev.RunCancelled: _cancelled,
 }

@@ -42,6 +42,7 @@ class Memory:
         "adding",
         "attempts",
         "blocked",
+        "cancelled",
         "dispatched",
         "failures",
         "fresh",
@@ -53,6 +54,7 @@ class Memory:
         "lines",
         "log",
         "needs_context",
+        "notified",
         "plan",
         "produced",
         "ready",
@@ -96,6 +98,10 @@ class Memory:
         self.skipped: dict[str, None] | None = None
         self.letters: dict[Key, Letter] | None = None
         """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
+        self.cancelled: str | None = None
+        """Why the run was cancelled, if it was."""
+        self.notified = 0
+        """The event that says that somebody was told that nothing was left to do."""
         self.rules: tuple[Any, ...] | None = None
         """The policies in force, if they are not the workflow's own."""
         self.retried: dict[Key, Any] | None = None
@@ -120,6 +126,20 @@ class Memory:
     def story(self, event: ev.Activated) -> InvalidEvent:
         """Return an error that says what happened before *event*, which should not have happened."""
         return InvalidEvent(f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-STORY:])
+
+    def still(self) -> Memory:
+        """Return what is known now, to be read while this one goes on; values are shared."""
+        twin = Memory()
+        twin.lineage = self.lineage.still()
+        twin.log = twin.lineage.log
+        twin.workflow, twin.plan, twin.run_id = self.workflow, self.plan, self.run_id
+        twin.received, twin.rules, twin.cancelled = self.received, self.rules, self.cancelled
+        twin.ready, twin.produced = self.ready.copy(), {name: list(cells) for name, cells in self.produced.items()}
+        twin.keyed = None if self.keyed is None else {name: list(places) for name, places in self.keyed.items()}
+        for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys"):
+            known = getattr(self, name)
+            setattr(twin, name, None if known is None else known.copy())
+        return twin
 
     # -- facts on their way ----------------------------------------------------------------------
 

@@ -108,21 +108,32 @@ class Run(Controls):
         """Return everything that has happened, in order."""
         return list(self.memory.log)
 
+    def still(self) -> Self:
+        """Return this run as it is now, to be read while it goes on elsewhere; it cannot be driven."""
+        twin = type(self).__new__(type(self))
+        twin._begin(self.context)  # noqa: SLF001
+        twin.memory, twin.is_driven = self.memory.still(), True
+        twin._causes = None if self._causes is None else self._causes.copy()  # noqa: SLF001
+        return twin
+
     # -- the three phases ------------------------------------------------------------------------
 
-    def plan(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Self:
+    def plan(
+        self, value: Any, *, key: str | None = None, deadline: float | None = None, at: float | None = None
+    ) -> Self:
         """
         Take *value* as an input: nothing runs yet.
 
         Args:
             key: makes giving it twice harmless: an input with a key that this run has seen is ignored.
             deadline: seconds in which everything that comes of it must be done.
+            at: when it came, in seconds since the epoch; now, if not given.
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
-            at = local().now() if self.ruling is None else self.ruling.clock.time()
-            value, end = local().whole(value), None if deadline is None else at + deadline
-            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, at, key, end))
+            now: float = at if at is not None else local().now() if self.ruling is None else self.ruling.clock.time()
+            value, end = local().whole(value), None if deadline is None else now + deadline
+            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end))
         return self
 
     def prepare(self) -> list[Runnable]:

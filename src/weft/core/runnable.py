@@ -58,6 +58,8 @@ class Runnable(msgspec.Struct, eq=False):
     """When it must be done, in seconds since the epoch."""
     added: tuple[Addition, ...] = ()
     """What this attempt has added to its run so far."""
+    pulse: Callable[[], object] | None = None
+    """Takes a sign of life, where somebody listens."""
 
     @property
     def component(self) -> str:
