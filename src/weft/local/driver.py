@@ -238,7 +238,7 @@ def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
     return aside.reply() if done.wait(timeout) else _overran(runnable, timeout)
 
 
-async def _aattempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:  # noqa: ASYNC109 - it is not cancelled
+async def _aattempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
     done = asyncio.Event()
     aside = _Aside(runnable, _waker(done))
     try:
