@@ -32,6 +32,7 @@ from weft.core.workflow import Workflow
 from weft.local.counters import limits
 from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies
 from weft.policy.policy import Policy
+from weft.runner import AsyncRunner, Runner
 
 __all__ = [
     "FSM",
@@ -39,6 +40,7 @@ __all__ = [
     "Absent",
     "Accumulator",
     "Aggregate",
+    "AsyncRunner",
     "Component",
     "Condition",
     "Current",
@@ -54,6 +56,7 @@ __all__ = [
     "Rule",
     "Run",
     "Runnable",
+    "Runner",
     "Saga",
     "SagaOutcome",
     "StateMachine",

@@ -23,8 +23,10 @@ Everything this library can raise, in one screen.
     │   ├── InvalidTurn             a handler gave its component nothing that it can go on with
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── NotTransferable         what cannot be sent to a worker process, or back
+    │   ├── QueueTimeout            a component waited too long to be started
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   ├── StepTimeout             an attempt took longer than its policy allows
+    │   │   └── SilentStep          an attempt gave no sign of life
     │   └── WorkerDied              the process that ran the step is gone
     ├── ExecutorError               an executor cannot take work
     │   ├── ExecutorClosed          it is not open
@@ -40,6 +42,14 @@ Everything this library can raise, in one screen.
     ├── LogError                    a log that is no history of a run
     │   ├── CorruptLog              bytes that are no log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
+    ├── RunnerError                 a runner was asked for something it cannot do
+    │   ├── InvalidOption           an option that makes no sense
+    │   ├── RunClosed               a run that is over takes nothing more
+    │   ├── RunParked               a run that needs a person
+    │   ├── RunnerClosed            a runner that is not open
+    │   ├── WaitTimeout             waited long enough
+    │   ├── WorkflowAlreadyStarted  a run of this id exists
+    │   └── WorkflowNotFound        no run of this id is here
     ├── TelemetryError              a handler that cannot be attached
     │   ├── DuplicateHandler        one id, two handlers
     │   └── UnknownTelemetryEvent   no event has this name
@@ -197,12 +207,32 @@ class CannotSpread(ExecutionError, TypeError):
     """A value cannot be spread over the parameters of a function."""
 
 
+class QueueTimeout(ExecutionError, TimeoutError):
+    """The component waited too long to be started."""
+
+    def __init__(self, component: str, seconds: float) -> None:
+        super().__init__(
+            f"{component!r} was not started within {seconds:g} s of being ready (queue_timeout); "
+            "raise max_concurrency or the size of its executor, or let it wait longer"
+        )
+        self.component, self.seconds = component, seconds
+
+
 class StepTimeout(ExecutionError, TimeoutError):
     """An attempt took longer than *seconds*."""
 
     def __init__(self, component: str, seconds: float) -> None:
         super().__init__(f"{component!r} took longer than its timeout of {seconds:g} s")
         self.component, self.seconds = component, seconds
+
+
+class SilentStep(StepTimeout):
+    """An attempt gave no sign of life for *seconds*."""
+
+    def __init__(self, component: str, seconds: float) -> None:
+        super().__init__(component, seconds)
+        hint = "call weft.current().heartbeat() more often, or allow more time"
+        self.args = (f"{component!r} gave no sign of life for {seconds:g} s (heartbeat); {hint}",)
 
 
 class DeadlineExceeded(ExecutionError, TimeoutError):
@@ -337,6 +367,68 @@ class NothingProduced(RunError, LookupError):
 
 class UnknownRunnable(RunError, LookupError):
     """An outcome belongs to no work that this run has offered."""
+
+
+# -- runners -------------------------------------------------------------------------------------
+
+
+class RunnerError(WeftError):
+    """A runner was asked for something that it cannot do."""
+
+
+class InvalidOption(RunnerError, ValueError):
+    """An option makes no sense."""
+
+
+class RunnerClosed(RunnerError):
+    """The runner is not open."""
+
+    def __init__(self) -> None:
+        super().__init__("this runner is not open; use `with Runner(...) as runner:`, or open() it first")
+
+
+class WorkflowAlreadyStarted(RunnerError):
+    """A run of this id exists."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"run {run_id!r} exists already; give it more input with run({run_id!r}, ...), resume({run_id!r}) it "
+            "if it is not in memory, or use start(), which takes the same id for the same run"
+        )
+        self.run_id = run_id
+
+
+class WorkflowNotFound(RunnerError, LookupError):
+    """No run of this id is here."""
+
+    def __init__(self, run_id: str, *, stored: bool = False) -> None:
+        hint = f"it is stored: resume({run_id!r}) it first" if stored else "start_workflow() it first"
+        super().__init__(f"no run {run_id!r} in this runner; {hint}")
+        self.run_id = run_id
+
+
+class RunParked(RunnerError):
+    """The run was set aside and needs a person."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"run {run_id!r} is parked: {reason}; resume({run_id!r}) tries again")
+        self.run_id, self.reason = run_id, reason
+
+
+class RunClosed(RunnerError):
+    """The run is over and takes nothing more."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"run {run_id!r} was cancelled ({reason or 'no reason given'}) and takes nothing more")
+        self.run_id, self.reason = run_id, reason
+
+
+class WaitTimeout(RunnerError, TimeoutError):
+    """The run had not settled in the time that was given."""
+
+    def __init__(self, run_id: str, seconds: float, state: str) -> None:
+        super().__init__(f"run {run_id!r} is still {state} after {seconds:g} s; wait longer, or look at its log()")
+        self.run_id, self.seconds, self.state = run_id, seconds, state
 
 
 # -- telemetry -----------------------------------------------------------------------------------

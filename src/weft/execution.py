@@ -19,7 +19,10 @@ from types import CoroutineType
 from typing import Any, TypeVar, cast
 
 from weft.core.current import announce, announced
+from weft.core.failure import PROPAGATES
 from weft.core.runnable import Outcome, Runnable
+
+__all__ = ["PROPAGATES", "READ_ONCE", "aexecute", "execute", "is_cancelled", "run_blocking", "whole"]
 
 T = TypeVar("T")
 
@@ -56,10 +59,6 @@ async def aexecute(runnable: Runnable) -> Outcome:
         return failed(runnable, error, started)
     finally:
         announce(outer)
-
-
-PROPAGATES = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What is not a step's to decide: it ends the loop that runs it, and the step has neither failed nor completed."""
 
 
 def is_cancelled(error: BaseException) -> bool:

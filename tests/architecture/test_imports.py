@@ -43,7 +43,11 @@ ALLOWED: dict[str, set[str]] = {
 EDGES = {"__init__", "__main__", "cli", "contrib", "testing", "web"}
 
 # `Workflow.run` and its like are thin: they import the loop when they are called, `to_dict` the codec.
-WHEN_CALLED = {("core", "local"), ("core", "log")}
+# A runner takes the usual adapters where nobody gave it others (`runner/defaults.py`).
+WHEN_CALLED = {
+    *(("core", "local"), ("core", "log")),
+    *(("runner", "executors"), ("runner", "local"), ("runner", "stores")),
+}
 
 EFFECTS = {
     *("asyncio", "concurrent", "multiprocessing", "queue", "sched", "signal", "subprocess", "threading"),

@@ -57,6 +57,8 @@ EVENTS: dict[str, Any] = {
     "policy_changed": ev.PolicyChanged(
         13, (("absolute", Policy(backoff="linear", non_retryable=(ValueError,))), (DEFAULT, Policy.io()))
     ),
+    "notified": ev.Notified(14),
+    "run_cancelled": ev.RunCancelled(15, "not wanted"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }
 """One event of each kind; the names begin with the tag."""

@@ -198,6 +198,16 @@ class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
     policy: Any = None
 
 
+class Notified(Event, frozen=True, tag="notified"):
+    """Whoever wanted to know that the run has nothing left to do was told."""
+
+
+class RunCancelled(Event, frozen=True, tag="run_cancelled"):
+    """The run was closed before it had done everything: nothing more happens."""
+
+    reason: str = ""
+
+
 class PolicyChanged(Event, frozen=True, tag="policy_changed"):
     """From here on these *rules* hold for the run, in place of all others."""
 
@@ -222,4 +232,6 @@ AnyEvent = (
     | RunnableSkipped
     | RunnableRetried
     | PolicyChanged
+    | Notified
+    | RunCancelled
 )

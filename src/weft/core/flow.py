@@ -113,6 +113,8 @@ class Flow(Fragment):
     parts: tuple[Flow, ...] = ()
     home: Component | None = None
     """The ``each`` whose body this flow is."""
+    rules: tuple[Any, ...] = ()
+    """How its components run, if it is a workflow with policies."""
 
     def flow(self) -> Flow:
         """Return the flow itself."""

@@ -61,6 +61,8 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         memory.dispatched.pop(key, None)
     if memory.attempts:
         memory.attempts.pop(key, None)
+    if memory.retried:
+        memory.retried.pop(key, None)
     log = memory.log
     seq = len(log) + 1
     if activation.node.is_test:
@@ -121,6 +123,8 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
 
 
 def _input(memory: Memory, event: ev.InputReceived) -> None:
+    if memory.cancelled is not None:
+        raise InvalidEvent("a run that was cancelled takes no input", memory.log[-STORY:])
     memory.received = event.ordinal
     if event.key is not None:
         if memory.keys is None:
@@ -341,16 +345,29 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
     memory.rules = event.rules
 
 
+def _notified(memory: Memory, event: ev.Notified) -> None:
+    memory.notified = event.seq
+
+
+def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
+    memory.cancelled = event.reason
+    memory.ready.clear()
+    memory.fresh.clear()
+    memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
+
+
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     letter = memory.unpark(event)
-    activation = letter or memory.take(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
+    activation = letter or memory.take(event)
     if activation.node.carries:
         meeting.carry_nothing(memory, activation)
+    elif letter is not None:
+        memory.bury(letter)
     else:
-        memory.end(activation, "skipped", was_parked=letter is not None)
+        memory.end(activation, "skipped")
 
 
 # A new event without a line here fails test_every_event_can_be_folded.
@@ -369,4 +386,6 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunnableSkipped: _skipped,
     ev.RunnableRetried: _retried,
     ev.PolicyChanged: _ruled,
+    ev.Notified: _notified,
+    ev.RunCancelled: _cancelled,
 }

@@ -81,6 +81,15 @@ class Lineage:
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
+    def still(self) -> Lineage:
+        """Return what is known now, to be read while this one goes on."""
+        twin = Lineage()
+        twin.log, twin.stateful = self.log.copy(), self.stateful
+        twin.gathered = None if self.gathered is None else self.gathered.copy()
+        twin.read = None if self.read is None else self.read.copy()
+        twin.absent = None if self.absent is None else self.absent.copy()
+        return twin
+
     def index(self) -> dict[str, list[Address]]:
         """Return where the facts of each component stand.  Made when first asked for, and extended since."""
         if self._index is None:

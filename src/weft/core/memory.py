@@ -42,6 +42,7 @@ class Memory:
         "adding",
         "attempts",
         "blocked",
+        "cancelled",
         "dispatched",
         "failures",
         "fresh",
@@ -53,6 +54,7 @@ class Memory:
         "lines",
         "log",
         "needs_context",
+        "notified",
         "partitions",
         "plan",
         "produced",
@@ -99,6 +101,10 @@ class Memory:
         self.skipped: dict[str, None] | None = None
         self.letters: dict[Key, Letter] | None = None
         """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
+        self.cancelled: str | None = None
+        """Why the run was cancelled, if it was."""
+        self.notified = 0
+        """The event that says that somebody was told that nothing was left to do."""
         self.rules: tuple[Any, ...] | None = None
         """The policies in force, if they are not the workflow's own."""
         self.retried: dict[Key, Any] | None = None
@@ -138,6 +144,22 @@ class Memory:
         if node.by_key:
             return (self.partitions or {}).get(node.name, {})
         return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
+
+    def still(self) -> Memory:
+        """Return what is known now, to be read while this one goes on; values are shared."""
+        twin = Memory()
+        twin.lineage = self.lineage.still()
+        twin.log = twin.lineage.log
+        twin.workflow, twin.plan, twin.run_id = self.workflow, self.plan, self.run_id
+        twin.received, twin.rules, twin.cancelled = self.received, self.rules, self.cancelled
+        twin.ready, twin.produced = self.ready.copy(), {name: list(cells) for name, cells in self.produced.items()}
+        if self.partitions is not None:
+            twin.partitions = {name: turns.copy() for name, turns in self.partitions.items()}
+        twin.keyed = None if self.keyed is None else {name: list(places) for name, places in self.keyed.items()}
+        for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys"):
+            known = getattr(self, name)
+            setattr(twin, name, None if known is None else known.copy())
+        return twin
 
     # -- facts on their way ----------------------------------------------------------------------
 
@@ -263,6 +285,8 @@ class Memory:
             self.dispatched.pop(key, None)
         if self.attempts:
             self.attempts.pop(key, None)
+        if self.retried:
+            self.retried.pop(key, None)
         return activation
 
     def pending(self, key: Key) -> Activation | None:
@@ -288,10 +312,9 @@ class Memory:
             del self.failures[event.component]
         return letter.activation
 
-    def release(self, activation: Activation, *, was_parked: bool = False) -> None:
-        """Let the next one in line run, unless a dead letter has left it before, and the node settle if it was last."""
-        if not was_parked:
-            self._next_in_line(activation.node)
+    def release(self, activation: Activation) -> None:
+        """Let the next one in line run, and the node settle if this was the last."""
+        self._next_in_line(activation.node)
         if activation.node.tracked and activation.flows:
             settling.close(self, activation.node, activation.scope)
 
@@ -309,8 +332,19 @@ class Memory:
         """One source or one activation of a tracked *node* in *scope* is done with."""
         settling.close(self, node, scope)
 
-    def end(self, activation: Activation, ending: Ending, *, was_parked: bool = False) -> None:
+    def end(self, activation: Activation, ending: Ending) -> None:
         """*activation* made nothing: *ending* says why."""
+        self._tell(activation, ending)
+        self.release(activation)
+
+    def bury(self, activation: Activation) -> None:
+        """Give up *activation*, a dead letter, which left its place in line when it was parked."""
+        self._tell(activation, "skipped")
+        if activation.node.tracked and activation.flows:
+            settling.close(self, activation.node, activation.scope)
+
+    def _tell(self, activation: Activation, ending: Ending) -> None:
+        """Tell those who wait for *activation* that it made nothing."""
         node, scope = activation.node, activation.scope
         if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
             scope.end(node.name, ending)
@@ -320,4 +354,3 @@ class Memory:
             scope.outcomes[activation.key] = ending
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
-        self.release(activation, was_parked=was_parked)

@@ -26,7 +26,7 @@ from weft.errors import DuplicateName
 class Plan:
     """The tables that runs of one definition share."""
 
-    __slots__ = ("entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
+    __slots__ = ("__weakref__", "entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
 
     def __init__(self, wiring: Wiring) -> None:
         compiler = Compiler(wiring)

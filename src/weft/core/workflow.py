@@ -71,7 +71,7 @@ class Workflow(Fragment):
         self, name: str, assembly: Assembly, base: Wiring | None = None, policies: tuple[Any, ...] = ()
     ) -> None:
         self.name = name
-        self.policies = policies
+        self.policies = (*policies, *assembly.rules)
         self._assembly = assembly
         grown = None if base is None else (base, assembly.added)
         self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
@@ -255,6 +255,7 @@ class Workflow(Fragment):
         """
         Return this workflow with *rules* in place of its own: pairs of a matcher and a policy, the first match wins.
 
+        Rules that a nested workflow brought along stand behind its own, and are replaced with them.
         Policies are no part of a workflow's identity.
         """
         return self._ruled(local().checked(rules))
@@ -277,7 +278,8 @@ class Workflow(Fragment):
 
     def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
         twin = copy(self)
-        twin.__dict__.pop("_ruled_plan", None)
+        for known in ("_ruling", "_nested"):
+            twin.__dict__.pop(known, None)
         twin.policies = rules
         return twin
 
@@ -332,6 +334,7 @@ class Workflow(Fragment):
             tails=tuple(inner[name] for name in self.leaves),
             parts=(Flow(components=tuple(inner[n] for n in self.wiring.order if n not in mine.homes)), *maps),
             links=tuple(links),
+            rules=local().within(self.name, self.policies) if self.policies else (),
         )
 
     # -- running ---------------------------------------------------------------------------------
