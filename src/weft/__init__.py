@@ -20,6 +20,7 @@ from weft.core.flow import INPUT
 from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable, current
+from weft.core.trace import workflow
 from weft.core.workflow import Workflow
 from weft.local.counters import limits
 from weft.local.driver import PolicyDriver
@@ -59,4 +60,5 @@ __all__ = [
     "state_of",
     "step",
     "step_ran",
+    "workflow",
 ]

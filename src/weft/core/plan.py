@@ -265,7 +265,13 @@ class Compiler:
             node.keeps = node.stateful or bool(node.records) or node.keyed
             node.folds = node.stateful and not (node.fixed or node.contexts or node.readings or node.by_keyword)
             node.simple = not (
-                node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
+                node.blind
+                or node.spread
+                or node.fixed
+                or node.by_keyword
+                or node.contexts
+                or node.readings
+                or node.initial
             )
             node.plain = (
                 node.kind in (Kind.WORK, Kind.TEST)

@@ -10,6 +10,7 @@ from weft.core.events import FannedOut, InputReceived, ReactionOccurred
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
 from weft.core.references import MISSING
+from weft.core.returned import Output, fill
 from weft.core.scope import Order
 from weft.errors import DefinitionError, NothingProduced, UnknownComponent
 from weft.typing import Address
@@ -89,38 +90,44 @@ class Queries:
 
         A leaf inside an ``each`` gives a list: what it made of all elements of the latest input, in their order.
         """
+        found = {name: self._result(name) for name in self.memory.workflow.leaves}
+        return {name: value for name, value in found.items() if value is not MISSING}
+
+    def _result(self, name: str) -> Any:
+        """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""
         memory, wiring = self.memory, self.memory.workflow.wiring
-        index, cell = memory.lineage.index(), memory.lineage.cell
-        found: dict[str, Any] = {}
-        for name in memory.workflow.leaves:
-            facts = index.get(name, [])
-            places = (memory.keyed or {}).get(name)
-            if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
-                places = None
-            maps = wiring.enclosing(wiring.regions[name])[:-1]
-            if maps:
-                batch = self._last_batch(str(maps[-1]))
-                if batch is not None and places is not None:
-                    found[name] = [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
-                elif batch is not None:
-                    found[name] = [cell(at).value for at in self._of_batch(facts, maps, batch)]
-            elif facts:
-                found[name] = cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
-        return found
+        cell = memory.lineage.cell
+        facts = memory.lineage.index().get(name, [])
+        places = (memory.keyed or {}).get(name)
+        if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
+            places = None
+        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        if maps:
+            batch = self._last_batch(str(maps[-1]))
+            if batch is None:
+                return MISSING
+            if places is not None:
+                return [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
+            return [cell(at).value for at in self._of_batch(facts, maps, batch)]
+        if not facts:
+            return MISSING
+        return cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
 
     @property
     def output(self) -> Any:
         """
-        The value of the only leaf; of several, the results by name.
+        What a traced workflow returns; else the value of the only leaf; of several leaves, the results by name.
+
+        In a dict, what has produced nothing is left out.
 
         Raises:
-            NothingProduced: there is one leaf, and it has made nothing; the error says why.
+            NothingProduced: something that was returned has made nothing; the error says why.
         """
-        leaves = self.memory.workflow.leaves
-        results = self.results()
-        if len(leaves) != 1:
-            return results
-        return results[leaves[0]] if leaves[0] in results else self.value(leaves[0])
+        return fill(self.memory.workflow.returns, self._returned)
+
+    def _returned(self, output: Output) -> Any:
+        value = self._result(output.component)
+        return self.value(output.component) if value is MISSING else value
 
     def state_of(self, which: object) -> Any:
         """Return the state of *which* stateful component: its latest value, or its initial one."""

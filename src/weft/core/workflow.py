@@ -29,8 +29,10 @@ from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
 from weft.core.references import MISSING
+from weft.core.returned import Output, Template, kept, outputs_in, renamed
+from weft.core.symbol import tracing
 from weft.core.wiring import INPUT_NAME, ROOT, Inlet, Wiring
-from weft.errors import DefinitionError, DuplicateName, UnknownComponent
+from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
 
 if TYPE_CHECKING:
     from weft.core.run import Run
@@ -46,6 +48,11 @@ def local() -> Any:
 
 class Workflow(Fragment):
     """Named components and the edges between them."""
+
+    returned: Template | None = None
+    """What the function of a traced workflow returned; no part of the identity."""
+    traced: object = None
+    """How it was drawn, if it was and has not been changed since."""
 
     def __init__(self, name: str, *fragments: object) -> None:
         check_name(name, "a workflow")
@@ -65,6 +72,7 @@ class Workflow(Fragment):
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
         twin._settle(self.name, assembly, self.wiring if grown else None, self.policies)  # noqa: SLF001
+        twin.returned = kept(self.returned, assembly.components)
         return twin
 
     def _draft(self) -> Assembly:
@@ -128,6 +136,14 @@ class Workflow(Fragment):
             for name, component in self._assembly.components.items()
             if component.makes_facts and not self.wiring.children[name]
         )
+
+    @property
+    def returns(self) -> Template:
+        """What a run gives as its output, in its structure: what was returned, else the only leaf, else all of them."""
+        if self.returned is not None:
+            return self.returned
+        leaves = self.leaves
+        return Output(leaves[0]) if len(leaves) == 1 else {name: Output(name) for name in leaves}
 
     def context_keys(self) -> dict[str, dict[str, Any]]:
         """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""
@@ -195,13 +211,16 @@ class Workflow(Fragment):
         }
         draft.homes = {swap.get(n, n): swap.get(home, home) for n, home in draft.homes.items()}
         draft.names = {c: n for c, n in draft.names.items() if n != old} | {component: new, placed: new}
-        return self._with(draft)
+        twin = self._with(draft)
+        twin.returned = None if self.returned is None else kept(renamed(self.returned, swap), draft.components)
+        return twin
 
     def merge(self, other: Workflow) -> Workflow:
         """Return both workflows as one; a component that both have stays one component."""
         draft = self._draft()
         draft.merge(other._assembly)
         both = self._with(draft)
+        both.returned = None  # what one of them returned is not what both give
         both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
         return both
 
@@ -209,6 +228,7 @@ class Workflow(Fragment):
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
         twin._settle(name, self._draft(), None, self.policies)  # noqa: SLF001
+        twin.returned, twin.traced = self.returned, self.traced
         return twin
 
     def _resolve(self, to: object) -> Flow:
@@ -279,12 +299,18 @@ class Workflow(Fragment):
         maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
         return Flow(
             entries=tuple(entries),
-            tails=tuple(inner[name] for name in self.leaves),
+            tails=tuple(inner[output.component] for output in outputs_in(self.returns)),
             parts=(Flow(components=tuple(inner[n] for n in self.wiring.order if n not in mine.homes)), *maps),
             links=tuple(links),
         )
 
     # -- running ---------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it on one input and return the output, or raise what failed; inside ``@workflow``, draw it as a part."""
+        from weft.core.trace import call
+
+        return call(self, args, kwargs)
 
     def plan(self, value: Any = MISSING, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
         """Return a run that has *value* as its input and has done nothing yet."""
@@ -403,4 +429,10 @@ class Workflow(Fragment):
 def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str | None) -> Run:
     from weft.core.run import Run
 
+    tracer = tracing()
+    if tracer is not None:
+        raise TracingError(
+            f"workflow {workflow.name!r} was run while {tracer.name!r} is only being drawn; to make it a part of that, "
+            f"call it: {workflow.name}(value)"
+        )
     return Run(workflow, context=context, id=run_id)

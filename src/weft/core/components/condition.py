@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import msgspec
 
 from weft.core.components.base import Component, check_arity
 from weft.core.function import Function
+from weft.core.symbol import tracing
 from weft.errors import InvalidComponent, NoRun
 
 if TYPE_CHECKING:
@@ -141,7 +142,10 @@ class Condition(Component):
     makes_facts: ClassVar[bool] = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> bool:
-        """Ask the condition directly, as the plain function."""
+        """Ask the condition directly, as the plain function; inside ``@workflow``, draw it."""
+        tracer = tracing()
+        if tracer is not None:
+            return cast("bool", tracer.draw(self, args, kwargs))
         if self.function is not None:
             return bool(self.function.plainly(args, kwargs))
         known: dict[str, bool] = {}
