@@ -10,7 +10,7 @@ from weft.core.events import FannedOut, InputReceived, ReactionOccurred
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
 from weft.core.references import MISSING
-from weft.core.returned import Output, fill
+from weft.core.returned import Output, fill, port_names
 from weft.core.scope import Order
 from weft.errors import DefinitionError, NothingProduced, UnknownComponent
 from weft.typing import Address
@@ -84,14 +84,45 @@ class Queries:
             return default
         return self.fact(which).value
 
-    def results(self) -> dict[str, Any]:
+    def results(self, *which: object, all: bool = False) -> dict[str, Any]:  # noqa: A002 - what one would say
         """
         Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
         A leaf inside an ``each`` gives a list: what it made of all elements of the latest input, in their order.
+
+        Args:
+            which: output ports or components to give in place of the leaves; None where they have produced nothing.
+            all: give the list of everything that was made, input by input, in place of the latest.
         """
-        found = {name: self._result(name) for name in self.memory.workflow.leaves}
-        return {name: value for name, value in found.items() if value is not MISSING}
+        if not which and not all:
+            found = {name: self._result(name) for name in self.memory.workflow.leaves}
+            return {name: value for name, value in found.items() if value is not MISSING}
+        ports = dict(port_names(self.memory.workflow.returns))
+        asked = {name: name for name in self.memory.workflow.leaves} if not which else self._asked(which, ports)
+        if all:
+            return {port: self._all_results(name) for port, name in asked.items()}
+        latest = {port: self._result(name) for port, name in asked.items()}
+        return {port: None if value is MISSING else value for port, value in latest.items()}
+
+    def _asked(self, which: tuple[object, ...], ports: dict[str, str]) -> dict[str, str]:
+        """Return the components that *which*, ports or components, stand for, by what to call them."""
+        found: dict[str, str] = {}
+        for one in which:
+            name = ports[one] if isinstance(one, str) and one in ports else self.memory.workflow.name_of(one)
+            found[one if isinstance(one, str) else name] = name
+        return found
+
+    def _all_results(self, name: str) -> list[Any]:
+        """Return everything that *name* has made, by input, by element, and in the order written."""
+        memory, wiring = self.memory, self.memory.workflow.wiring
+        facts = memory.lineage.index().get(name, [])
+        places = (memory.keyed or {}).get(name)
+        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        if places is not None and len(places) == len(facts):
+            order = sorted(range(len(facts)), key=places.__getitem__)
+            return [memory.lineage.cell(facts[i]).value for i in order]
+        placed = [(self._ordinal(at), [i for _, i in self._elements(at, maps)], n) for n, at in enumerate(facts)]
+        return [memory.lineage.cell(facts[n]).value for *_, n in sorted(placed)]
 
     def _result(self, name: str) -> Any:
         """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""

@@ -33,7 +33,8 @@ from weft.core.components.base import Component
 from weft.core.components.join import Join
 from weft.core.components.step import step
 from weft.core.flow import INPUT, Flow, Link, connect
-from weft.core.returned import Output, Template, fill
+from weft.core.port import Validate
+from weft.core.returned import Output, Template, fill, outputs_in
 from weft.core.symbol import Origin, Symbol, drawing, living, origin_of, tracing, user_line
 from weft.core.workflow import Workflow
 from weft.errors import CannotSpread, InvalidComponent, TracingError, WrongArity
@@ -157,7 +158,8 @@ class Drawing:
             inner = inner.renamed(name)
         flow = _each_its_own(inner, given) if len(given) > 1 else self._fed(inner.flow(), list(given.values()))
         self._add(flow)
-        tails = iter([self.symbol(tail, ANY) for tail in flow.tails])
+        kinds = [inner.ports.made_by(output.component) for output in outputs_in(inner.returns)]
+        tails = iter([self.symbol(tail, kind) for tail, kind in zip(flow.tails, kinds, strict=True)])
         return fill(inner.returns, lambda _: next(tails))
 
     # -- the end ---------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ class Drawing:
         """Return the workflow that was drawn, which gives what was *returned*."""
         if not self._flows:
             raise TracingError(f"@workflow {self.name!r} draws nothing: it calls no component with its input")
-        made = Workflow(self.name, *self._flows)
+        made = Workflow(self.name, *self._flows, validate=traced.validate)
         made.traced = traced
         if returned is not None:
             made.returned = _template(self.name, returned, made)
@@ -180,6 +182,13 @@ class Traced(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...]
     """The parameters that take the input of a run."""
     constants: Mapping[str, Any]
+    validate: Validate = "error"
+
+    @property
+    def ports(self) -> Mapping[str, Any]:
+        """The types of the inputs, by name."""
+        hints = hints_of(self.function)
+        return {name: hints.get(name, ANY) for name in self.inputs}
 
     def draw(self, name: str) -> Workflow:
         """
@@ -191,10 +200,8 @@ class Traced(msgspec.Struct, frozen=True):
         drawing_ = Drawing(name)
         token = drawing.set(drawing_)
         try:
-            hints = hints_of(self.function)
             given: dict[str, Any] = dict(self.constants)
-            for index, parameter in enumerate(self.inputs):
-                kind = hints.get(parameter, ANY)
+            for index, (parameter, kind) in enumerate(self.ports.items()):
                 source = drawing_.symbol(INPUT, kind)
                 if len(self.inputs) > 1:
                     pick = step(Argument(parameter, index, len(self.inputs)), name=parameter)
@@ -241,7 +248,7 @@ def fitted(workflow: Workflow, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if tuple(values) == traced.inputs and not constants:
         return workflow, values
     defaults = {name: value for name, value in traced.constants.items() if name not in values}
-    again = Traced(traced.function, tuple(values), {**defaults, **constants}).draw(workflow.name)
+    again = Traced(traced.function, tuple(values), {**defaults, **constants}, traced.validate).draw(workflow.name)
     again.policies = workflow.policies
     return again, values
 
@@ -304,10 +311,12 @@ def _template(name: str, returned: Any, made: Workflow) -> Template:
 
 
 @overload
-def workflow(function: Callable[..., Any], *, name: str | None = None) -> Workflow: ...
+def workflow(function: Callable[..., Any], *, name: str | None = None, validate: Validate = "error") -> Workflow: ...
 @overload
-def workflow(*, name: str | None = None) -> Callable[[Callable[..., Any]], Workflow]: ...
-def workflow(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+def workflow(*, name: str | None = None, validate: Validate = "error") -> Callable[[Callable[..., Any]], Workflow]: ...
+def workflow(
+    function: Callable[..., Any] | None = None, *, name: str | None = None, validate: Validate = "error"
+) -> Any:
     """
     Draw a workflow by calling steps: a decorator for a function that runs once, on symbols.
 
@@ -316,6 +325,7 @@ def workflow(function: Callable[..., Any] | None = None, *, name: str | None = N
 
     Args:
         name: what the workflow is called; the function's own name if not given.
+        validate: what to do where annotations do not fit; as of :class:`~weft.Workflow`.
 
     Raises:
         TracingError: the function used a value that is not there yet, or returned what no component makes.
@@ -332,6 +342,6 @@ def workflow(function: Callable[..., Any] | None = None, *, name: str | None = N
                 raise InvalidComponent(f"@workflow {call.__qualname__}() takes *{p.name}; name every input")
         inputs = tuple(p.name for p in parameters if p.default is p.empty)
         constants = {p.name: p.default for p in parameters if p.default is not p.empty}
-        return Traced(call, inputs, constants).draw(name or call.__name__)
+        return Traced(call, inputs, constants, validate).draw(name or call.__name__)
 
     return make if function is None else make(function)

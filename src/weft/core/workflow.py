@@ -28,8 +28,9 @@ from weft.core.components.map import Map
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
+from weft.core.port import Ports, Validate, listed
 from weft.core.references import MISSING
-from weft.core.returned import Output, Template, kept, outputs_in, renamed
+from weft.core.returned import Output, Template, kept, outputs_in, port_names, renamed
 from weft.core.symbol import tracing
 from weft.core.wiring import INPUT_NAME, ROOT, Inlet, Wiring
 from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
@@ -49,29 +50,41 @@ def local() -> Any:
 class Workflow(Fragment):
     """Named components and the edges between them."""
 
+    wiring: Wiring
+    ports: Ports
     returned: Template | None = None
     """What the function of a traced workflow returned; no part of the identity."""
-    traced: object = None
+    traced: Any = None
     """How it was drawn, if it was and has not been changed since."""
 
-    def __init__(self, name: str, *fragments: object) -> None:
+    def __init__(self, name: str, *fragments: object, validate: Validate = "error") -> None:
+        """
+        Make a workflow of *fragments*.
+
+        Args:
+            validate: what to do where annotations say that two ends of an edge do not fit: ``"error"``, ``"warn"``
+                or ``"off"``.
+        """
         check_name(name, "a workflow")
         assembly = Assembly()
         assembly.take(*(as_flow(fragment) for fragment in fragments))
+        self.validate: Validate = validate
         self._settle(name, assembly)
 
     def _settle(
-        self, name: str, assembly: Assembly, base: Wiring | None = None, policies: tuple[Any, ...] = ()
+        self, name: str, assembly: Assembly, base: Workflow | None = None, policies: tuple[Any, ...] = ()
     ) -> None:
         self.name = name
         self.policies = policies
         self._assembly = assembly
-        grown = None if base is None else (base, assembly.added)
+        grown = None if base is None else (base.wiring, assembly.added)
         self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
+        self.ports = Ports(self.wiring, self.validate, None if base is None else base.ports)
 
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
-        twin._settle(self.name, assembly, self.wiring if grown else None, self.policies)  # noqa: SLF001
+        twin.validate = self.validate
+        twin._settle(self.name, assembly, self if grown else None, self.policies)  # noqa: SLF001
         twin.returned = kept(self.returned, assembly.components)
         return twin
 
@@ -144,6 +157,22 @@ class Workflow(Fragment):
             return self.returned
         leaves = self.leaves
         return Output(leaves[0]) if len(leaves) == 1 else {name: Output(name) for name in leaves}
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The input ports and their types: the parameters of a traced workflow, else the components the input feeds."""
+        if self.traced is not None:
+            return dict(self.traced.ports)
+        return {name: self.ports.takes(name) for name in self.roots}
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The output ports and their types: the keys of a dict that is returned, else names of components."""
+        found: dict[str, Any] = {}
+        for port, name in port_names(self.returns):
+            maps = self.wiring.enclosing(self.wiring.regions[name])[:-1]
+            found[port] = listed(self.ports.made_by(name)) if maps else self.ports.made_by(name)
+        return found
 
     def context_keys(self) -> dict[str, dict[str, Any]]:
         """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""
@@ -227,6 +256,7 @@ class Workflow(Fragment):
     def renamed(self, name: str) -> Workflow:
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
+        twin.validate = self.validate
         twin._settle(name, self._draft(), None, self.policies)  # noqa: SLF001
         twin.returned, twin.traced = self.returned, self.traced
         return twin
