@@ -13,6 +13,7 @@ from weft.core.components.condition import Condition, condition
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
 from weft.core.components.reduce import Reduce, Stop, reduce
+from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, rule
 from weft.core.components.step import Step, step
 from weft.core.fact import Fact
@@ -39,6 +40,7 @@ __all__ = [
     "Policy",
     "PolicyDriver",
     "Reduce",
+    "Repeat",
     "Rule",
     "Run",
     "Runnable",
@@ -56,6 +58,7 @@ __all__ = [
     "latest",
     "limits",
     "reduce",
+    "repeat",
     "rule",
     "state_of",
     "step",

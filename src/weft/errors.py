@@ -22,6 +22,7 @@ Everything this library can raise, in one screen.
     │   ├── DeadlineExceeded        time for the run or the component is up
     │   ├── DescribedError          an exception of an earlier process, known by description
     │   ├── InvalidFallback         a fallback gave nothing that can be used
+    │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   └── StepTimeout             an attempt took longer than its policy allows
@@ -171,6 +172,10 @@ class DescribedError(ExecutionError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message = kind, message
+
+
+class LoopExhausted(ExecutionError):
+    """A loop made as many turns as it may, and what it waits for never held."""
 
 
 class NotACollection(ExecutionError, TypeError):

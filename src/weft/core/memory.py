@@ -260,3 +260,5 @@ class Memory:
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
         self.release(activation)
+        if node.again is not None and node.again is not node and node.again.tracked:
+            settling.close(self, node.again, scope)  # the loop is over

@@ -290,7 +290,9 @@ class Compiler:
                 node.gathers = node.routes[0]
             node.bare = (
                 node.kind is Kind.WORK
-                and not (node.keeps or node.stateful or node.tracked or node.readings or node in collecting)
+                and not (
+                    node.keeps or node.stateful or node.tracked or node.readings or node.following or node in collecting
+                )
                 and len(node.easy) == len(node.routes)
             )
             node.dependents = tuple(d for d in self._dependents.get(node, ()) if d.tracked)

@@ -74,8 +74,7 @@ class Ports:
         if isinstance(component, Condition):
             ways = [self._arriving(inlet) for inlet in arriving]
             return ways[0] if len(ways) == 1 else None
-        function = component.functions().get("")
-        made = ANY if function is None else function.makes
+        made = component.makes
         others = [kind for kind in members(made) if kind is not Stop]
         return (others[0] if len(others) == 1 else made,)
 
@@ -99,7 +98,7 @@ class Ports:
     def takes(self, name: str) -> Any:
         """Return the type that *name*, which the input feeds, takes it as."""
         component = self.wiring.components[name]
-        function = component.functions().get("")
+        function = next(iter(component.arriving().values()), None)
         if function is None or getattr(component, "spread", False):
             return ANY
         skipped = 1 if isinstance(component, Reduce | Accumulator) else 0
@@ -123,7 +122,7 @@ class Ports:
             if element_of(kinds[0]) is None:
                 self._report(inlet.parents[0], kinds[0], f"{name!r}, an each(),", "a list or another collection")
             return
-        for part, function in component.functions().items():
+        for part, function in component.arriving().items():
             self._check_function(f"{name}.{part}" if part else name, component, function, inlet, kinds)
 
     def _check_function(self, name: str, component: Component, function: Function, inlet: Inlet, kinds: Types) -> None:

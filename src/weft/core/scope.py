@@ -147,6 +147,8 @@ class Activation(msgspec.Struct, eq=False):
     """Whether the outcome of a test gates its own children, or only answers gates that asked."""
     asked: list[Asked] | None = None
     """The gates that wait for this test."""
+    turn: int = 1
+    """In a loop: which turn this is."""
 
 
 class Asked(msgspec.Struct, eq=False):

@@ -90,7 +90,7 @@ class Drawing:
         component = self._fresh(thing, bound)
         flow = component.flow()
         self._add(self._fed(flow, values), component)
-        kind = component.functions()[""].makes if component.makes_facts else _passed_on(component, values)
+        kind = component.makes if component.makes_facts else _passed_on(component, values)
         symbols = [self.symbol(tail, kind if tail is component else ANY) for tail in flow.tails]
         return symbols[0] if len(symbols) == 1 else tuple(symbols)
 
