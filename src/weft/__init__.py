@@ -7,6 +7,7 @@ Durable dataflow workflows.
     'hello, Ada'
 """
 
+from weft.core.check import Finding
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
@@ -34,6 +35,7 @@ __all__ = [
     "Component",
     "Condition",
     "Fact",
+    "Finding",
     "Join",
     "Map",
     "Outcome",

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.assembly import Assembly, without
+from weft.core.check import Finding, check
 from weft.core.components.base import Component, check_name, refers
 from weft.core.components.map import Map
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
@@ -173,6 +174,10 @@ class Workflow(Fragment):
             maps = self.wiring.enclosing(self.wiring.regions[name])[:-1]
             found[port] = listed(self.ports.made_by(name)) if maps else self.ports.made_by(name)
         return found
+
+    def check(self) -> list[Finding]:
+        """Return what is certainly wrong with it although it runs: parts that never will, effects that may repeat."""
+        return check(self)
 
     def context_keys(self) -> dict[str, dict[str, Any]]:
         """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""
