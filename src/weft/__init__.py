@@ -17,15 +17,17 @@ from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, rule
 from weft.core.components.step import Step, step
+from weft.core.current import Current, current
 from weft.core.fact import Fact
+from weft.core.failure import Failure
 from weft.core.flow import INPUT
 from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
 from weft.core.run import Run
-from weft.core.runnable import Outcome, Runnable, current
+from weft.core.runnable import Outcome, Runnable
 from weft.core.trace import workflow
 from weft.core.workflow import Workflow
 from weft.local.counters import limits
-from weft.local.driver import PolicyDriver
+from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies
 from weft.policy.policy import Policy
 
 __all__ = [
@@ -34,7 +36,9 @@ __all__ = [
     "Accumulator",
     "Component",
     "Condition",
+    "Current",
     "Fact",
+    "Failure",
     "Finding",
     "Join",
     "Map",
@@ -50,11 +54,13 @@ __all__ = [
     "Stop",
     "Workflow",
     "accumulator",
+    "aexecute_with_policies",
     "all_values",
     "condition",
     "context",
     "current",
     "each",
+    "execute_with_policies",
     "fact_count",
     "join",
     "latest",

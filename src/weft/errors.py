@@ -30,6 +30,7 @@ Everything this library can raise, in one screen.
     │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
     │   ├── NoRun                   a function that reads a run was called without one
+    │   ├── NoSuchLetter            no dead letter of this name is kept
     │   ├── NothingProduced         the component exists and has made no value
     │   └── UnknownRunnable         an outcome of work that this run never offered
     ├── LogError                    a log that is no history of a run
@@ -251,6 +252,15 @@ class MissingContext(RunError, LookupError):
 
 class NoRun(RunError):
     """A function whose parameters read a run was called without a run."""
+
+
+class NoSuchLetter(RunError, LookupError):
+    """There is no such dead letter in this run."""
+
+    def __init__(self, which: object, kept: Sequence[str]) -> None:
+        known = f"there are letters of {', '.join(dict.fromkeys(kept))}" if kept else "this run keeps none"
+        super().__init__(f"no dead letter {which!r}: {known}; run.dead_letters lists them")
+        self.which = which
 
 
 class NothingProduced(RunError, LookupError):

@@ -15,3 +15,6 @@ Wait: TypeAlias = Literal["all", "any", "all_done"] | int
 
 Status: TypeAlias = Literal["running", "idle"]
 """What a run in memory can be: there is something to do, or there is not."""
+
+PoliciesMode = Literal["merge", "replace"]
+"""Whether rules go in front of those in force, or in their place."""

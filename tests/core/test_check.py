@@ -61,6 +61,8 @@ def test_a_join_of_branches_that_exclude_each_other_never_fires() -> None:
         Workflow("w", small >> is_big >> big, ~is_big >> more),
         Workflow("w", each(is_big >> big) >> total >> more),
         Workflow("w", rule(when=is_big & ~is_even, then=lambda x: x, name="r")),
+        Workflow("w", big.on_error(then=more)),
+        Workflow("w", is_big >> big.on_error(then=rule(when=~is_big, then=lambda x: x, name="r"))),
     ],
 )
 def test_what_may_happen_is_left_alone(flow: Workflow) -> None:

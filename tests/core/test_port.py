@@ -88,6 +88,7 @@ MISMATCHES: dict[str, tuple[Callable[[], Any], str]] = {
     "out of a state": (lambda: total >> shout, "'total' gives int"),
     "a reaction": (lambda: size >> rule(then=lambda x: x, when=_wants_text, name="r"), "'r.when' takes str"),
     "a race": (lambda: join(shout, size, wait="any") >> both.bind(x=1), "'size' gives int, and 'both' takes str"),
+    "an error route": (lambda: size.on_error(then=double), "the error route of 'size' gives Failure, and 'double'"),
     "one of several ways": (lambda: [shout >> untyped, size >> shout.named("again")], "'size' gives int"),
 }
 

@@ -712,3 +712,30 @@ def test_the_input_can_be_joined_with_what_was_made_of_it() -> None:
 
     assert flow == Workflow("flow", [INPUT, title] >> pair)
     assert flow.run("x").output == ["x", "X"]
+
+
+# -- flows ---------------------------------------------------------------------------------------
+
+
+def test_a_flow_can_be_called_with_its_error_routes() -> None:
+    fails = step(lambda x: 1 // 0, name="fails")
+    rescue = step(lambda failure: failure.type, name="rescue")
+
+    @workflow
+    def flow(x: str) -> Any:
+        title((fetch >> fails.on_error(ZeroDivisionError, then=rescue))(x))
+
+    assert flow == Workflow("flow", fetch >> fails.on_error(ZeroDivisionError, then=rescue) >> title)
+    assert flow.run("x").results() == {"rescue": "ZeroDivisionError"}
+
+
+def test_a_flow_of_what_is_already_drawn_is_refused() -> None:
+    with pytest.raises(TracingError, match=r"'title' is already drawn.*named\('other'\)"):
+        workflow(lambda x: pair(title(x), (fetch >> title)(x)), name="flow")
+
+
+def test_a_flow_takes_values_alone_and_only_inside_of_a_trace() -> None:
+    with pytest.raises(TracingError, match="by position and nothing else"):
+        workflow(lambda x: (fetch >> title)("x"), name="flow")
+    with pytest.raises(NoRun, match=r"Workflow\(name, flow\)"):
+        (fetch >> title)("x")

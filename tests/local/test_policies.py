@@ -270,7 +270,7 @@ def test_the_driver_tells_the_life_of_a_runnable() -> None:
 def test_durable_work_is_noted_before_it_starts() -> None:
     run = Workflow("w", step(lambda x: x, name="f")).run(1, policies=[(DEFAULT, Policy(execution_mode="durable"))])
 
-    assert isinstance(run.log()[2], RunnableDispatched)
+    assert isinstance(run.log()[3], RunnableDispatched)
     assert run.pending_runnables() == []
     assert Run.from_log(run.log()) == run
 

@@ -14,7 +14,7 @@ from typing import Any
 from weft.core.components.base import Component
 from weft.core.flow import ENTRY, INPUT, Flow, Link
 from weft.core.wiring import Inlet
-from weft.errors import DuplicateName, MixedRegions
+from weft.errors import DuplicateName, InvalidJoin, MixedRegions
 
 _NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
 
@@ -54,7 +54,8 @@ class Assembly:
         for component, home in inside:
             self._settle_home(self.names[component], self.names[home])
         self._connect(
-            (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait)) for link in links
+            (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait, link.errors))
+            for link in links
         )
 
     def _connect(self, links: Iterable[tuple[str, Inlet]]) -> None:
@@ -79,11 +80,7 @@ class Assembly:
         for name, component in other.components.items():
             if name not in same:
                 self._settle(moved[name], component.renamed(changed) if changed else component)
-        self._connect(
-            (moved[name], Inlet(tuple(moved.get(parent, parent) for parent in inlet.parents), inlet.wait))
-            for name, fed in other.inlets.items()
-            for inlet in fed
-        )
+        self._connect((moved[name], inlet.renamed(moved)) for name, fed in other.inlets.items() for inlet in fed)
         for name, home in other.homes.items():
             self._settle_home(moved[name], moved[home])
         self.names.update({component: moved[name] for component, name in other.names.items()})
@@ -150,10 +147,12 @@ def without(
             if name not in inlet.parents:
                 new[inlet] = None
                 continue
-            for before in fed_by:
+            for before in fed_by if not inlet.errors else ():  # whoever handled its failures has nothing to handle
+                if inlet.is_join and before.errors:
+                    raise InvalidJoin(f"cannot remove {name!r}: {child!r} would join failures of {before.parents[0]!r}")
                 parents = tuple(
                     p for parent in inlet.parents for p in (before.parents if parent == name else (parent,))
                 )
-                new[Inlet(parents, inlet.wait if inlet.is_join else before.wait)] = None
+                new[Inlet(parents, inlet.wait if inlet.is_join else before.wait, before.errors)] = None
         result[child] = tuple(new)
     return result

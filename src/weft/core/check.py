@@ -104,6 +104,8 @@ class Reach:
             joins = [inlet for inlet in self.wiring.fed_by(name) if inlet.is_join]
             if self.is_never_asked(name):
                 message, advice = "nothing follows it and no rule asks it", "let it feed something, or remove it"
+            elif not self.wiring.fed_by(name):
+                message, advice = "nothing feeds it any more", "feed it with something, or remove it"
             elif dead:
                 message, advice = f"it is fed by {dead[0]!r}, which can never make anything", f"see {dead[0]}"
             elif joins and _is_impossible(self._before(joins[0])):
@@ -116,8 +118,7 @@ class Reach:
 
     def _needed(self, name: str) -> Needs:
         if name in self.wiring.closing:  # it fires also if every element was dropped
-            maps = {self.wiring.regions[p] or p for i in self.wiring.fed_by(name) for p in i.parents}
-            return _common([self.needs[opened] for opened in maps if opened in self.needs])
+            return _common([self.needs[opened] for opened in _closed(self.wiring, name)])
         if self.wiring.is_asked_only(name) and name not in self.wiring.inlets:
             return frozenset()  # it is asked wherever a rule stands
         return _common([self._before(inlet) | self._own(name, inlet) for inlet in self.wiring.fed_by(name)])
@@ -132,6 +133,8 @@ class Reach:
 
     def _before(self, inlet: Inlet) -> Needs:
         """Return what is needed for something to come by *inlet*."""
+        if inlet.errors:
+            return frozenset()
         each = [frozenset[Need]() if parent == INPUT_NAME else self.needs[parent] for parent in inlet.parents]
         if inlet.wait == "all_done":
             return frozenset()
@@ -153,14 +156,14 @@ class Reach:
 
     def _looked_at(self, inlet: Inlet) -> Any:
         """Return what stands for the facts that come by *inlet*: a condition hands on what it was asked about."""
-        if not inlet.is_join and inlet.parents[0] != INPUT_NAME:
+        if not inlet.is_join and not inlet.errors and inlet.parents[0] != INPUT_NAME:
             parent = inlet.parents[0]
             before = self.wiring.fed_by(parent)
             if isinstance(self.wiring.components[parent], Condition) and len(before) == 1:
                 if parent not in self._facts:
                     self._facts[parent] = self._looked_at(before[0])
                 return self._facts[parent]
-        return (inlet.parents, inlet.wait)
+        return (inlet.parents, inlet.wait, inlet.errors)
 
     def _spelled(self, expression: Expression) -> Expression:
         def spell(name: str) -> Expression:
@@ -184,11 +187,10 @@ def _needs_of(expression: Expression, facts: Any) -> Needs:
 
 
 def _common(each: Iterable[Needs]) -> Needs:
-    """Return what is needed in every way that is possible; of none, the impossible."""
-    ways = list(each)
-    possible = [needs for needs in ways if not _is_impossible(needs)]
+    """Return what is needed in every way that is possible; without one, the impossible."""
+    possible = [needs for needs in each if not _is_impossible(needs)]
     if not possible:
-        return frozenset[Need]().union(*ways)
+        return _NEVER
     return possible[0].intersection(*possible[1:])
 
 
@@ -212,8 +214,14 @@ def _reads(workflow: Workflow, reach: Reach) -> Iterator[Finding]:
                     )
 
 
+def _closed(wiring: Wiring, reduce: str) -> set[str]:
+    """Return the maps that *reduce* closes."""
+    parents = {parent for inlet in wiring.fed_by(reduce) for parent in inlet.parents}
+    return {p if isinstance(wiring.components[p], Map) else str(wiring.regions[p]) for p in parents}
+
+
 def _fan_outs(wiring: Wiring) -> Iterator[Finding]:
-    closed = {wiring.regions[p] or p for name in wiring.closing for i in wiring.fed_by(name) for p in i.parents}
+    closed = {opened for name in wiring.closing for opened in _closed(wiring, name)}
     for name, component in wiring.components.items():
         outer = wiring.regions[name]
         if isinstance(component, Map) and outer is not None and name not in closed:

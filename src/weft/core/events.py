@@ -109,6 +109,8 @@ class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
     """Attempt number *attempt* was handed to an executor, and may be under way."""
 
     attempt: int = 1
+    policy: dict[str, Any] | None = None
+    """What the policy in force says, as far as it is data."""
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
@@ -130,6 +132,14 @@ class RunnableCompleted(Activated, frozen=True, tag="runnable_completed"):
     duration_ns: int = 0
 
 
+class AttemptFailed(Activated, frozen=True, tag="attempt_failed"):
+    """Attempt number *attempt* failed, and another one follows, not before *retry_at*, seconds since the epoch."""
+
+    error: ErrorDetail
+    attempt: int
+    retry_at: float = 0.0
+
+
 class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):
     """The last of *attempts* failed; *on_failure* says what its policy made of that."""
 
@@ -146,6 +156,22 @@ class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
     attempts: int = 1
 
 
+class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
+    """A dead letter gets another chance: with *values* in place of its facts and under *policy*, if these are given."""
+
+    values: tuple[Any, ...] | None = None
+    policy: Any = None
+
+
+class PolicyChanged(Event, frozen=True, tag="policy_changed"):
+    """From here on these *rules* hold for the run, in place of all others."""
+
+    rules: tuple[Any, ...]
+
+
+ENDINGS = (ReactionOccurred, FannedOut, ConditionEvaluated, RunnableFailed, RunnableSkipped)
+"""The events after which a runnable is no longer pending."""
+
 AnyEvent = (
     WorkflowDefined
     | ComponentAdded
@@ -155,6 +181,9 @@ AnyEvent = (
     | FannedOut
     | ConditionEvaluated
     | RunnableDispatched
+    | AttemptFailed
     | RunnableFailed
     | RunnableSkipped
+    | RunnableRetried
+    | PolicyChanged
 )

@@ -4,19 +4,78 @@ Exceptions as data, and back.
 A log keeps what an exception was: its class, the classes it derives from, its message and traceback.  What
 comes back keeps its class if that is a builtin or one of Weft's own; of any other there is a description.
 Nothing is imported and no constructor of the application is called.
+
+A failure that a graph handles is a fact like any other, a :class:`Failure`:
+
+    >>> failure = Failure("fetch", "TimeoutError", ("OSError", "Exception", "BaseException"), "took 3 s")
+    >>> failure.is_a(OSError), failure.is_a(ValueError)
+    (True, False)
 """
 
 from __future__ import annotations
 
 import builtins
 import traceback
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 from weft import errors
 from weft.core.events import ErrorDetail
-from weft.errors import DescribedError
+from weft.errors import DescribedError, InvalidComponent
 
 _LONGEST = 20_000
 """How many characters of a traceback are kept, the end of it."""
+
+
+ErrorType = type[BaseException]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What a component failed with, as a value: what an error route carries."""
+
+    component: str
+    type: str
+    """The qualified name of the exception's class, with the module unless it is a builtin."""
+    bases: tuple[str, ...]
+    """The qualified names of the classes it derives from, nearest first."""
+    message: str
+    traceback: str = ""
+    attempts: int = 1
+    input: Any = None
+    """What the component was at work on; of several values, a tuple."""
+
+    def is_a(self, kind: ErrorType) -> bool:
+        """Whether the exception was a *kind*."""
+        return _name(kind) in (self.type, *self.bases)
+
+    def __repr__(self) -> str:
+        return f"Failure({self.component!r}, {self.type}: {self.message})"
+
+
+EVERYTHING = ("BaseException",)
+"""What an error route handles that names no class."""
+
+
+def names_of(errors: Iterable[ErrorType]) -> tuple[str, ...]:
+    """Return the qualified names of exception classes; of none, that of all."""
+    kinds: list[Any] = list(errors)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise InvalidComponent(f"on_error({kind!r}): use classes of exceptions, and then=... for what handles them")
+    return tuple(sorted({_name(kind) for kind in kinds})) or EVERYTHING
+
+
+def distance(names: tuple[str, ...], error: ErrorDetail) -> int | None:
+    """
+    Return how many classes lie between *error* and the nearest of *names*; None if it is none of them.
+
+    >>> detail = ErrorDetail("KeyError", ("LookupError", "Exception", "BaseException"), "'k'")
+    >>> distance(("LookupError",), detail), distance(("KeyError",), detail), distance(("OSError",), detail)
+    (1, 0, None)
+    """
+    return next((place for place, name in enumerate((error.type, *error.bases)) if name in names), None)
 
 
 def describe(error: BaseException) -> ErrorDetail:
@@ -44,7 +103,7 @@ def described(detail: ErrorDetail) -> BaseException:
     return error
 
 
-def _name(kind: type[BaseException]) -> str:
+def _name(kind: ErrorType) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

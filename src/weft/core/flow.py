@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.errors import InvalidJoin
+from weft.core.symbol import tracing
+from weft.errors import InvalidJoin, NoRun
 from weft.typing import Wait
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Link:
     wait: Wait = "all"
     implicit: bool = False
     """Whether this only says that *child* is open: a component that nothing feeds is a root by itself."""
+    errors: tuple[str, ...] = ()
+    """The names of exceptions: the link carries failures of its parent with one of these, and no values."""
 
     def fed_by(self, tails: tuple[Any, ...], wait: Wait) -> Link:
         """Return this link with *tails* where it was open."""
@@ -84,6 +87,15 @@ class Link:
         for parent in self.parents:
             parents.extend(tails if parent is ENTRY else (parent,))
         return replace(self, parents=tuple(parents))
+
+    def fed_by_errors(self, component: Component, errors: tuple[str, ...]) -> Link:
+        """Return this link with the failures of *component* where it was open."""
+        if self.parents != (ENTRY,):
+            raise InvalidJoin(
+                f"{self.child.name!r} joins its input with other parents, so no failure can be routed to it; "
+                "put a step between them"
+            )
+        return Link((component,), self.child, errors=errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +116,13 @@ class Flow(Fragment):
     def flow(self) -> Flow:
         """Return the flow itself."""
         return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw this flow inside ``@workflow``, fed by the values it gets."""
+        tracer = tracing()
+        if tracer is None:
+            raise NoRun("a flow is called inside @workflow only; elsewhere make a workflow of it: Workflow(name, flow)")
+        return tracer.draw(self, args, kwargs)
 
     def __repr__(self) -> str:
         into = ", ".join(str(entry.child.name) for entry in self.entries)
@@ -165,3 +184,12 @@ def connect(first: Flow, then: Flow) -> Flow:
         raise InvalidJoin("nothing goes into the right side of >>; INPUT and a bare join take no parents")
     links = tuple(entry.fed_by(first.tails, first.wait) for entry in then.entries)
     return Flow(entries=first.entries, tails=then.tails, links=links, parts=(first, then))
+
+
+def rescue(component: Component, errors: tuple[str, ...], then: Flow) -> Flow:
+    """Return *component*, open at both ends, with *then* fed by those of its failures that *errors* name."""
+    if not then.entries:
+        raise InvalidJoin("nothing goes into then=...; INPUT and a bare join take no failure")
+    flow = component.flow()
+    links = tuple(entry.fed_by_errors(component, errors) for entry in then.entries)
+    return Flow(entries=flow.entries, tails=flow.tails, links=links, parts=(flow, then))

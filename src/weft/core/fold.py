@@ -16,7 +16,7 @@ from weft.core.lineage import Cell, Element
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
-from weft.core.scope import NOTHING, Activation, Scope
+from weft.core.scope import NOTHING, Activation, Attempts, Scope
 from weft.errors import InvalidEvent
 
 # Looking a member of an enum up costs three times a global.
@@ -58,6 +58,8 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         return  # it was removed from the run while it was under way
     if memory.dispatched:
         memory.dispatched.pop(key, None)
+    if memory.attempts:
+        memory.attempts.pop(key, None)
     log = memory.log
     seq = len(log) + 1
     if activation.node.is_test:
@@ -232,14 +234,55 @@ def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
 
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
+    routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
+    if routes:
+        meeting.rescue(memory, routes, memory.lineage.failure(event), activation.scope, activation.order)
+        memory.end(activation, "handled")
+        return
     if memory.failures is None:
         memory.failures = {}
     memory.failures[event.component] = event
-    memory.end(activation, "failed")
+    if event.on_failure == "dead_letter":
+        memory.park(activation, event)
+    else:
+        memory.end(activation, "failed")
+
+
+def _attempt_failed(memory: Memory, event: ev.AttemptFailed) -> None:
+    key = (event.component, event.inputs)
+    if key not in memory.ready:
+        raise memory.story(event)
+    if memory.attempts is None:
+        memory.attempts = {}
+    before = memory.attempts.get(key)
+    memory.attempts[key] = Attempts(1 + (before.failed if before else 0), event.attempt, event.retry_at)
+    if memory.dispatched:
+        memory.dispatched.pop(key, None)
+
+
+def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
+    activation = memory.unpark(event)
+    if activation is None:
+        raise memory.story(event)
+    if event.values is not None:
+        if len(event.values) != len(activation.facts) or len(event.inputs) != len(activation.facts):
+            raise InvalidEvent(f"{event!r} gives another number of values than were taken", memory.log[-STORY:])
+        given = enumerate(zip(event.values, event.inputs, strict=True))
+        activation.facts = tuple(Element((event.seq, i), v, event.component, at, i) for i, (v, at) in given)
+        activation.key = (event.component, tuple(fact.address for fact in activation.facts))
+    if event.policy is not None:
+        memory.retried = {**(memory.retried or {}), activation.key: event.policy}
+    elif memory.retried:
+        memory.retried.pop(activation.key, None)
+    memory.admit(activation)
+
+
+def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
+    memory.rules = event.rules
 
 
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
-    activation = memory.take(event)
+    activation = memory.unpark(event) or memory.take(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
@@ -256,6 +299,9 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.FannedOut: _fanned_out,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
+    ev.AttemptFailed: _attempt_failed,
     ev.RunnableFailed: _failed,
     ev.RunnableSkipped: _skipped,
+    ev.RunnableRetried: _retried,
+    ev.PolicyChanged: _ruled,
 }

@@ -15,6 +15,7 @@ import msgspec
 
 from weft.core import events as ev
 from weft.core.fact import Fact
+from weft.core.failure import Failure
 from weft.core.identity import canonical, digest
 from weft.typing import Address
 
@@ -30,7 +31,21 @@ class Element(msgspec.Struct, frozen=True):
     index: int | None = None
 
 
-Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | Element
+class Failed(msgspec.Struct, frozen=True):
+    """The failure that the event at *seq* tells of, as a fact."""
+
+    seq: int
+    component: str
+    inputs: tuple[Address, ...]
+    value: Failure
+
+    @property
+    def address(self) -> Address:
+        """Where it stands."""
+        return self.seq
+
+
+Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | Element | Failed
 """What the fold hands from node to node: anything with a value and an address."""
 
 
@@ -84,12 +99,24 @@ class Lineage:
         if isinstance(address, tuple):
             seq, index = address
             fan: Any = self.log[seq - 1]
+            if isinstance(fan, ev.RunnableRetried):
+                return Element(address, (fan.values or ())[index], fan.component, fan.inputs[index], index)
             return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
         if address < 0:
             return (self.absent or [])[-address - 1]
         event = self.log[address - 1]
+        if isinstance(event, ev.RunnableFailed):
+            return self.failure(event)
         assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut)  # noqa: S101
         return event
+
+    def failure(self, event: ev.RunnableFailed) -> Failed:
+        """Return the failure that *event* tells of, as a fact."""
+        values = tuple(self.cell(at).value for at in event.inputs)
+        error = event.error
+        given = values[0] if len(values) == 1 else values
+        told = Failure(event.component, error.type, error.bases, error.message, error.traceback, event.attempts, given)
+        return Failed(event.seq, event.component, event.inputs, told)
 
     def fact(self, address: Address) -> Fact:
         """Return the fact at *address*."""

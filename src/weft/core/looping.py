@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core import settling
+from weft.core import meeting, settling
 from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.lineage import Cell
 from weft.core.node import Node
@@ -53,17 +53,21 @@ def _activate(memory: Memory, before: Activation, node: Node, fact: Cell, turn: 
 
 
 def _exhaust(memory: Memory, activation: Activation) -> None:
-    until = activation.node
-    if memory.failures is None:
-        memory.failures = {}
+    """The loop has made all its turns and failed: derived like a failed batch, and handled by the same routes."""
+    until, scope = activation.node, activation.scope
     error = ErrorDetail(
         "weft.errors.LoopExhausted",
-        ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception"),
+        ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception", "BaseException"),
         f"{until.owner!r} made {until.at_most} turns and its until= never held; allow more with at_most=, or take the "
         "last value with otherwise='last'",
     )
-    memory.failures[until.owner] = RunnableFailed(
-        len(memory.log) + 1, until.owner, activation.key[1], error, attempts=0
-    )
+    failed = RunnableFailed(len(memory.log) + 1, until.owner, activation.key[1], error, attempts=0)
+    routes = meeting.rescuers(until, error)
+    if routes:
+        value = memory.lineage.failure(failed).value
+        fact = meeting.without_event(memory, value, until.owner, scope)
+        meeting.rescue(memory, routes, fact, scope, activation.order)
+    else:
+        memory.failures = {**(memory.failures or {}), until.owner: failed}
     if until.tracked:
-        activation.scope.end(until.name, "failed")
+        scope.end(until.name, "handled" if routes else "failed")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weft.core.components.condition import decide
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
+from weft.core.failure import distance
 from weft.core.lineage import Cell, Element
 from weft.core.node import Node
 from weft.core.scope import BARRED, FIRED, Activation, Asked, Batch, Ending, Meeting, Order, Scope
@@ -20,6 +21,22 @@ from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.memory import Memory
+
+
+# -- failures ------------------------------------------------------------------------------------
+
+
+def rescuers(node: Node, error: ErrorDetail) -> list[tuple[Node, int]]:
+    """Return where *error*, with which *node* failed, goes: by the routes that name the nearest class."""
+    near = [(distance(names, error), target, port) for names, target, port in node.rescues]
+    best = min((steps for steps, _, _ in near if steps is not None), default=None)
+    return [] if best is None else [(target, port) for steps, target, port in near if steps == best]
+
+
+def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Scope, order: Order) -> None:
+    """Bring the failure *fact* to those who handle it."""
+    for target, port in routes:
+        memory.send(target, port, (fact,), (fact.address,), scope, order)
 
 
 # -- gates ---------------------------------------------------------------------------------------
@@ -53,10 +70,11 @@ def _ask(memory: Memory, test: Node, asked: Asked) -> bool | None:
     key = (test.name, asked.inputs)
     if scope.outcomes is not None and key in scope.outcomes:
         answer = scope.outcomes[key]
-        if answer is None:
-            abandon(memory, asked, "failed")
-        return answer
-    pending = memory.ready.get(key) or (memory.blocked or {}).get(key)
+        if isinstance(answer, bool):
+            return answer
+        abandon(memory, asked, answer)
+        return None
+    pending = memory.pending(key)
     if pending is None:
         memory.admit(Activation(test, key, asked.facts, scope, asked.order, flows=False, asked=[asked]))
     elif pending.asked is None:
@@ -78,14 +96,14 @@ def test_shared(
     key = (node.name, inputs)
     if scope.outcomes is not None and key in scope.outcomes:
         holds = scope.outcomes[key]
-        if holds:
+        if holds is True:
             memory.deliver(node, facts, inputs, scope, order)
         if node.tracked:
-            if holds is None:
-                scope.end(node.name, "failed")
+            if not isinstance(holds, bool):
+                scope.end(node.name, holds)
             memory.close(node, scope)
         return
-    pending = memory.ready.get(key) or (memory.blocked or {}).get(key)
+    pending = memory.pending(key)
     if pending is None:
         memory.admit(Activation(node, key, facts, scope, order))
     else:
@@ -178,12 +196,19 @@ def conclude(memory: Memory, node: Node, scope: Scope) -> bool:
 
 def _absent(memory: Memory, parent: str, scope: Scope) -> Element:
     """Return what stands for the fact that *parent* did not make; without an event, its address is negative."""
+    ending = (scope.endings or {}).get(parent)
+    reason: Literal["failed", "skipped", "gated"] = "gated"
+    if ending is not None:
+        reason = "skipped" if ending == "skipped" else "failed"
+    return without_event(memory, Absent(parent, reason), parent, scope)
+
+
+def without_event(memory: Memory, value: Any, producer: str, scope: Scope) -> Element:
+    """Return a fact that follows from others and was not recorded by itself."""
     if memory.lineage.absent is None:
         memory.lineage.absent = []
     absent = memory.lineage.absent
-    ending = (scope.endings or {}).get(parent)
-    reason: Literal["failed", "skipped", "gated"] = "gated" if ending is None else ending
-    absent.append(Element(-len(absent) - 1, Absent(parent, reason), parent, scope.address))
+    absent.append(Element(-len(absent) - 1, value, producer, scope.address))
     return absent[-1]
 
 
@@ -222,10 +247,15 @@ def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> N
 def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -> None:
     reduce = collect.routes[0][0]
     if scope.endings is not None and scope.endings.get(collect.name) == "failed":
-        if memory.failures is None:
-            memory.failures = {}
         origins = tuple(fan.address for _, fan in batch.fans) or tuple(item[-1].address for item in batch.items)
-        memory.failures[reduce.name] = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
+        failed = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
+        routes = rescuers(reduce, _BROKEN)
+        if routes:
+            scope.endings[collect.name] = "handled"
+            value = memory.lineage.failure(failed).value
+            rescue(memory, routes, without_event(memory, value, reduce.name, scope), scope, ())
+        else:
+            memory.failures = {**(memory.failures or {}), reduce.name: failed}
         return
     batch.items.sort(key=_place)
     batch.fans.sort(key=_order)
@@ -237,6 +267,6 @@ def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -
 
 _BROKEN = ErrorDetail(
     "weft.errors.BatchFailed",
-    ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception"),
+    ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception", "BaseException"),
     "an element of the batch failed, so there is nothing whole to reduce; the failure of the element says why",
 )

@@ -12,7 +12,7 @@ complete (``weft.core.meeting``); a node that can make nothing more *settles* (`
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.core import events as ev
 from weft.core import meeting, settling
@@ -20,7 +20,7 @@ from weft.core.lineage import Cell, Lineage
 from weft.core.node import Kind, Node
 from weft.core.plan import Plan
 from weft.core.reading import pin
-from weft.core.scope import Activation, Asked, Ending, Key, Order, Scope
+from weft.core.scope import Activation, Asked, Attempts, Ending, Key, Letter, Order, Scope
 from weft.errors import InvalidEvent
 from weft.typing import Address
 
@@ -39,6 +39,8 @@ class Memory:
 
     __slots__ = (
         "_peak",
+        "adding",
+        "attempts",
         "blocked",
         "dispatched",
         "failures",
@@ -46,6 +48,7 @@ class Memory:
         "has_deadlines",
         "keyed",
         "keys",
+        "letters",
         "lineage",
         "lines",
         "log",
@@ -54,6 +57,8 @@ class Memory:
         "produced",
         "ready",
         "received",
+        "retried",
+        "rules",
         "run_id",
         "skipped",
         "workflow",
@@ -70,6 +75,8 @@ class Memory:
         """Whether some input came with a deadline."""
         self.needs_context: tuple[tuple[str, str], ...] = ()
         """What components require of the context, those that inputs under way still use included."""
+        self.adding: tuple[Any, ...] = ()
+        """What the component that runs inside the loop has added to the run so far."""
         self.received = 0
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}
@@ -87,6 +94,14 @@ class Memory:
         """Idempotency keys of inputs, and their ordinals."""
         self.failures: dict[str, ev.RunnableFailed] | None = None
         self.skipped: dict[str, None] | None = None
+        self.letters: dict[Key, Letter] | None = None
+        """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
+        self.rules: tuple[Any, ...] | None = None
+        """The policies in force, if they are not the workflow's own."""
+        self.retried: dict[Key, Any] | None = None
+        """Policies of dead letters that are tried again, which win over all rules."""
+        self.attempts: dict[Key, Attempts] | None = None
+        """What has failed and will be tried again."""
         self.dispatched: dict[Key, int] | None = None
         """What was handed out and has not come back, and at which attempt."""
         self._peak = 0
@@ -228,11 +243,40 @@ class Memory:
         del self.ready[key]
         if self.dispatched:
             self.dispatched.pop(key, None)
+        if self.attempts:
+            self.attempts.pop(key, None)
         return activation
+
+    def pending(self, key: Key) -> Activation | None:
+        """Return the activation at *key* that has not ended, wherever it waits."""
+        found = self.ready.get(key) or (self.blocked or {}).get(key)
+        if found is None and self.letters and key in self.letters:
+            return self.letters[key].activation
+        return found
+
+    def park(self, activation: Activation, event: ev.RunnableFailed) -> None:
+        """Keep *activation*, which failed for good, as a dead letter."""
+        if self.letters is None:
+            self.letters = {}
+        self.letters[activation.key] = Letter(activation, event)
+        self._next_in_line(activation.node)
+
+    def unpark(self, event: ev.Activated) -> Activation | None:
+        """Return the dead letter that *event* is about; what it failed with no longer counts."""
+        letter = (self.letters or {}).pop((event.component, event.inputs), None)
+        if letter is None:
+            return None
+        if self.failures and self.failures.get(event.component) is letter.event:
+            del self.failures[event.component]
+        return letter.activation
 
     def release(self, activation: Activation) -> None:
         """Let the next one in line run, and the node settle if this was the last."""
-        node = activation.node
+        self._next_in_line(activation.node)
+        if activation.node.tracked and activation.flows:
+            settling.close(self, activation.node, activation.scope)
+
+    def _next_in_line(self, node: Node) -> None:
         if node.stateful and self.lines is not None:
             line = self.lines.pop(node.name)
             if line:
@@ -241,8 +285,6 @@ class Memory:
                 del self.blocked[following.key]
                 self.line_up(following)
                 self.lines[node.name] = line
-        if node.tracked and activation.flows:
-            settling.close(self, node, activation.scope)
 
     def close(self, node: Node, scope: Scope) -> None:
         """One source or one activation of a tracked *node* in *scope* is done with."""
@@ -256,7 +298,7 @@ class Memory:
         if node.shared:
             if scope.outcomes is None:
                 scope.outcomes = {}
-            scope.outcomes[activation.key] = None
+            scope.outcomes[activation.key] = ending
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
         self.release(activation)

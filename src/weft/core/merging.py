@@ -35,11 +35,7 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
     if shared == 0:
         raise InvalidEvent("the logs have no common beginning: they belong to different runs")
     folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred)}
-    done = {
-        (event.component, event.inputs): event.seq
-        for event in mine
-        if isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched)
-    }
+    done = {(event.component, event.inputs): event.seq for event in mine if isinstance(event, ev.ENDINGS)}
     moved = {seq: seq for seq in range(1, shared + 1)}
     for event in other[shared:]:
         seq = len(mine) + 1
@@ -52,12 +48,17 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
             key = (event.component, inputs or ())
             if inputs is None:
                 continue  # what it worked on was not taken over, so this run does it again
-            if isinstance(event, ev.RunnableDispatched):
+            if isinstance(event, ev.RunnableDispatched | ev.AttemptFailed):
                 if key in memory.ready:
                     record(memory, replace(event, seq=seq, inputs=inputs))
-            elif key in done:
-                moved[event.seq] = done[key]
-            elif key in memory.ready and not (memory.ready[key].node.stateful and event.component in folded):
+            elif isinstance(event, ev.RunnableRetried):
+                if key in (memory.letters or {}):
+                    moved[event.seq] = seq
+                    record(memory, replace(event, seq=seq, inputs=inputs))
+            elif key not in memory.ready:
+                if key in done:
+                    moved[event.seq] = done[key]
+            elif not (memory.ready[key].node.stateful and event.component in folded):
                 # A state that both have changed cannot be taken over: it does not know of the change here.
                 moved[event.seq] = done[key] = seq
                 record(memory, replace(event, seq=seq, inputs=inputs))

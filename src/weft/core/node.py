@@ -70,6 +70,7 @@ class Node(Hot):
         "carriers",
         "closes",
         "collects",
+        "component",
         "contexts",
         "deduplicates",
         "dependents",
@@ -85,6 +86,7 @@ class Node(Hot):
         "is_async",
         "is_fan",
         "is_inner",
+        "is_runnable",
         "keeps",
         "keyed",
         "kind",
@@ -99,9 +101,11 @@ class Node(Hot):
         "readings",
         "records",
         "region",
+        "rescues",
         "routes",
         "shared",
         "sources",
+        "spared",
         "spread",
         "stateful",
         "tests",
@@ -112,7 +116,10 @@ class Node(Hot):
 
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
         self.name, self.owner, self.kind, self.region = name, owner, kind, region
+        self.component: Any = None
+        """The component that it belongs to, for those who match policies."""
         self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
+        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN)
         self.passes_on = kind in (Kind.TEST, Kind.GATE)
         """Whether it makes no fact, but lets facts through."""
         # What runs.
@@ -138,6 +145,8 @@ class Node(Hot):
         self.bare = False
         """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""
         self.routes: tuple[tuple[Node, int], ...] = ()
+        self.rescues: tuple[Rescue, ...] = ()
+        """Where its failures go."""
         self.easy: tuple[Node, ...] = ()
         """The targets of all routes, if all of them are plain."""
         self.plain = False
@@ -182,6 +191,8 @@ class Node(Hot):
         """How many nodes must settle before this one can."""
         self.upstream: list[Node] = []
         self.dependents: tuple[Node, ...] = ()
+        self.spared: frozenset[Node] = frozenset()
+        """Those of its dependents that take its failures alone, and so do not suffer from them."""
         self.exits: tuple[Node, ...] = ()
         self.lone = False
         """Whether its settling is of interest to nothing but its exit."""
@@ -207,6 +218,10 @@ class Node(Hot):
 
     def __repr__(self) -> str:
         return f"Node({self.name!r}, {self.kind.name})"
+
+
+Rescue = tuple[tuple[str, ...], Node, int]
+"""The names of exceptions, and the node and inlet to which failures with one of them go."""
 
 
 def _nothing(*_: Any, **__: Any) -> None:

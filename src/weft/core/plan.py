@@ -15,7 +15,8 @@ from weft.core.components.condition import Condition, Expression, Leaf, expand
 from weft.core.components.map import Map
 from weft.core.expansion import Expansion
 from weft.core.function import Function
-from weft.core.node import Kind, Node, Reading
+from weft.core.hooks import Hooks
+from weft.core.node import Kind, Node, Reading, Rescue
 from weft.core.references import AllValues, Latest, StateOf
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 from weft.errors import DuplicateName
@@ -62,6 +63,11 @@ class Compiler:
         self._routes: dict[Node, list[tuple[Node, int]]] = {}
         self._sources: dict[Node, list[Node]] = {}
         self._dependents: dict[Node, list[Node]] = {}
+        self._rescues: dict[Node, list[Rescue]] = {}
+        self._tainted: dict[Node, set[Node]] = {}
+        """By node: those of its dependents that take its values, and so suffer when it fails."""
+        self._parts: dict[str, list[Node]] = {}
+        """By component: its nodes that run a function."""
         self._joins: dict[Inlet, Node] = {}
         self._reads: list[tuple[Node, Function]] = []
         self._askers: dict[Node, int] = {}
@@ -77,10 +83,18 @@ class Compiler:
                 self.entries[name] = Node(name, name, Kind.FAN, name)
                 self._entry_nodes.add(self.entries[name])
             component.expand(Expansion(self, name, self.wiring.regions[name]))
+            if component.hooks:
+                self._hook(name, component.hooks)
         for node, function in self._reads:
             node.readings = tuple(self._readings(node.owner, function))
         self._track()
         self._finish()
+
+    def _hook(self, component: str, hooks: Hooks) -> None:
+        """Put *hooks* around what the component runs: its main node, or all its parts if it has none."""
+        parts = self._parts.get(component, [])
+        for node in [part for part in parts if part.name == component] or parts:
+            node.call = hooks.around(node.call, is_async=node.is_async, component=component)
 
     # -- what expansions ask for -----------------------------------------------------------------
 
@@ -89,6 +103,9 @@ class Compiler:
         if name in self.nodes:
             raise DuplicateName(name, f"one of them is a part of {owner!r}")
         self.nodes[name] = node = Node(name, owner, kind, region)
+        if kind in (Kind.WORK, Kind.TEST, Kind.FAN):
+            self._parts.setdefault(owner, []).append(node)
+            node.component = self.wiring.components.get(owner)
         return node
 
     def asked(self, condition: str) -> Node:
@@ -118,17 +135,26 @@ class Compiler:
             return
         inlets = self.wiring.fed_by(component)
         for port, inlet in enumerate(inlets):
-            self.connect(self._joined(inlet, node.region), node, port)
+            if inlet.errors:
+                for part in self._parts[inlet.parents[0]]:
+                    self.connect(part, node, port, errors=inlet.errors)
+            else:
+                self.connect(self._joined(inlet, node.region), node, port)
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
-            node.deduplicates = any(inlet.is_join or self._hands_on(inlet.parents[0]) for inlet in inlets)
+            node.deduplicates = any(
+                not inlet.errors and (inlet.is_join or self._hands_on(inlet.parents[0])) for inlet in inlets
+            )
             if node.deduplicates or node.passes_on:
                 node.carriers = tuple(self._carrier(component, inlet) for inlet in inlets)
 
-    def connect(self, source: Node, target: Node, port: int) -> None:
-        """Let *source* feed *target*, and *target* settle only after it."""
-        self._routes.setdefault(source, []).append((target, port))
-        self._sources.setdefault(target, []).append(source)
+    def connect(self, source: Node, target: Node, port: int, *, errors: tuple[str, ...] = ()) -> None:
+        """Let *source* feed *target*, with its failures if *errors* names some, and *target* settle only after it."""
+        if errors:
+            self._rescues.setdefault(source, []).append((errors, target, port))
+        else:
+            self._routes.setdefault(source, []).append((target, port))
+            self._sources.setdefault(target, []).append(source)
         target.inlets += 1
         inner = target.kind is Kind.COLLECT and source.region != target.region
         if inner:
@@ -141,12 +167,15 @@ class Compiler:
         else:
             before = self._exit(source)
         self._dependents.setdefault(before, []).append(target)
+        if not errors:
+            self._tainted.setdefault(before, set()).add(target)
         target.sources += 1
         if before not in self._entry_nodes:
             target.upstream.append(before)
         if target.kind in (Kind.JOIN, Kind.COLLECT):
-            target.carried = {**target.carried, port: source.carriers if source.passes_on else ()}
-        elif source.passes_on and not target.carriers:
+            hands_on = source.passes_on and not errors
+            target.carried = {**target.carried, port: source.carriers if hands_on else ()}
+        elif source.passes_on and not target.carriers and not errors:
             target.carriers = source.carriers  # what comes by one way here came by several there
         if target.kind is not Kind.COLLECT:
             target.multi = target.multi or source.multi
@@ -167,6 +196,8 @@ class Compiler:
 
     def _carrier(self, component: str, inlet: Inlet) -> tuple[frozenset[str], ...]:
         """Return who may have made the facts that come by *inlet*, each of them, in order."""
+        if inlet.errors:
+            return (frozenset(part.name for part in self._parts[inlet.parents[0]]),)
         width = self.wiring.width(component, inlet)
         if width == len(inlet.parents) and inlet.wait in ("all", "all_done"):
             return tuple(self._makers((parent,)) for parent in inlet.parents)
@@ -284,6 +315,7 @@ class Compiler:
             )
         for node in [*self.nodes.values(), *self.entries.values()]:
             node.routes = tuple(self._routes.get(node, ()))
+            node.rescues = tuple(self._rescues.get(node, ()))
             if all(target.plain for target, _ in node.routes):
                 node.easy = tuple(target for target, _ in node.routes)
             if len(node.routes) == 1 and node.routes[0][0].kind is Kind.COLLECT and node.kind is Kind.WORK:
@@ -296,6 +328,7 @@ class Compiler:
                 and len(node.easy) == len(node.routes)
             )
             node.dependents = tuple(d for d in self._dependents.get(node, ()) if d.tracked)
+            node.spared = frozenset(node.dependents) - self._tainted.get(node, set())
             exit_ = self._exits.get(node)
             node.exits = (exit_,) if exit_ is not None and exit_.tracked else ()
             node.lone = bool(node.exits) and not node.dependents and not node.closes and node.kind is not Kind.JOIN

@@ -26,6 +26,7 @@ from weft.core.components.base import Component
 from weft.core.components.condition import Condition
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce, Stop
+from weft.core.failure import Failure
 from weft.core.function import Function
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 from weft.errors import DefinitionError, PortMismatch
@@ -88,6 +89,8 @@ class Ports:
     def _arriving(self, inlet: Inlet) -> Types | None:
         """Return the types of the values that come by *inlet*; None if they are not known."""
         found: list[Any] = []
+        if inlet.errors:
+            return (Failure,)
         for parent in inlet.parents:
             kinds = (ANY,) if parent == INPUT_NAME else self.gives[parent]
             if kinds is None or inlet.wait not in ("all", "all_done"):
@@ -144,12 +147,16 @@ class Ports:
 
     def _sources(self, inlet: Inlet) -> Iterator[str]:
         """Yield, for every value that comes by *inlet*, the parent it comes from."""
+        if inlet.errors:
+            yield inlet.parents[0]
+            return
         for parent in inlet.parents:
             for _ in (ANY,) if parent == INPUT_NAME else self.gives[parent] or ():
                 yield parent
 
     def _report(self, source: str, given: Any, target: str, taken: str) -> None:
         what = f"an element of {source!r}" if isinstance(self.wiring.components[source], Map) else repr(source)
+        what = f"the error route of {source!r}" if given is Failure else what
         error = PortMismatch(what, shown(given), target, taken)
         if self.validate == "error":
             raise error

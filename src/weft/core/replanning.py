@@ -41,6 +41,7 @@ def look_up(memory: Memory, old: Plan) -> None:
 def replan(memory: Memory, old: Plan) -> None:
     """Let the inputs under way that follow the plan *old* follow the new one, which has more components."""
     pending = [*memory.ready.values(), *(memory.blocked or {}).values()]
+    pending += [letter.activation for letter in (memory.letters or {}).values()]
     moving = [activation for activation in pending if activation.scope.plan is old]
     scopes = list({id(scope): scope for activation in moving for scope in activation.scope.around()}.values())
     for activation in moving:

@@ -16,28 +16,30 @@ Nothing here waits, sleeps or starts a thread; the methods that execute work han
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
+
+from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.controls import Controls
 from weft.core.fact import Fact
 from weft.core.failure import describe, described
 from weft.core.fold import complete, fold, record
 from weft.core.memory import Memory
 from weft.core.merging import merge_logs
-from weft.core.query import Queries
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
 from weft.core.workflow import Workflow, local
-from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable
+from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable, WeftError
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
 
 
-class Run(Queries):
+class Run(Controls):
     """A workflow at work."""
 
-    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven", "ruling")
+    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")
 
     def __init__(
         self,
@@ -55,8 +57,7 @@ class Run(Queries):
         self._causes: dict[str, tuple[int, BaseException]] | None = None
         self._done: dict[Key, None] | None = None
         self._checked: object = None
-        self.ruling: Any = None
-        """The policies in force, once they have been worked out; ask ``policies``."""
+        self.ruling = None
         self.is_driven = False
         """Whether a loop is at work on it."""
 
@@ -82,11 +83,6 @@ class Run(Queries):
     def id(self) -> str:
         """The name of this run, part of every idempotency key."""
         return self.memory.run_id
-
-    @property
-    def workflow(self) -> Workflow:
-        """The definition in force now."""
-        return self.memory.workflow
 
     @property
     def status(self) -> Status:
@@ -159,9 +155,14 @@ class Run(Queries):
         key = (outcome.component, outcome.inputs)
         activation = memory.ready.get(key)
         if activation is None:
-            if key not in self._finished():
-                raise UnknownRunnable(f"run {self.id!r} has never offered {outcome.component!r} at {outcome.inputs}")
+            self._check_known(key)
             return self
+        if outcome.status == "completed" and outcome.added:
+            try:
+                self.extend(outcome.added)
+            except WeftError as refused:
+                self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
+                return self
         if outcome.status == "completed":
             complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
@@ -189,18 +190,42 @@ class Run(Queries):
         self._causes[activation.key[0]] = (seq, error)
         record(self.memory, ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns, on_failure))
 
-    def record(self, events: Iterable[ev.AnyEvent]) -> Self:
-        """Append *events* that were made elsewhere; their positions must follow this run's log."""
-        fold(self.memory, events)
-        self.memory.fresh.clear()
+    def record(self, events: Iterable[ev.AnyEvent | ev.RunnableCompleted]) -> Self:
+        """
+        Append *events* that were made elsewhere.
+
+        Those of a log must follow this run's own.  What a driver says of a runnable (``outcome.events``) has no
+        position yet and gets the next ones; a completed runnable is recorded as what its component made.
+
+        Raises:
+            InvalidEvent: an event that cannot have happened here.
+            UnknownRunnable: a driver's event about work that this run has never offered.
+        """
+        memory = self.memory
+        for event in events:
+            if isinstance(event, ev.Activated) and event.seq == 0:
+                self._record_of_driver(event)
+            else:
+                fold(memory, [cast("ev.AnyEvent", event)])
+        memory.fresh.clear()
         return self
 
-    def record_dispatch(self, runnable: Runnable) -> Self:
-        """Note in the log that *runnable* was handed to an executor."""
+    def _record_of_driver(self, event: ev.Activated) -> None:
         memory = self.memory
-        record(
-            memory, ev.RunnableDispatched(len(memory.log) + 1, runnable.component, runnable.inputs, runnable.attempt)
-        )
+        key = (event.component, event.inputs)
+        activation = memory.ready.get(key)
+        if activation is None:
+            self._check_known(key)  # what has ended already is told again: nothing changes
+        elif isinstance(event, ev.RunnableCompleted):
+            complete(memory, activation, event.value, event.attempt, event.duration_ns)
+        else:
+            record(memory, cast("ev.AnyEvent", replace(event, seq=len(memory.log) + 1)))
+
+    def record_dispatch(self, runnable: Runnable, policy: Any = None) -> Self:
+        """Note in the log that *runnable* was handed to an executor, under *policy*."""
+        memory, said = self.memory, None if policy is None else policy.data()
+        event = ev.RunnableDispatched(len(memory.log) + 1, *runnable.key, runnable.attempt, said)
+        record(memory, event)
         return self
 
     def pending_runnables(self) -> list[Runnable]:
@@ -228,37 +253,20 @@ class Run(Queries):
                 raise MissingContext(dict.fromkeys(missing))
             self._checked = plan
 
+    def _check_known(self, key: Key) -> None:
+        if key not in self._finished():
+            raise UnknownRunnable(f"run {self.id!r} has never offered {key[0]!r} at {key[1]}")
+
     def _finished(self) -> dict[Key, None]:
         """Return what has ended in this run; built when first asked for, and extended since."""
         if self._done is None:
             self._done = {}
         for event in self.memory.log[len(self._done) :]:
             key: Key = ("", (event.seq,))
-            if isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched):
+            if isinstance(event, ev.ENDINGS):
                 key = (event.component, event.inputs)
             self._done[key] = None
         return self._done
-
-    # -- policies --------------------------------------------------------------------------------
-
-    def under(self, policies: Iterable[Any] | None = None, *, mode: str = "merge", clock: Any = None) -> Self:
-        """
-        Run with these *policies*, in front of the workflow's own or in their place, and with this *clock*.
-
-        Raises:
-            InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
-        """
-        if policies is not None or clock is not None:
-            self.ruling = local().Policies(self.workflow, clock=clock, extra=policies, mode=mode)
-            self.ruling.tables(self.workflow, self.memory.plan)
-        return self
-
-    @property
-    def policies(self) -> Any:
-        """What holds for this run; None if neither it nor its workflow says anything about how to run."""
-        if self.ruling is None and self.workflow.policies:
-            self.ruling = local().Policies(self.workflow)
-        return self.ruling
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -334,23 +342,7 @@ class Run(Queries):
             self.plan(fact.value)
         return self
 
-    # -- changing a live run ---------------------------------------------------------------------
-
-    def add(self, fragment: object, *, to: object = None) -> Self:
-        """Add to the workflow of this run alone, as an event; facts that come from now on reach the new part."""
-        memory = self.memory
-        changed = memory.workflow.add(fragment, to=to)
-        new = tuple(name for name in changed.components if name not in memory.workflow.components)
-        record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
-        return self
-
-    def remove(self, which: object) -> Self:
-        """Remove a component from the workflow of this run, as an event; inputs under way finish as they began."""
-        memory = self.memory
-        if which in memory.workflow:
-            name = memory.workflow.name_of(which)
-            record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
-        return self
+    # -- advanced elsewhere -----------------------------------------------------------------------
 
     def merge(self, other: Run) -> Self:
         """
@@ -378,12 +370,6 @@ class Run(Queries):
             failure.__cause__ = cause if seq == event.seq else described(event.error)
             found[name] = failure
         return found
-
-    @property
-    def dead_letters(self) -> list[ev.RunnableFailed]:
-        """The failures that a policy keeps as dead letters, in order."""
-        log = self.memory.log
-        return [e for e in log if isinstance(e, ev.RunnableFailed) and e.on_failure == "dead_letter"]
 
     @property
     def skipped(self) -> list[str]:

@@ -9,19 +9,19 @@ reference to the run.  ``execute`` never raises what the function raises; the :c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from weft.core.current import Addition, announce
 from weft.core.events import Activated
 from weft.core.function import Function
 from weft.core.lineage import Cell, Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
 from weft.core.scope import Activation, Key
-from weft.errors import CannotSpread, MissingContext, NoRun
+from weft.errors import CannotSpread, MissingContext
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Runnable(msgspec.Struct, eq=False):
     """What a fallback runs in place of the component's function."""
     deadline: float | None = None
     """When it must be done, in seconds since the epoch."""
+    added: tuple[Addition, ...] = ()
+    """What this attempt has added to its run so far."""
 
     @property
     def component(self) -> str:
@@ -142,53 +144,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     on_failure: Literal["halt", "dead_letter", "compensate"] = "halt"
     run_id: str | None = None
     """The run it belongs to, so that no other one takes it."""
-
-
-class Current:
-    """What user code can know about its own execution."""
-
-    __slots__ = ("_inputs", "_key", "_lineage", "attempt", "component", "run_id")
-
-    def __init__(
-        self, lineage: Lineage, run_id: str, ref: RunnableRef, attempt: int, own_key: str | None = None
-    ) -> None:
-        self._lineage, self._inputs, self._key = lineage, ref.inputs, own_key
-        self.run_id, self.component, self.attempt = run_id, ref.component, attempt
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same at every attempt, after every resume and deploy; different for every input of every run."""
-        return self._key or self._lineage.idempotency_key(self.run_id, self.component, self._inputs)
-
-    @property
-    def runnable_id(self) -> str:
-        """What is running: the same work has the same id in every process."""
-        return self._lineage.runnable_id(self.component, self._inputs)
-
-    def __repr__(self) -> str:
-        return f"Current(run_id={self.run_id!r}, component={self.component!r}, attempt={self.attempt})"
-
-
-_running: ContextVar[Runnable | tuple[Memory, Activation] | None] = ContextVar("weft_running", default=None)
-announce = _running.set
-"""Say what is about to run: a runnable, or an activation and its memory, which is cheaper."""
-announced = _running.get
-
-
-def current() -> Current:
-    """
-    Return what is running here: ``weft.current().idempotency_key`` inside a step.
-
-    Raises:
-        NoRun: called outside of a component.
-    """
-    running = _running.get()
-    if running is None:
-        raise NoRun("current() was called outside of a component that Weft runs")
-    if isinstance(running, tuple):
-        memory, activation = running
-        return Current(memory.lineage, memory.run_id, RunnableRef(*activation.key), 1)
-    return Current(running.lineage, running.run_id, running.ref(), running.attempt, running.own_key)
+    added: tuple[Addition, ...] = ()
+    """What it adds to the workflow of its run, if it completed."""
 
 
 # -- preparing -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from weft.core.events import RunnableFailed
 from weft.core.lineage import Cell
 from weft.core.node import Node
 from weft.core.plan import Plan
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 Order = tuple[Any, ...]
 """A key that puts what one scope makes into an order that does not depend on who finished first."""
 
-Ending = Literal["failed", "skipped"]
+Ending = Literal["failed", "handled", "skipped"]
+"""Why an activation made nothing; a handled failure is one that went to an error route."""
 
 Key = tuple[str, tuple[Address, ...]]
 """What identifies an activation in its run."""
@@ -58,8 +60,8 @@ class Scope(msgspec.Struct, eq=False):
     """By node that is read: the latest fact it made here."""
     before: dict[str, int] | None = None
     """By node that is read, in the scope of an input: how many facts it had made before this input."""
-    outcomes: dict[Key, bool | None] | None = None
-    """What shared conditions said; None if one failed."""
+    outcomes: dict[Key, bool | Ending] | None = None
+    """What shared conditions said, or why one said nothing."""
     endings: dict[str, Ending] | None = None
     """By node: why it made nothing, if not because it was gated off."""
     seen: set[Key] | None = None
@@ -149,6 +151,21 @@ class Activation(msgspec.Struct, eq=False):
     """The gates that wait for this test."""
     turn: int = 1
     """In a loop: which turn this is."""
+
+
+class Letter(msgspec.Struct, frozen=True, eq=False):
+    """An activation that failed for good, and how."""
+
+    activation: Activation
+    event: RunnableFailed
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """How often an activation has failed so far, the number of the last attempt, and when the next one is due."""
+
+    failed: int
+    last: int
+    retry_at: float
 
 
 class Asked(msgspec.Struct, eq=False):

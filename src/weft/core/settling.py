@@ -39,7 +39,7 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
         scope.settle(node.name)
         ending = None if absorbed or scope.endings is None else scope.endings.get(node.name)
         for dependent in node.dependents:
-            if ending is not None:
+            if ending is not None and dependent not in node.spared:
                 scope.end(dependent.name, ending)
             _count_down(stack, dependent, scope)
         for exit_ in node.exits:

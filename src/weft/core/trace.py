@@ -86,6 +86,8 @@ class Drawing:
         """Draw the call of *thing*, a component or a workflow, and return symbols for what it makes."""
         if isinstance(thing, Workflow):
             return self._nest(thing, args, kwargs)
+        if isinstance(thing, Flow):
+            return self._place(thing, args, kwargs)
         bound, values = called(thing, args, kwargs)
         component = self._fresh(thing, bound)
         flow = component.flow()
@@ -148,6 +150,23 @@ class Drawing:
             number += 1
         self._taken.add(f"{name}_{number}")
         return f"{name}_{number}"
+
+    def _place(self, flow: Flow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Draw *flow*, such as a component with its error routes, as it is."""
+        check_arguments(repr(flow), args, kwargs)
+        if kwargs or not args or not all(map(is_value, args)):
+            raise TracingError(f"{flow!r} takes values by position and nothing else ({user_line()})")
+        for part, _ in flow.walk():
+            for component in part.components:
+                if component in self._placed or component.name in self._taken:
+                    raise TracingError(
+                        f"{component.label!r} is already drawn ({user_line()}); inside a flow use it under another "
+                        f"name: {component.label}.named('other')"
+                    )
+                self._placed.add(component)
+        self._add(self._fed(flow, list(args)))
+        symbols = [self.symbol(tail, getattr(tail, "makes", ANY)) for tail in flow.tails]
+        return symbols[0] if len(symbols) == 1 else tuple(symbols)
 
     def _nest(self, workflow: Workflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw *workflow* as a part of this one."""

@@ -21,6 +21,7 @@ from weft.core.references import StateOf
 from weft.errors import (
     CyclicWorkflow,
     DuplicateName,
+    InvalidComponent,
     InvalidJoin,
     MixedRegions,
     MutualWait,
@@ -37,14 +38,22 @@ class Inlet(msgspec.Struct, frozen=True):
 
     parents: tuple[str, ...]
     wait: Wait = "all"
+    errors: tuple[str, ...] = ()
+    """The names of exceptions: what comes by this inlet is a failure of the parent with one of them."""
 
     @property
     def is_join(self) -> bool:
         """Whether there is something to wait for."""
         return len(self.parents) > 1
 
+    def renamed(self, names: Mapping[str, str]) -> Inlet:
+        """Return this inlet where components go by other *names*."""
+        return Inlet(tuple(names.get(parent, parent) for parent in self.parents), self.wait, self.errors)
+
     def __str__(self) -> str:
         names = ", ".join(self.parents)
+        if self.errors:
+            return f"failures of {names}"
         return names if self.wait == "all" else f"join({names}, wait={self.wait!r})"
 
 
@@ -63,6 +72,7 @@ class Wiring:
         "inlets",
         "order",
         "regions",
+        "rescues",
         "users",
         "waits",
         "widths",
@@ -79,6 +89,8 @@ class Wiring:
         """Check the whole graph; of one that has *grown* from another, only what is new where that is enough."""
         self.components, self.inlets, self.homes = components, inlets, homes
         self.children: dict[str, list[str]] = {name: [] for name in components}
+        self.rescues: set[tuple[str, str]] = set()
+        """Edges that carry failures and nothing else."""
         self.users: dict[str, list[str]] = {}
         """Conditions, and the components that ask them."""
         self.closing: set[str] = set()
@@ -108,7 +120,7 @@ class Wiring:
                 for parent in inlet.parents:
                     if parent != INPUT_NAME and parent not in new and base.is_asked_only(parent):
                         return False
-        self.users, self.waits = base.users, base.waits
+        self.users, self.waits, self.rescues = base.users, base.waits, set(base.rescues)
         self.closing = set(base.closing)
         self.regions, self.widths = dict(base.regions), dict(base.widths)
         self.children = {**base.children, **{name: [] for name in new}}
@@ -116,6 +128,7 @@ class Wiring:
         for name in ordered:
             for parent in self._parents(name):
                 self.children[parent] = [*self.children[parent], name]
+            self._note_rescues(name)
         fresh = self._sort(workflow, {name: self.children[name] for name in ordered})
         self.order = base.order + fresh
         self._assign_regions(fresh)
@@ -128,11 +141,15 @@ class Wiring:
 
     def fed_by(self, name: str) -> tuple[Inlet, ...]:
         """Return the ways into *name*; the input, if there is no other."""
-        return self.inlets.get(name) or ROOT
+        return self.inlets.get(name, ROOT)
 
     def is_asked_only(self, name: str) -> bool:
         """Whether *name* is a condition that nothing follows: it runs when a rule asks, not on arrival."""
-        return isinstance(self.components[name], Condition) and not self.children[name]
+        return isinstance(self.components[name], Condition) and self.is_last(name)
+
+    def is_last(self, name: str) -> bool:
+        """Whether nothing takes what *name* makes; a route for its failures does not."""
+        return all((name, child) in self.rescues for child in self.children[name])
 
     def enclosing(self, region: str | None) -> list[str | None]:
         """Return *region* and those around it, innermost first; the last one is None."""
@@ -146,8 +163,16 @@ class Wiring:
         for name in names:
             for parent in self._parents(name):
                 self.children[parent].append(name)
+            self._note_rescues(name)
             for asked in self.components[name].refers_to():
                 self.users.setdefault(asked, []).append(name)
+
+    def _note_rescues(self, name: str) -> None:
+        inlets = self.inlets.get(name, ())
+        flows = {parent for inlet in inlets if not inlet.errors for parent in inlet.parents}
+        self.rescues.update(
+            (inlet.parents[0], name) for inlet in inlets if inlet.errors and inlet.parents[0] not in flows
+        )
 
     def _check_references(self) -> None:
         for asked, users in self.users.items():
@@ -156,6 +181,14 @@ class Wiring:
                 known = [name for name, c in self.components.items() if isinstance(c, Condition)]
                 hint = "which is no condition" if target else f"which is not there; add it first: .add({asked})"
                 raise UnknownReference(users[0], "condition", asked, known, hint)
+        for failing, handler in self.rescues:
+            component = self.components[failing]
+            if isinstance(component, Condition) and (self.is_last(failing) or component.function is None):
+                raise InvalidComponent(
+                    f"no failure of {failing!r} can be routed to {handler!r}: it is a condition that is only asked, "
+                    "wherever a rule stands, or a combination of others; put the condition into the flow "
+                    f"({failing} >> ...), or give the rule a function of its own and route the failures of the rule"
+                )
         for name, component in self.components.items():
             for part, function in component.functions().items():
                 if part and f"{name}.{part}" in self.components:
@@ -214,7 +247,11 @@ class Wiring:
         for name in names:
             if self.is_asked_only(name) and name not in self.inlets:
                 continue
-            sources = {parent: self._opened(parent) for inlet in self.fed_by(name) for parent in inlet.parents}
+            sources = {
+                str(inlet) if inlet.errors else parent: self.regions[parent] if inlet.errors else self._opened(parent)
+                for inlet in self.fed_by(name)
+                for parent in inlet.parents
+            }
             if isinstance(self.components[name], Reduce):
                 self.regions[name] = self._reduced(name, sources)
             else:
@@ -284,6 +321,8 @@ class Wiring:
     def width(self, name: str, inlet: Inlet) -> int:
         """Return how many values *inlet* gives to *name*."""
         component = self.components[name]
+        if inlet.errors:
+            return 1
         widths = [1 if parent == INPUT_NAME else self.widths[parent] for parent in inlet.parents]
         if not inlet.is_join:
             return widths[0]

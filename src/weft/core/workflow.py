@@ -33,8 +33,9 @@ from weft.core.port import Ports, Validate, listed
 from weft.core.references import MISSING
 from weft.core.returned import Output, Template, kept, outputs_in, port_names, renamed
 from weft.core.symbol import tracing
-from weft.core.wiring import INPUT_NAME, ROOT, Inlet, Wiring
+from weft.core.wiring import INPUT_NAME, ROOT, Wiring
 from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
+from weft.typing import PoliciesMode
 
 if TYPE_CHECKING:
     from weft.core.run import Run
@@ -148,7 +149,7 @@ class Workflow(Fragment):
         return tuple(
             name
             for name, component in self._assembly.components.items()
-            if component.makes_facts and not self.wiring.children[name]
+            if component.makes_facts and self.wiring.is_last(name)
         )
 
     @property
@@ -240,8 +241,7 @@ class Workflow(Fragment):
             for n, c in draft.components.items()
         }
         draft.inlets = {
-            swap.get(n, n): tuple(Inlet(tuple(swap.get(p, p) for p in i.parents), i.wait) for i in inlets)
-            for n, inlets in draft.inlets.items()
+            swap.get(n, n): tuple(inlet.renamed(swap) for inlet in inlets) for n, inlets in draft.inlets.items()
         }
         draft.homes = {swap.get(n, n): swap.get(home, home) for n, home in draft.homes.items()}
         draft.names = {c: n for c, n in draft.names.items() if n != old} | {component: new, placed: new}
@@ -330,7 +330,8 @@ class Workflow(Fragment):
                 continue
             for inlet in mine.inlets[name]:
                 parents = tuple(ENTRY if p == INPUT_NAME else inner[p] for p in inlet.parents)
-                (entries if ENTRY in parents else links).append(Link(parents, component, inlet.wait))
+                link = Link(parents, component, inlet.wait, errors=inlet.errors)
+                (entries if ENTRY in parents else links).append(link)
         maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
         return Flow(
             entries=tuple(entries),
@@ -382,7 +383,7 @@ class Workflow(Fragment):
         raise_on_failure: bool = False,
         clock: Any = None,
         policies: Iterable[Any] | None = None,
-        policies_mode: str = "merge",
+        policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
     ) -> Run:
         """
@@ -415,7 +416,7 @@ class Workflow(Fragment):
         raise_on_failure: bool = False,
         clock: Any = None,
         policies: Iterable[Any] | None = None,
-        policies_mode: str = "merge",
+        policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
     ) -> Run:
         """Run *value* through this workflow in the running event loop; as :meth:`run`."""
@@ -441,7 +442,9 @@ class Workflow(Fragment):
         parts = [self.name.encode()]
         for name in sorted(mine.components):
             component = mine.components[name]
-            inlets = [(inlet.parents, inlet.wait) for inlet in self.wiring.fed_by(name)]
+            inlets = [
+                (i.parents, i.wait, i.errors) if i.errors else (i.parents, i.wait) for i in self.wiring.fed_by(name)
+            ]
             place = canonical((name, inlets, mine.homes.get(name)))
             parts.append(digest(place, identify(component)))
         return digest(*parts).hex()

@@ -5,7 +5,8 @@ from weft.local.concurrent import adrive, drive_concurrently
 from weft.local.driver import PolicyDriver
 from weft.local.execution import aexecute, execute, whole
 from weft.local.loop import drive, evaluate, react
-from weft.local.policies import Policies, checked, choose
+from weft.local.policies import Policies, checked, choose, preview
+from weft.policy.matching import combine
 
 __all__ = [
     "Policies",
@@ -14,12 +15,14 @@ __all__ = [
     "aexecute",
     "checked",
     "choose",
+    "combine",
     "drive",
     "drive_concurrently",
     "evaluate",
     "execute",
     "new_run_id",
     "now",
+    "preview",
     "react",
     "whole",
 ]

@@ -129,23 +129,26 @@ class _Loop:
             if memory.ready.get(activation.key) is not activation:
                 continue
             runnable = bind(activation, memory, self.run.context)
-            policy, driver = self._policy(activation)
+            policy, driver, current = self._policy(activation)
             if policy is not None and policy.execution_mode == "durable":
-                self.run.record_dispatch(runnable)
+                self.run.record_dispatch(runnable, policy)
             if activation.node.is_async:
-                work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy)
+                work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy, current=current)
                 self._watch(asyncio.ensure_future(work))
             elif pool is not None and activation.node.kind is not Kind.TEST:
                 context = contextvars.copy_context()
-                call = execute if policy is None else partial(driver.execute, policy=policy)
+                call = execute if policy is None else partial(driver.execute, policy=policy, current=current)
                 self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
             else:
-                self.ended.append(execute(runnable) if policy is None else driver.execute(runnable, policy))
+                outcome = execute(runnable) if policy is None else driver.execute(runnable, policy, current=current)
+                self.ended.append(outcome)
 
-    def _policy(self, activation: Activation) -> tuple[Policy | None, Any]:
-        """Return the policy of *activation* and the driver that keeps it; None where there is nothing to keep."""
+    def _policy(self, activation: Activation) -> tuple[Policy | None, Any, Any]:
+        """Return the policy of *activation*, the driver that keeps it, and what tells a later one; or nothing."""
         policies = policies_of(self.run)
-        return (None, None) if policies is None else (policies.of(self.run, activation)[0], policies.driver)
+        if policies is None:
+            return None, None, None
+        return policies.of(self.run, activation)[0], policies.driver, policies.teller(self.run, activation)
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
         self.under_way.add(future)

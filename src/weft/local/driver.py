@@ -12,16 +12,18 @@ import asyncio
 import contextvars
 import random
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from types import CoroutineType
 from typing import Any, cast
 
-from weft.core.runnable import Outcome, Runnable, announce, announced
+from weft.core.current import announce, announced
+from weft.core.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
-from weft.local.execution import run_blocking, whole
+from weft.local.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.matching import Target, as_rules, winner
 from weft.policy.policy import Policy
 from weft.ports.clock import Clock
 from weft.ports.counters import CounterKey, Counters
@@ -48,16 +50,24 @@ class PolicyDriver:
         self.counters: Counters = counters or COUNTERS
         self.draw = draw
 
-    def execute(self, runnable: Runnable, policy: Policy, *, failed: Exception | None = None) -> Outcome:
+    def execute(
+        self,
+        runnable: Runnable,
+        policy: Policy,
+        *,
+        failed: BaseException | None = None,
+        current: Callable[[], Policy] | None = None,
+    ) -> Outcome:
         """
         Lead *runnable* to its outcome, blocking; a coroutine runs in an event loop of its own.
 
         Args:
             failed: what a first attempt has raised already, if one was made.
+            current: gives the policy that holds now, asked at every decision.
         """
         if runnable.node.is_async:
-            return run_blocking(self.aexecute(runnable, policy, failed=failed))
-        conversation = conduct(runnable, policy, self._conditions(runnable), failed)
+            return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current))
+        conversation = conduct(runnable, policy, self._conditions(runnable, current), failed)
         reply: Reply = None
         try:
             while True:
@@ -67,9 +77,16 @@ class PolicyDriver:
         finally:
             conversation.close()
 
-    async def aexecute(self, runnable: Runnable, policy: Policy, *, failed: Exception | None = None) -> Outcome:
-        """Lead *runnable* to its outcome in the running event loop."""
-        conversation = conduct(runnable, policy, self._conditions(runnable), failed)
+    async def aexecute(
+        self,
+        runnable: Runnable,
+        policy: Policy,
+        *,
+        failed: BaseException | None = None,
+        current: Callable[[], Policy] | None = None,
+    ) -> Outcome:
+        """Lead *runnable* to its outcome in the running event loop; cancelling it reaches a running coroutine."""
+        conversation = conduct(runnable, policy, self._conditions(runnable, current), failed)
         reply: Reply = None
         try:
             while True:
@@ -79,8 +96,8 @@ class PolicyDriver:
         finally:
             conversation.close()
 
-    def _conditions(self, runnable: Runnable) -> Conditions:
-        return Conditions(self.clock.time, self.counters, self.draw, runnable.deadline)
+    def _conditions(self, runnable: Runnable, current: Callable[[], Policy] | None) -> Conditions:
+        return Conditions(self.clock.time, self.counters, self.draw, runnable.deadline, current)
 
     # -- blocking --------------------------------------------------------------------------------
 
@@ -89,7 +106,8 @@ class PolicyDriver:
             case Attempt(runnable, timeout):
                 return _attempt(runnable, timeout)
             case Pause(seconds):
-                self.clock.sleep(seconds)
+                if seconds > 0:
+                    self.clock.sleep(seconds)
             case Await(key, seconds):
                 self._wait(key, seconds)
         return None
@@ -109,7 +127,8 @@ class PolicyDriver:
             case Attempt(runnable, timeout):
                 return await _aattempt(runnable, timeout)
             case Pause(seconds):
-                await self.clock.asleep(seconds)
+                if seconds > 0:
+                    await self.clock.asleep(seconds)
             case Await(key, seconds):
                 await self._await(key, seconds)
         return None
@@ -135,15 +154,23 @@ _POLL = 0.05
 
 
 def _attempt(runnable: Runnable, timeout: float | None) -> Reply:
-    if timeout is None:
-        outer = announced()
-        try:
-            return Returned(_called(runnable))
-        except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
-            return Raised(error)
-        finally:
-            announce(outer)
-    return _attempt_on_a_thread(runnable, timeout)
+    if timeout is not None:
+        return _attempt_on_a_thread(runnable, timeout)
+    outer = announced()
+    try:
+        return _replied(runnable)
+    finally:
+        announce(outer)
+
+
+def _replied(runnable: Runnable) -> Reply:
+    """Return what came of *runnable*."""
+    try:
+        return Returned(_called(runnable), runnable.added)
+    except PROPAGATES:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
+        return Raised(error)
 
 
 def _called(runnable: Runnable) -> Any:
@@ -160,9 +187,7 @@ def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
 
     def target() -> None:
         try:
-            replies.append(Returned(_called(runnable)))
-        except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
-            replies.append(Raised(error))
+            replies.append(_replied(runnable))
         except BaseException as error:  # noqa: BLE001 - raised again where the run is driven
             fatal.append(error)
         finally:
@@ -186,10 +211,38 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
             value: Any = runnable.call()
             if type(value) is CoroutineType:
                 value = await cast("Coroutine[Any, Any, Any]", value)
-            return Returned(bool(value) if runnable.is_condition else whole(value))
-    except TimeoutError as error:
-        return Raised(StepTimeout(runnable.component, seconds or 0.0) if limit.expired() else error)
-    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
-        return Raised(error)
+            value = bool(value) if runnable.is_condition else whole(value)
+        if not limit.expired():  # one that does not let itself be cancelled is too late all the same
+            return Returned(value, runnable.added)
+        return Raised(StepTimeout(runnable.component, seconds or 0.0))
+    except PROPAGATES:
+        raise
+    except BaseException as error:
+        if is_cancelled(error):
+            raise
+        late = isinstance(error, TimeoutError) and limit.expired()
+        return Raised(StepTimeout(runnable.component, seconds or 0.0) if late else error)
     finally:
         announce(outer)
+
+
+def execute_with_policies(
+    runnable: Runnable, policies: Iterable[Any], *, clock: Clock | None = None, counters: Counters | None = None
+) -> Outcome:
+    """
+    Run *runnable* under the first of *policies*, pairs of a matcher and a policy, that is about its component.
+
+    For those who schedule by themselves: ``run.apply`` takes the outcome.
+    """
+    return PolicyDriver(clock=clock, counters=counters).execute(runnable, _chosen(runnable, policies))
+
+
+async def aexecute_with_policies(
+    runnable: Runnable, policies: Iterable[Any], *, clock: Clock | None = None, counters: Counters | None = None
+) -> Outcome:
+    """Run *runnable* in the running event loop; as :func:`execute_with_policies`."""
+    return await PolicyDriver(clock=clock, counters=counters).aexecute(runnable, _chosen(runnable, policies))
+
+
+def _chosen(runnable: Runnable, policies: Iterable[Any]) -> Policy:
+    return winner(as_rules(policies), Target(runnable.component, runnable.node.component)).policy

@@ -1,8 +1,8 @@
 """
 One runnable, executed: what it raises becomes part of the outcome.
 
-Exceptions become outcomes.  What is no ``Exception`` (a keyboard interrupt, ``SystemExit``, a cancelled
-task) is not the step's to decide, so it propagates and the runnable stays ready.
+Whatever a step raises becomes its outcome, except what is not a step's to decide: ``KeyboardInterrupt``,
+``SystemExit`` and the cancellation of the task that runs it propagate, and the runnable stays ready.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
-from weft.core.runnable import Outcome, Runnable, announce, announced
+from weft.core.current import announce, announced
+from weft.core.runnable import Outcome, Runnable
 
 T = TypeVar("T")
 
@@ -29,7 +30,9 @@ def execute(runnable: Runnable) -> Outcome:
         if type(value) is CoroutineType:
             value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
         return completed(runnable, value, started)
-    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+    except PROPAGATES:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
         return failed(runnable, error, started)
     finally:
         announce(outer)
@@ -43,22 +46,40 @@ async def aexecute(runnable: Runnable) -> Outcome:
         if type(value) is CoroutineType:
             value = await cast("Coroutine[Any, Any, Any]", value)
         return completed(runnable, value, started)
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+    except PROPAGATES:
+        raise
+    except BaseException as error:
+        if is_cancelled(error):
             raise
-        return failed(runnable, error, started)  # something that it waited for was cancelled, not the step
-    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
         return failed(runnable, error, started)
     finally:
         announce(outer)
+
+
+PROPAGATES = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What is not a step's to decide: it ends the loop that runs it, and the step has neither failed nor completed."""
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Whether *error* says that the running task is cancelled, and not something that it waited for."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
     """Return the outcome of a *runnable* that returned *value*; of a condition, its truth."""
     value = bool(value) if runnable.is_condition else whole(value)
     duration = perf_counter_ns() - started
-    return Outcome(*runnable.key, "completed", value, None, runnable.attempt, duration, run_id=runnable.run_id)
+    return Outcome(
+        *runnable.key,
+        "completed",
+        value,
+        None,
+        runnable.attempt,
+        duration,
+        run_id=runnable.run_id,
+        added=runnable.added,
+    )
 
 
 def whole(value: Any) -> Any:

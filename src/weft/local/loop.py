@@ -12,12 +12,13 @@ from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, cast
 
+from weft.core.current import announce, announced
 from weft.core.fold import complete
 from weft.core.run import Run
-from weft.core.runnable import Outcome, announce, announced, bind
+from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.execution import READ_ONCE, run_blocking, whole
+from weft.local.execution import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.local.policies import Policies, policies_of
 from weft.policy.policy import Policy
 
@@ -33,7 +34,7 @@ def react(run: Run) -> None:
     try:
         offered = memory.offered()
         policies = None
-        if run.ruling is not None or memory.has_deadlines or memory.workflow.policies:
+        if run.ruling is not None or memory.has_deadlines or memory.workflow.policies or memory.rules or memory.retried:
             policies = policies_of(run)
         if policies is not None and policies.priorities:
             offered.sort(key=lambda activation: -policies.priorities.get(activation.node.name, 0))
@@ -67,19 +68,30 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
             known = memory.produced.get(node.name)
             value = node.call(known[-1].value if known else node.begin(), activation.facts[0].value)
         else:
-            value = bind(activation, memory, run.context).call()
+            runnable = bind(activation, memory, run.context)
+            value = runnable.call()
+            memory.adding = runnable.added
         if type(value) is CoroutineType:
             value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
         if node.is_test:
             value = bool(value)
         elif READ_ONCE.get(value.__class__, True):
             value = whole(value)
-    except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
+    except PROPAGATES:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
+        memory.adding = ()
         if policy is None or policies is None:
             run.fail(activation, error, 1, perf_counter_ns() - started)
         else:
-            run.apply(policies.driver.execute(bind(activation, memory, run.context), policy, failed=error))
+            runnable = bind(activation, memory, run.context)
+            run.apply(policies.driver.execute(runnable, policy, failed=error, current=policies.teller(run, activation)))
     else:
+        if memory.adding:
+            added, memory.adding = memory.adding, ()
+            key, duration = activation.key, perf_counter_ns() - started
+            run.apply(Outcome(*key, "completed", value, duration_ns=duration, added=added))
+            return
         complete(memory, activation, value, 1, perf_counter_ns() - started)
 
 
@@ -90,8 +102,8 @@ def governed(run: Run, activation: Activation, policies: Policies) -> tuple[Poli
         return policy, None
     runnable = bind(activation, run.memory, run.context)
     if policy.execution_mode == "durable":
-        run.record_dispatch(runnable)
-    return policy, policies.driver.execute(runnable, policy)
+        run.record_dispatch(runnable, policy)
+    return policy, policies.driver.execute(runnable, policy, current=policies.teller(run, activation))
 
 
 def evaluate(run: Run) -> None:

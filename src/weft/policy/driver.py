@@ -23,8 +23,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from weft.core.current import Addition
 from weft.core.events import (
     Activated,
+    AttemptFailed,
     ErrorDetail,
     RunnableCompleted,
     RunnableDispatched,
@@ -62,6 +64,8 @@ class Pause(msgspec.Struct, frozen=True):
     """Let *seconds* pass."""
 
     seconds: float
+    after: AttemptFailed | None = None
+    """The failed attempt that the pause follows, for those who write down how far they are."""
 
 
 class Await(msgspec.Struct, frozen=True):
@@ -75,12 +79,14 @@ class Returned(msgspec.Struct, frozen=True):
     """The attempt gave *value*."""
 
     value: Any
+    added: tuple[Addition, ...] = ()
+    """What it added to its run."""
 
 
 class Raised(msgspec.Struct, frozen=True):
     """The attempt failed with *error*."""
 
-    error: Exception
+    error: BaseException
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -113,25 +119,54 @@ class Conditions(msgspec.Struct, frozen=True):
     """A number from 0 to 1, for ``jitter``."""
     deadline: float | None = None
     """When the run must be done, in seconds since the epoch."""
+    current: Callable[[], Policy] | None = None
+    """Gives the policy that holds now, asked at every decision: policies may change while a runnable is under way."""
 
 
-def conduct(runnable: Runnable, policy: Policy, given: Conditions, failed: Exception | None = None) -> Conversation:
-    """Lead *runnable* to its outcome; *failed* is what the first attempt raised, if that was made already."""
+class Begun(msgspec.Struct, frozen=True):
+    """How far a runnable had come before, in this process or another."""
+
+    attempts: int = 0
+    """The number of the last attempt that was started."""
+    failed: int = 0
+    """How many attempts have failed; one that was cut short by a crash has not."""
+    retry_at: float = 0.0
+    """When the next attempt is due, in seconds since the epoch."""
+
+
+FRESH = Begun()
+
+
+def conduct(
+    runnable: Runnable,
+    policy: Policy,
+    given: Conditions,
+    failed: BaseException | None = None,
+    *,
+    begun: Begun = FRESH,
+) -> Conversation:
+    """
+    Lead *runnable* to its outcome.
+
+    Args:
+        failed: what the first attempt raised, if that was made already.
+        begun: what happened to it before.
+    """
     if policy.idempotency_key is not None and runnable.own_key is None:
         try:
             own = str(policy.idempotency_key(runnable))
             runnable = msgspec.structs.replace(runnable, own_key=own)
         except Exception as error:  # noqa: BLE001 - a key that cannot be made is a failing attempt
             runnable = msgspec.structs.replace(runnable, broken=error)
-    return _Driver(runnable, policy, given).run(failed)
+    return _Driver(runnable, policy, given, begun).run(failed)
 
 
 class _Driver:
     """The state of one conversation."""
 
-    def __init__(self, runnable: Runnable, policy: Policy, given: Conditions) -> None:
-        self.runnable, self.policy, self.given = runnable, policy, given
-        self.attempt = 0
+    def __init__(self, runnable: Runnable, policy: Policy, given: Conditions, before: Begun) -> None:
+        self.runnable, self.policy, self.given, self.before = runnable, policy, given, before
+        self.attempt, self.failed = before.attempts, before.failed
         self.events: list[Activated] = []
         begun = given.now()
         ends = [given.deadline] if given.deadline is not None else []
@@ -139,23 +174,26 @@ class _Driver:
             ends.append(begun + policy.deadline)
         self.deadline = min(ends, default=None)
 
-    def run(self, failed: Exception | None) -> Conversation:
+    def run(self, failed: BaseException | None) -> Conversation:
         reply: Reply
         if failed is not None:
             self._begin()
             reply = Raised(failed)
         else:
-            wait = first_wait(self.policy, now=self.given.now())
+            now = self.given.now()
+            wait = self.before.retry_at - now if self.before.attempts else first_wait(self.policy, now=now)
             if wait > 0:
                 yield Pause(wait)
             reply = yield from self._try(self.runnable)
         while isinstance(reply, Raised):
             error = reply.error
+            self._look_again()
             decision: Decision = Skip() if self._is_shut_quietly(error) else self._decide(error)
             match decision:
                 case Retry(after):
-                    if after > 0:
-                        yield Pause(after)
+                    due = self.given.now() + after
+                    yield Pause(after, AttemptFailed(0, *self.runnable.key, describe(error), self.attempt, due))
+                    self._look_again()
                     reply = yield from self._try(self.runnable)
                 case TooLate():
                     late = DeadlineExceeded(self.runnable.component)
@@ -169,12 +207,17 @@ class _Driver:
                     return self._give_up(error)
         return self._complete(reply)
 
-    def _decide(self, error: Exception) -> Decision:
+    def _look_again(self) -> None:
+        """Take the policy that holds now."""
+        if self.given.current is not None:
+            self.policy = self.given.current()
+
+    def _decide(self, error: BaseException) -> Decision:
         if isinstance(error, CircuitOpen):  # trying again at once is what a breaker is there to prevent
             return Fallback() if self.policy.fallback is not None else give_up(self.policy)
-        return decide(self.policy, attempt=self.attempt, error=error, remaining=self._remaining(), draw=self.given.draw)
+        return decide(self.policy, attempt=self.failed, error=error, remaining=self._remaining(), draw=self.given.draw)
 
-    def _is_shut_quietly(self, error: Exception) -> bool:
+    def _is_shut_quietly(self, error: BaseException) -> bool:
         breaker = self.policy.circuit_breaker
         return isinstance(error, CircuitOpen) and breaker is not None and breaker.on_open == "skip"
 
@@ -182,7 +225,8 @@ class _Driver:
 
     def _begin(self) -> None:
         self.attempt += 1
-        self.events.append(RunnableDispatched(0, *self.runnable.key, self.attempt))
+        self.failed += 1  # until it has returned
+        self.events.append(RunnableDispatched(0, *self.runnable.key, self.attempt, self.policy.data() or None))
 
     def _remaining(self) -> float | None:
         return None if self.deadline is None else self.deadline - self.given.now()
@@ -299,7 +343,7 @@ class _Driver:
 
     # -- endings ---------------------------------------------------------------------------------
 
-    def _fall_back(self, error: Exception) -> Conversation:
+    def _fall_back(self, error: BaseException) -> Conversation:
         assert self.policy.fallback is not None  # noqa: S101
         try:
             answer = self.policy.fallback(self.runnable, error)
@@ -323,9 +367,9 @@ class _Driver:
 
     def _complete(self, reply: Reply) -> Outcome:
         assert isinstance(reply, Returned)  # noqa: S101
-        return self._end("completed", result=reply.value)
+        return self._end("completed", result=reply.value, added=reply.added)
 
-    def _give_up(self, error: Exception) -> Outcome:
+    def _give_up(self, error: BaseException) -> Outcome:
         match give_up(self.policy):
             case Skip():
                 return self._end("skipped", error=error)
@@ -346,8 +390,9 @@ class _Driver:
         status: Literal["completed", "failed", "skipped"],
         *,
         result: Any = None,
-        error: Exception | None = None,
+        error: BaseException | None = None,
         on_failure: Literal["halt", "dead_letter", "compensate"] = "halt",
+        added: tuple[Addition, ...] = (),
     ) -> Outcome:
         """Return the outcome, with the life of the runnable; positions are given when it is recorded."""
         key, attempt = self.runnable.key, max(self.attempt, 1)
@@ -358,4 +403,5 @@ class _Driver:
         else:
             detail = ErrorDetail("Exception", (), "") if error is None else describe(error)
             self.events.append(RunnableFailed(0, *key, detail, attempt, 0, on_failure))
-        return Outcome(*key, status, result, error, attempt, 0, tuple(self.events), on_failure, self.runnable.run_id)
+        events, run = tuple(self.events), self.runnable.run_id
+        return Outcome(*key, status, result, error, attempt, 0, events, on_failure, run, added)

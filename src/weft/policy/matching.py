@@ -161,10 +161,11 @@ class Choice(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.rule is None:
             return f"{self.name}: no rule of {self.of} matches, so the defaults hold"
-        said = (
-            ", ".join(f"{field}={value!r}" for field, value in self.policy.changes().items()) or "nothing but defaults"
-        )
-        return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {said}"
+        return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {self.told()}"
+
+    def told(self) -> str:
+        """Return what the policy says, as text."""
+        return ", ".join(f"{field}={value!r}" for field, value in self.policy.changes().items()) or "the defaults"
 
 
 def winner(rules: Sequence[PolicyRule], target: Target) -> Choice:

@@ -118,10 +118,27 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != Policy.DEFAULTS[name]
         }
 
+    def data(self) -> dict[str, Any]:
+        """
+        Return the fields that are not at their default, as far as they are data: no functions.
+
+        >>> Policy(max_retries=2, fallback=lambda runnable, error: None).data()
+        {'max_retries': 2}
+        """
+        return {name: _plain(value) for name, value in self.changes().items() if not callable(value)}
+
     @property
     def is_reactive(self) -> bool:
         """Whether it matters only once an attempt has failed: until then it costs nothing."""
         return all(getattr(self, name) == Policy.DEFAULTS[name] for name in _BEFOREHAND)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
+    if isinstance(value, tuple):
+        return [kind.__qualname__ for kind in cast("tuple[type, ...]", value)]
+    return value
 
 
 def _positive(*names: str) -> Callable[[Policy], None]:

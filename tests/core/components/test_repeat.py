@@ -383,3 +383,67 @@ def test_an_async_loop_is_not_called_directly() -> None:
 
     with pytest.raises(NoRun, match="async def"):
         repeat(grow, until=lambda x: True, at_most=1)(1)
+
+
+# -- beside policies, hooks and error routes -----------------------------------------------------
+
+
+def test_a_failing_turn_and_an_exhausted_loop_go_to_the_error_route() -> None:
+    told = step(lambda failure: (failure.component, failure.type.rpartition(".")[2], failure.input), name="told")
+    fails = repeat(lambda x: x - 1 + 0 // (x - 2), until=lambda x: False, at_most=9, name="loop")
+    never = halving(until=lambda x: False, at_most=2)
+
+    broken = Workflow("w", fails.on_error(ZeroDivisionError, then=told) >> after).run(4)
+    exhausted = Workflow("w", never.on_error(LoopExhausted, then=told) >> after).run(100)
+
+    assert not broken.failed
+    assert broken.results() == {"told": ("loop.turn", "ZeroDivisionError", 2)}
+    assert not exhausted.failed
+    assert exhausted.results() == {"told": ("halve", "LoopExhausted", 25)}
+    assert Run.from_log(exhausted.log()).results() == exhausted.results()
+
+
+def test_a_batch_goes_on_without_an_element_whose_loop_was_handled(finish: Finish) -> None:
+    told = step(lambda failure: "told", name="told")
+    loop = halving(at_most=3).on_error(LoopExhausted, then=told)
+    run = finish(Workflow("w", each(loop) >> collect).plan([20, 10_000, 40]))
+
+    assert run.value("collect") == [5, 5]
+
+
+def test_a_turn_that_is_a_dead_letter_can_be_tried_again() -> None:
+    broken = [True]
+
+    def climb(x: int) -> int:
+        if x == 2 and broken[0]:
+            raise ConnectionError("down")
+        return x + 1
+
+    loop = repeat(climb, until=lambda x: False, at_most=4, otherwise="last", name="climb")
+    flow = Workflow("w", loop >> after).add_policy("climb", Policy(on_failure="dead_letter"))
+    run = flow.run(0)
+    broken[0] = False
+
+    [letter] = run.dead_letters
+    run.retry(letter)
+    run.react_until_satisfied()
+
+    assert run.output == ("after", 4)
+
+
+def test_hooks_of_the_steps_run_at_every_turn_and_a_loop_has_none_of_its_own() -> None:
+    seen: list[Any] = []
+    grow = step(lambda x: x + 1, name="grow").before(lambda now: seen.append(now.component))
+
+    run = Workflow("w", repeat(grow, until=lambda x: x >= 2, at_most=5, name="loop")).run(0)
+
+    assert run.output == 2
+    assert seen == ["loop.turn", "loop.turn"]
+    with pytest.raises(InvalidComponent, match="steps of its turn"):
+        halving().after(lambda now, value: None)
+
+
+def test_tags_of_the_steps_are_those_of_the_loop() -> None:
+    grow = step(lambda x: x + 1, name="grow").tagged("effect")
+
+    assert repeat(grow, until=lambda x: True, at_most=1).tags == ("effect",)

@@ -8,18 +8,21 @@ a line in ``weft/__init__.py``, a test that inherits what holds for all of them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from weft.core.annotations import ANY
-from weft.core.flow import ENTRY, Flow, Fragment, Link
+from weft.core.failure import names_of
+from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
 from weft.core.function import Function
+from weft.core.hooks import NO_HOOKS, Hooks, as_hook
 from weft.core.identity import digest
 from weft.errors import InvalidComponent, WrongArity
 
 if TYPE_CHECKING:
+    from weft.core.current import Current
     from weft.core.expansion import Expansion
 
 
@@ -30,6 +33,8 @@ class Component(Fragment):
     name: str | None
     tags: tuple[str, ...] = field(default=(), kw_only=True)
     """What policies can match besides the name; no part of the identity."""
+    hooks: Hooks = field(default=NO_HOOKS, kw_only=True)
+    """What runs before and after it, at every attempt; no part of the identity."""
     kind: ClassVar[str] = "component"
     takes_join: ClassVar[bool] = False
     """Whether several parents may feed it at once."""
@@ -58,6 +63,37 @@ class Component(Fragment):
     def tagged(self, *tags: str) -> Self:
         """Return the same component with *tags* that policies can match."""
         return replace(self, tags=(*self.tags, *tags))
+
+    def before(self, *hooks: Callable[[Current], object]) -> Self:
+        """
+        Return the same component with *hooks* that run before it at every attempt; one that raises fails the attempt.
+
+        Each is called with what ``weft.current()`` gives.
+        """
+        more = tuple(as_hook(hook, 1) for hook in hooks)
+        return replace(self, hooks=Hooks((*self.hooks.before, *more), self.hooks.after))
+
+    def after(self, *hooks: Callable[[Current, Any], object]) -> Self:
+        """
+        Return the same component with *hooks* that run after it at every attempt; one that raises fails the attempt.
+
+        Each is called with what ``weft.current()`` gives, and the value.
+        """
+        more = tuple(as_hook(hook, 2) for hook in hooks)
+        return replace(self, hooks=Hooks(self.hooks.before, (*self.hooks.after, *more)))
+
+    def on_error(self, *errors: type[BaseException], then: object) -> Flow:
+        """
+        Return this component with a route for its failures: after the last retry, *then* gets a ``Failure``.
+
+        A failure that is handled in this way is no failure of the run.  What follows the component with ``>>``
+        goes on getting its values alone.  Of several routes, that of the nearest class is taken.
+
+        Args:
+            errors: the exceptions to handle, subclasses included; all of them if none is given.
+            then: what handles the failure: a component, or anything else that can stand beside ``>>``.
+        """
+        return rescue(self, names_of(errors), as_flow(then))
 
     def supports(self) -> tuple[Component, ...]:
         """Return the components that this one brings along, such as the conditions of a rule."""

@@ -27,6 +27,7 @@ from weft.errors import InvalidComponent, LoopExhausted, NoRun
 
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
+    from weft.core.node import Node
 
 Otherwise = Literal["fail", "last"]
 """What a loop gives that has made all its turns and is not done."""
@@ -65,6 +66,18 @@ class Repeat(Component):
         turn = {part: replace(inner, function=inner.function.renamed(names)) for part, inner in self.turn.items()}
         return replace(super().renamed(names), turn=turn, until=self.until.renamed(names))
 
+    def before(self, *hooks: Callable[..., object]) -> Self:
+        """Refuse *hooks*: they belong to the steps of a turn."""
+        del hooks
+        raise InvalidComponent(
+            f"{self.label!r} is a loop and has no hooks of its own; put them on the steps of its turn: "
+            "repeat(think.before(...) >> act, ...)"
+        )
+
+    def after(self, *hooks: Callable[..., object]) -> Self:
+        """Refuse *hooks*: they belong to the steps of a turn."""
+        return self.before(*hooks)
+
     def functions(self) -> dict[str, Function]:
         """Return what runs in a turn, and what ends it."""
         return {**{part: inner.function for part, inner in self.turn.items()}, "until": self.until}
@@ -88,12 +101,17 @@ class Repeat(Component):
 
     def expand(self, into: Expansion) -> None:
         """A node for each step of a turn, a test, and a node for the outcome."""
-        turn = [into.work(inner.function, spread=inner.spread, part=part) for part, inner in self.turn.items()]
+        turn = [self._work(into, part, inner) for part, inner in self.turn.items()]
         until = into.test(self.until, part="until")
         outcome = into.work(_ITSELF)
         into.feed(turn[0])
         into.loop(turn, until, at_most=self.at_most, gives_last=self.otherwise == "last")
         into.link(until, outcome)
+
+    def _work(self, into: Expansion, part: str, inner: Step[..., Any]) -> Node:
+        function = inner.function
+        hooked = inner.hooks.around(function.call, is_async=function.is_async, component=f"{self.label}.{part}")
+        return into.work(function, call=hooked if inner.hooks else None, spread=inner.spread, part=part)
 
     def details(self) -> bytes:
         """The order of the steps, and when to give up."""
@@ -144,7 +162,8 @@ def repeat(
         raise InvalidComponent(
             "the steps of a turn need names of their own, other than 'until'; use step.named('other')"
         )
-    return Repeat(name, turn, Function.of(until), at_most, otherwise=otherwise)
+    tags = tuple(dict.fromkeys(tag for inner in chain for tag in inner.tags))
+    return Repeat(name, turn, Function.of(until), at_most, otherwise=otherwise, tags=tags)
 
 
 def _chain(body: object) -> list[Step[..., Any]]:

@@ -1,0 +1,111 @@
+"""
+What is running here: what user code can know about its own execution, and say about it.
+
+Whoever executes announces what is about to run; a component, or a hook of it, asks ``weft.current()``.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from weft.errors import NoRun
+
+if TYPE_CHECKING:
+    from weft.core.lineage import Lineage
+    from weft.core.memory import Memory
+    from weft.core.runnable import Runnable
+    from weft.core.scope import Activation, Key
+
+
+class Addition(msgspec.Struct, frozen=True, eq=False):
+    """A fragment that a component, or a hook of it, adds to the workflow of its run."""
+
+    fragment: Any
+    to: Any = None
+
+
+class Current:
+    """What user code can know about its own execution, and say about it."""
+
+    __slots__ = ("_running",)
+
+    def __init__(self, running: Runnable | tuple[Memory, Activation]) -> None:
+        self._running = running
+
+    @property
+    def component(self) -> str:
+        """The component, or the part of one, that is running."""
+        return self._key[0]
+
+    @property
+    def run_id(self) -> str:
+        """The run that it is running for."""
+        running = self._running
+        return running[0].run_id if isinstance(running, tuple) else running.run_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, counted from 1."""
+        return 1 if isinstance(self._running, tuple) else self._running.attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same at every attempt, after every resume and deploy; different for every input of every run."""
+        running = self._running
+        own = None if isinstance(running, tuple) else running.own_key
+        return own or self._lineage.idempotency_key(self.run_id, *self._key)
+
+    @property
+    def runnable_id(self) -> str:
+        """What is running: the same work has the same id in every process."""
+        return self._lineage.runnable_id(*self._key)
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The values that it was given."""
+        return tuple(self._lineage.fact(address).value for address in self._key[1])
+
+    def add(self, fragment: object, *, to: object = None) -> None:
+        """
+        Add to the workflow of this run once this attempt has completed; one that fails adds nothing.
+
+        What is added with ``to=`` this component gets the value that it is about to make.
+        """
+        running, addition = self._running, Addition(fragment, to)
+        if isinstance(running, tuple):
+            running[0].adding = (*running[0].adding, addition)
+        else:
+            running.added = (*running.added, addition)
+
+    @property
+    def _key(self) -> Key:
+        return self._running[1].key if isinstance(self._running, tuple) else self._running.key
+
+    @property
+    def _lineage(self) -> Lineage:
+        return self._running[0].lineage if isinstance(self._running, tuple) else self._running.lineage
+
+    def __repr__(self) -> str:
+        return f"Current(run_id={self.run_id!r}, component={self.component!r}, attempt={self.attempt})"
+
+
+_running: ContextVar[Runnable | tuple[Memory, Activation] | None] = ContextVar("weft_running", default=None)
+announce = _running.set
+"""Say what is about to run: a runnable, or an activation and its memory, which is cheaper."""
+announced = _running.get
+
+
+def current() -> Current:
+    """
+    Return what is running here: ``weft.current().idempotency_key`` inside a step.
+
+    Raises:
+        NoRun: called outside of a component.
+    """
+    running = _running.get()
+    if running is None:
+        raise NoRun("current() was called outside of a component that Weft runs")
+    return Current(running)
