@@ -29,9 +29,10 @@ from weft.core.components.map import Map
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
-from weft.core.port import Ports, Validate, listed
+from weft.core.port import Ports, Validate
 from weft.core.references import MISSING
-from weft.core.returned import Output, Template, kept, outputs_in, port_names, renamed
+from weft.core.returned import kept, outputs_in, renamed
+from weft.core.signature import Signature
 from weft.core.symbol import tracing
 from weft.core.wiring import INPUT_NAME, ROOT, Wiring
 from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
@@ -49,15 +50,8 @@ def local() -> Any:
     return weft.local
 
 
-class Workflow(Fragment):
+class Workflow(Signature, Fragment):
     """Named components and the edges between them."""
-
-    wiring: Wiring
-    ports: Ports
-    returned: Template | None = None
-    """What the function of a traced workflow returned; no part of the identity."""
-    traced: Any = None
-    """How it was drawn, if it was and has not been changed since."""
 
     def __init__(self, name: str, *fragments: object, validate: Validate = "error") -> None:
         """
@@ -142,39 +136,6 @@ class Workflow(Fragment):
             if any(INPUT_NAME in inlet.parents for inlet in self.wiring.fed_by(name))
             and not (self.wiring.is_asked_only(name) and name not in self._assembly.inlets)
         )
-
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        """The components that make values which nothing else takes."""
-        return tuple(
-            name
-            for name, component in self._assembly.components.items()
-            if component.makes_facts and self.wiring.is_last(name)
-        )
-
-    @property
-    def returns(self) -> Template:
-        """What a run gives as its output, in its structure: what was returned, else the only leaf, else all of them."""
-        if self.returned is not None:
-            return self.returned
-        leaves = self.leaves
-        return Output(leaves[0]) if len(leaves) == 1 else {name: Output(name) for name in leaves}
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """The input ports and their types: the parameters of a traced workflow, else the components the input feeds."""
-        if self.traced is not None:
-            return dict(self.traced.ports)
-        return {name: self.ports.takes(name) for name in self.roots}
-
-    @property
-    def outputs(self) -> dict[str, Any]:
-        """The output ports and their types: the keys of a dict that is returned, else names of components."""
-        found: dict[str, Any] = {}
-        for port, name in port_names(self.returns):
-            maps = self.wiring.enclosing(self.wiring.regions[name])[:-1]
-            found[port] = listed(self.ports.made_by(name)) if maps else self.ports.made_by(name)
-        return found
 
     def check(self) -> list[Finding]:
         """Return what is certainly wrong with it although it runs: parts that never will, effects that may repeat."""
@@ -341,12 +302,6 @@ class Workflow(Fragment):
         )
 
     # -- running ---------------------------------------------------------------------------------
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run it on one input and return the output, or raise what failed; inside ``@workflow``, draw it as a part."""
-        from weft.core.trace import call
-
-        return call(self, args, kwargs)
 
     def plan(self, value: Any = MISSING, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
         """Return a run that has *value* as its input and has done nothing yet."""
