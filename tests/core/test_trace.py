@@ -432,6 +432,26 @@ def test_items_and_attributes_are_taken_by_small_steps() -> None:
     assert set(flow.components) == {"load", "load_page", "load_page_title", "load_page_size"}
 
 
+def test_our_own_steps_give_way_to_names_that_are_taken() -> None:
+    load = step(lambda url: {"title": url}, name="load")
+    load_title = step(lambda page: "mine", name="load_title")
+    heading = title
+
+    @workflow
+    def one(url: str) -> Any:
+        page = load(url)
+        return load_title(page), page["title"]
+
+    @workflow
+    def other(title: str, page: str) -> Any:
+        return heading(title), page
+
+    assert one.run("u").output == ("mine", "u")
+    assert set(one.components) == {"load", "load_title", "load_title_2"}
+    assert other.run(["a", "b"]).output == ("A", "b")
+    assert set(other.components) == {"title", "title_2", "page"}
+
+
 def test_unpacking_goes_by_the_annotation() -> None:
     @workflow
     def flow(x: int) -> Any:
@@ -483,6 +503,7 @@ def test_an_input_and_a_named_tuple_can_be_unpacked() -> None:
         (lambda v: v >> title, "`>>`.*call"),
         (lambda v: [1, 2][v], "index"),
         (lambda v: v[v], "an index that is itself traced"),
+        (lambda v: v[1:2], "an index that is a slice.*inside a step"),
         (lambda v: title({**v}), "calling it"),
         (lambda v: pair([v], 1), "gets a list with the value of 'fetch' inside"),
         (lambda v: pair({"a": (v,)}, 1), "gets a dict"),

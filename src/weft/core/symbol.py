@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from weft.core.annotations import parts_of
-from weft.errors import TracingError
+from weft.core.identity import canonical
+from weft.errors import TracingError, UnidentifiableValue
 
 
 class Tracer(Protocol):
@@ -72,6 +73,10 @@ class Symbol:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, Symbol):
             raise refusal(self, "an index that is itself traced", "take the item inside a step that gets both")
+        try:
+            canonical(key)
+        except UnidentifiableValue:
+            raise refusal(self, f"an index that is a {type(key).__name__}", "take it inside a step") from None
         return origin_of(self).tracer.part(living(self), key)
 
     def __getattr__(self, name: str) -> Any:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast, overload
@@ -34,38 +33,11 @@ from weft.core.components.join import Join
 from weft.core.components.step import step
 from weft.core.flow import INPUT, Flow, Link, connect
 from weft.core.port import Validate
+from weft.core.projection import Argument, Attribute, Item, itself
 from weft.core.returned import Output, Template, fill, outputs_in
 from weft.core.symbol import Origin, Symbol, drawing, living, origin_of, tracing, user_line
 from weft.core.workflow import Workflow
-from weft.errors import CannotSpread, InvalidComponent, TracingError, WrongArity
-
-
-class Argument(msgspec.Struct, frozen=True):
-    """Takes one of several inputs out of what a run is given: a mapping by name, or a sequence in their order."""
-
-    name: str
-    index: int
-    count: int
-
-    def __call__(self, *given: Any) -> Any:
-        """Return the input; several parents may also bring one each."""
-        value: object = given[0] if len(given) == 1 else given
-        inputs: Any = value
-        if isinstance(value, Mapping):
-            if self.name in inputs:
-                return inputs[self.name]
-            raise CannotSpread(f"the input has no {self.name!r}; it has {', '.join(map(str, inputs)) or 'nothing'}")
-        if isinstance(value, list | tuple) and len(inputs) == self.count:
-            return inputs[self.index]
-        raise CannotSpread(
-            f"this workflow takes {self.count} inputs: give it a mapping with {self.name!r} and the others, or a list "
-            f"of {self.count}; it got {inputs!r:.60}"
-        )
-
-
-def itself(value: Any) -> Any:
-    """Return *value*: what stands for an input that a parent brings by itself."""
-    return value
+from weft.errors import InvalidComponent, TracingError, WrongArity
 
 
 class Drawing:
@@ -92,7 +64,7 @@ class Drawing:
         component = self._fresh(thing, bound)
         flow = component.flow()
         self._add(self._fed(flow, values), component)
-        kind = component.makes if component.makes_facts else _passed_on(component, values)
+        kind = component.makes if component.makes_facts else _passed_on(values)
         symbols = [self.symbol(tail, kind if tail is component else ANY) for tail in flow.tails]
         return symbols[0] if len(symbols) == 1 else tuple(symbols)
 
@@ -101,13 +73,16 @@ class Drawing:
         origin = origin_of(symbol)
         known = (origin.tail, attribute, repr(key))
         if known not in self._parts:
-            getter: Any = operator.attrgetter(key) if attribute else operator.itemgetter(key)
             before = "input" if origin.tail is INPUT else origin.tail.label
-            taken = step(getter, name=re.sub(r"\W+", "_", f"{before}_{key}"))
-            component = self._fresh(taken, taken)
-            self._add(self._fed(component.flow(), [symbol]), component)
-            self._parts[known] = self.symbol(component, kind)
+            name = re.sub(r"\W+", "_", f"{before}_{key}")
+            self._parts[known] = self.take(symbol, Attribute(key) if attribute else Item(key), name, kind)
         return self._parts[known]
+
+    def take(self, symbol: Symbol, function: Callable[..., Any], name: str, kind: Any) -> Symbol:
+        """Draw a step of ours, called *name* if that is free, which makes a *kind* of the value of *symbol*."""
+        component = step(function, name=self._unused(name))
+        self._add(self._fed(component.flow(), [symbol]), component)
+        return self.symbol(component, kind)
 
     def symbol(self, tail: Any, kind: Any) -> Symbol:
         """Return what stands for the values of *tail*, of type *kind*."""
@@ -145,11 +120,14 @@ class Drawing:
         if name not in self._taken or not _is_same(known, base):
             self._taken.add(name)
             return name
-        number = 2
-        while f"{name}_{number}" in self._taken:
-            number += 1
-        self._taken.add(f"{name}_{number}")
-        return f"{name}_{number}"
+        return self._unused(name)
+
+    def _unused(self, name: str) -> str:
+        numbered, number = name, 2
+        while numbered in self._taken:
+            numbered, number = f"{name}_{number}", number + 1
+        self._taken.add(numbered)
+        return numbered
 
     def _place(self, flow: Flow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw *flow*, such as a component with its error routes, as it is."""
@@ -223,9 +201,7 @@ class Traced(msgspec.Struct, frozen=True):
             for index, (parameter, kind) in enumerate(self.ports.items()):
                 source = drawing_.symbol(INPUT, kind)
                 if len(self.inputs) > 1:
-                    pick = step(Argument(parameter, index, len(self.inputs)), name=parameter)
-                    source = drawing_.draw(pick, (source,), {})
-                    origin_of(source).kind = kind
+                    source = drawing_.take(source, Argument(parameter, index, len(self.inputs)), parameter, kind)
                 given[parameter] = source
             returned = _call(self.function, given)
             return drawing_.finish(returned, self)
@@ -296,9 +272,8 @@ def _each_its_own(workflow: Workflow, given: Mapping[str, Any]) -> Flow:
     return Flow(tails=flow.tails, links=tuple(links), parts=(flow,))
 
 
-def _passed_on(component: Component, values: Values) -> Any:
-    """Return the type of what *component*, which makes no facts, hands on."""
-    del component
+def _passed_on(values: Values) -> Any:
+    """Return the type of what a component hands on that makes no facts of its own."""
     return origin_of(values[0]).kind if len(values) == 1 and isinstance(values[0], Symbol) else ANY
 
 
