@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from weft.core.symbol import tracing
 from weft.errors import InvalidJoin, NoRun
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 class Fragment:
     """What can be composed with ``>>``."""
+
+    is_function: ClassVar[bool] = False
+    """Whether it can stand where a function is asked for, although it is composed."""
 
     def flow(self) -> Flow:
         """Return the entries, tails and links of this fragment."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from weft.core.annotations import hints_of, made_by
+from weft.core.flow import Fragment
 from weft.core.identity import canonical, digest, fingerprint, hidden_state
 from weft.core.references import Context, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
@@ -61,6 +62,9 @@ class Function:
             inner = getattr(call, field_name, None)
             if isinstance(inner, Function):
                 return inner
+        given: object = call
+        if isinstance(given, Fragment) and not given.is_function:
+            raise InvalidComponent(f"expected a function, got {call!r}; it can stand beside >> as it is")
         try:
             parameters = inspect.signature(call).parameters.values()
         except (ValueError, TypeError):  # a builtin that does not tell its signature

@@ -89,6 +89,13 @@ def test_a_body_that_is_one_named_step_names_the_loop() -> None:
     assert Workflow("w", loop).run(0).output == 4
 
 
+def test_composed_conditions_end_a_loop() -> None:
+    is_big = condition(lambda x: x > 3, name="is_big")
+    is_even = condition(lambda x: x % 2 == 0, name="is_even")
+
+    assert Workflow("w", repeat(lambda x: x + 1, until=is_big & ~is_even, at_most=9, name="up")).run(3).output == 5
+
+
 def test_async_functions_turn_too() -> None:
     async def grow(x: int) -> int:
         return x + 1

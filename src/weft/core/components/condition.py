@@ -140,6 +140,7 @@ class Condition(Component):
     kind: ClassVar[str] = "condition"
     takes_join: ClassVar[bool] = True
     makes_facts: ClassVar[bool] = False
+    is_function: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> bool:
         """Ask the condition directly, as the plain function; inside ``@workflow``, draw it."""
