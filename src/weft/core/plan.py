@@ -242,6 +242,7 @@ class Compiler:
         node = self.node(f"\0exit of {inner.name}", inner.owner, Kind.EXIT, fan.region)
         self._exits[inner] = node
         self._dependents.setdefault(fan, []).append(node)
+        self._tainted.setdefault(fan, set()).add(node)
         node.sources = 1
         node.upstream = [fan, inner]
         return node
