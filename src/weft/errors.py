@@ -73,6 +73,7 @@ Everything this library can raise, in one screen.
     │   ├── ChangedCode             a function is not the one it was when the log was written
     │   └── UnresolvedFunction      a function that cannot be found again
     ├── UnencodableValue            a value that cannot be written to a log
+    ├── InvalidDrawing              a picture was asked for in a way that there is none
     └── UnidentifiableValue         a value without a canonical form has no hash
 
 A caller can catch at three heights: the library, the kind, the case.
@@ -642,6 +643,11 @@ class UnencodableValue(WeftError, TypeError):
             f"{made}a {kind} at {path} is no data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
             "msgspec or pydantic classes, and pass handles by context(...)"
         )
+class InvalidDrawing(WeftError, ValueError):
+    """A picture was asked for in a direction, or of a kind, that there is none of."""
+
+    def __init__(self, option: str, given: object, known: Iterable[str]) -> None:
+        super().__init__(f"{option}={given!r} is no way to draw; use one of {', '.join(map(repr, known))}")
 
 
 class UnidentifiableValue(WeftError, TypeError):

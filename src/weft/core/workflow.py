@@ -25,6 +25,9 @@ from typing import TYPE_CHECKING, Any, cast
 from weft.core.assembly import Assembly, without
 from weft.core.components.base import Component, check_name, refers
 from weft.core.components.map import Map
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.draw.sketch import sketch
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
@@ -53,7 +56,7 @@ def written() -> Any:
     return weft.log
 
 
-class Workflow(Fragment):
+class Workflow(Drawable, Fragment):
     """Named components and the edges between them."""
 
     changed: tuple[str, ...] = ()
@@ -164,6 +167,10 @@ class Workflow(Fragment):
                 for ref in function.contexts.values():
                     keys.setdefault(name, {})[ref.key] = ref.default
         return keys
+
+    def picture(self) -> Picture:
+        """Return what a drawing of this workflow shows, as data; ``to_svg`` and the like draw it."""
+        return sketch(self)
 
     # -- changing --------------------------------------------------------------------------------
 
