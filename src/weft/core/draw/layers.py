@@ -20,6 +20,7 @@ PATIENCE: Final = 3
 """After how many sweeps that find nothing better to stop."""
 ROOM: Final = 6
 """How many bends there may be for each item; the longest nets beyond it are drawn straight, behind the boxes."""
+LEAST_ROOM: Final = 2_000
 
 Net = tuple[str, str]
 """What is drawn as one line that branches: the box it begins at, and the kind of its edges."""
@@ -90,7 +91,7 @@ def layered(items: Sequence[Item], links: Sequence[Link], count: int) -> tuple[l
     nets: dict[tuple[Net, Item], list[Link]] = {}
     for link in links:
         nets.setdefault((link.net, link.upper), []).append(link)
-    room = ROOM * len(items)
+    room = max(ROOM * len(items), LEAST_ROOM)
     short: list[Link] = []
     spans = {key: max(link.lower.rank for link in members) - key[1].rank for key, members in nets.items()}
     for key in sorted(nets, key=spans.__getitem__):

@@ -14,6 +14,7 @@ for them: no line crosses a box.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import pairwise
 from typing import Final
@@ -250,7 +251,7 @@ class Tree:
                 up, down = self._apart(edge.source, edge.target)
                 meeting.setdefault(self._parents[up[-1]], []).append((up[-1], down[-1], edge))
         for level, found in meeting.items():
-            place = _places(self.levels[level].children, [(a, b) for a, b, edge in found if not edge.is_back])
+            place = _places(self.levels[level].children, [item for item in found if not item[2].is_back])
             for source, target, edge in found:
                 kind = "flow" if edge.is_flow else edge.kind
                 if place[source] < place[target]:
@@ -277,25 +278,35 @@ class Tree:
             outer, source = inner, None
 
 
-def _places(children: Iterable[str], edges: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return an order of *children* that most *edges* follow: all of them, if no groups stand in each other's way."""
-    downs: dict[str, list[str]] = {child: [] for child in children}
-    ups = dict.fromkeys(downs, 0)
-    for source, target in edges:
-        downs[source].append(target)
+def _places(children: Iterable[str], edges: Iterable[tuple[str, str, Edge]]) -> dict[str, int]:
+    """
+    Return an order of *children* that *edges* follow.
+
+    Groups may stand in each other's way: then what is only asked or read gives way first, the flow last.
+    """
+    downs: dict[str, list[tuple[str, bool]]] = {child: [] for child in children}
+    ups, flows = dict.fromkeys(downs, 0), dict.fromkeys(downs, 0)
+    for source, target, edge in edges:
+        downs[source].append((target, edge.is_flow))
         ups[target] += 1
+        flows[target] += edge.is_flow
     place: dict[str, int] = {}
-    queue = [child for child in downs if not ups[child]]
+    ready = [child for child in downs if not ups[child]]
+    nearly = deque(child for child in downs if ups[child] and not flows[child])
     rest = iter(downs)
     while len(place) < len(downs):
-        if not queue:
-            queue = [next(child for child in rest if child not in place)]
-        child = queue.pop()
+        while not ready and nearly:
+            child = nearly.popleft()
+            ready = [child] if child not in place else []
+        child = ready.pop() if ready else next(rest)
         if child in place:
             continue
         place[child] = len(place)
-        for target in downs[child]:
+        for target, is_flow in downs[child]:
             ups[target] -= 1
+            flows[target] -= is_flow
             if not ups[target]:
-                queue.append(target)
+                ready.append(target)
+            elif is_flow and not flows[target]:
+                nearly.append(target)
     return place

@@ -34,11 +34,19 @@ _ARROWS: Final = {"flow": "-->", "join": "-->", "ask": "-.->", "read": "-.->", "
 _SPECIAL = re.compile(r"""[#"&<>`\\;%*~\[\]]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|(?<=^\d)[.)]|(?<=^\d\d)[.)]""")
 _NAMED: Final = {'"': "#quot;", "&": "#amp;", "<": "#lt;", ">": "#gt;"}
 _PLAIN_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# Words of the language, and those that some version of its lexer takes for one at the beginning of an id.
-_RESERVED = re.compile(
-    r"(?i)(end|graph|flowchart|subgraph|class|classdef|style|linkstyle|click|href|call|direction|default|interpolate"
-    r"|participant|actor|note|loop|alt|else|opt|par|and|rect|over|as|box|break|critical|option|create|destroy|activate"
-    r"|deactivate|autonumber|title|links?|properties|details|left|right|tb|td|bt|lr|rl|br|swimlane|acc.*|_.*)(?![a-z0-9])"
+# Words of flowcharts, words of sequence diagrams, and what every object of Mermaid's own language has.
+_RESERVED: Final = frozenset(
+    {
+        *("end", "graph", "flowchart", "swimlane", "subgraph", "class", "classdef", "style", "linkstyle", "click"),
+        *("href", "call", "direction", "default", "interpolate"),
+        *("tb", "td", "bt", "lr", "rl", "br"),
+        *("participant", "actor", "note", "loop", "alt", "else", "opt", "par", "and", "par_over", "rect", "over"),
+        *("as", "box", "break", "critical", "option", "create", "destroy"),
+        *("activate", "deactivate", "autonumber", "title", "acctitle", "accdescr", "link", "links", "properties"),
+        *("details", "left", "right"),
+        *("constructor", "prototype", "tostring", "tolocalestring", "valueof", "hasownproperty", "isprototypeof"),
+        "propertyisenumerable",
+    }
 )
 
 
@@ -54,7 +62,7 @@ def ids(names: Sequence[str]) -> dict[str, str]:
     >>> ids(["fetch", "end", "crawl.title", "n1"])
     {'fetch': 'fetch', 'end': 'n1_', 'crawl.title': 'n2', 'n1': 'n1'}
     """
-    found = {name: name for name in names if _PLAIN_ID.fullmatch(name) and not _RESERVED.match(name)}
+    found = {name: name for name in names if _PLAIN_ID.fullmatch(name) and name.lower() not in _RESERVED}
     result: dict[str, str] = {}
     taken = set(found)
     for place, name in enumerate(names):

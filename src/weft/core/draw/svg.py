@@ -11,7 +11,7 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from weft.core.draw.layers import Net
-from weft.core.draw.layout import Layout, Line, Rect
+from weft.core.draw.layout import Layout, Line, Rect, Size
 from weft.core.draw.lettering import shortened, visible, width
 from weft.core.draw.outline import outline
 from weft.core.draw.picture import Box, Edge, Group, Picture
@@ -34,9 +34,7 @@ _DASHES: Final = {"read": "5 4", "ask": "1.5 3.5"}
 
 def to_svg(picture: Picture) -> str:
     """Return *picture* as an SVG document."""
-    sizes = {box.id: _size(box) for box in picture.boxes}
-    titles = {group.id: width(_short(group.label), SMALL_SIZE) + 36 for group in picture.groups}
-    layout = Layout(picture, sizes, titles)
+    layout = Layout(picture, *measured(picture))
     attach(layout.lines, layout.boxes)
     wide, high = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
     opening = (
@@ -52,6 +50,12 @@ def to_svg(picture: Picture) -> str:
     parts.extend(_box(box, layout.boxes[box.id]) for box in picture.boxes)
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
+
+
+def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float]]:
+    """Return how large the boxes of *picture* are, and how wide the titles of its groups."""
+    titles = {group.id: width(_short(group.label), SMALL_SIZE) + 36 for group in picture.groups}
+    return {box.id: _size(box) for box in picture.boxes}, titles
 
 
 def _text(text: str) -> str:
@@ -74,7 +78,7 @@ def _rows(box: Box) -> list[tuple[str, float]]:
     return rows
 
 
-def _size(box: Box) -> tuple[float, float]:
+def _size(box: Box) -> Size:
     rows = _rows(box)
     around = {"hexagon": 40.0, "fan_out": 44.0, "fan_in": 44.0, "octagon": 30.0}.get(shape_of(box), 28.0)
     high = 15.0 + sum(size + 5.0 for _, size in rows) - 2.0
