@@ -291,13 +291,14 @@ def _places(children: Iterable[str], edges: Iterable[tuple[str, str, Edge]]) -> 
         ups[target] += 1
         flows[target] += edge.is_flow
     place: dict[str, int] = {}
-    ready = [child for child in downs if not ups[child]]
+    ready: list[str] = [child for child in downs if not ups[child]]
     nearly = deque(child for child in downs if ups[child] and not flows[child])
     rest = iter(downs)
     while len(place) < len(downs):
         while not ready and nearly:
             child = nearly.popleft()
-            ready = [child] if child not in place else []
+            if child not in place:
+                ready.append(child)
         child = ready.pop() if ready else next(rest)
         if child in place:
             continue

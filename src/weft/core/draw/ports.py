@@ -15,6 +15,8 @@ from weft.core.draw.layout import Line, Rect
 
 APART: Final = 18.0
 """The distance between two ports, where there is room."""
+FAR_APART: Final = 60.0
+"""The same, where something is written between them."""
 EDGE_OF_BOX: Final = 16.0
 NEARLY: Final = 14.0
 """How far a line may be off to be made straight."""
@@ -32,12 +34,15 @@ def attach(lines: list[Line], boxes: Mapping[str, Rect]) -> None:
         if line.lower is not None:
             arriving.setdefault(line.lower, {}).setdefault((line.lower, way_in(line)), []).append(line)
     for name, ports in leaving.items():
-        for members, x in _placed(boxes[name], {port: [line.x2 for line in m] for port, m in ports.items()}, ports):
-            for line in members:
+        ends = {port: [line.x2 for line in members] for port, members in ports.items()}
+        for port, x in _placed(boxes[name], ends, APART).items():
+            for line in ports[port]:
                 line.x1 = x
     for name, ports in arriving.items():
-        for members, x in _placed(boxes[name], {port: [line.x1 for line in m] for port, m in ports.items()}, ports):
-            for line in members:
+        ends = {port: [line.x1 for line in members] for port, members in ports.items()}
+        says = len(ports) > 2 and any(line.edge and line.edge.label for members in ports.values() for line in members)
+        for port, x in _placed(boxes[name], ends, FAR_APART if says else APART).items():
+            for line in ports[port]:
                 line.x2 = x
 
 
@@ -49,21 +54,15 @@ def way_in(line: Line) -> Hashable:
     return ("flow", edge.inlet) if edge.is_flow else edge.kind
 
 
-def _placed(
-    box: Rect, ends: Mapping[Port, list[float]], ports: Mapping[Port, list[Line]]
-) -> list[tuple[list[Line], float]]:
-    """Return the lines of each port, and where the port is, by where the other *ends* of its lines are."""
+def _placed(box: Rect, ends: Mapping[Port, list[float]], apart: float) -> dict[Port, float]:
+    """Return where each port is, by where the other *ends* of its lines are."""
     middle = box.x + box.width / 2
     free = max(box.width / 2 - EDGE_OF_BOX, 0.0)
     means = {port: sum(xs) / len(xs) for port, xs in ends.items()}
-    order = sorted(ports, key=means.__getitem__)
-    apart = min(APART, 2 * free / (len(order) - 1)) if len(order) > 1 else 0.0
-    found: list[tuple[list[Line], float]] = []
-    for place, port in enumerate(order):
-        x = middle + (place - (len(order) - 1) / 2) * apart
-        others = ends[port]
-        is_single = len(order) == 1 and len(others) == 1
-        if is_single and abs(others[0] - x) <= min(NEARLY, free):
-            x = others[0]
-        found.append((ports[port], x))
-    return found
+    order = sorted(ends, key=means.__getitem__)
+    if len(order) == 1:
+        [others] = ends.values()
+        is_nearly = len(others) == 1 and abs(others[0] - middle) <= min(NEARLY, free)
+        return {order[0]: others[0] if is_nearly else middle}
+    apart = min(apart, 2 * free / (len(order) - 1))
+    return {port: middle + (place - (len(order) - 1) / 2) * apart for place, port in enumerate(order)}

@@ -58,7 +58,7 @@ class Progress(msgspec.Struct, frozen=True):
     @property
     def summary(self) -> str:
         """The state in a line: a sign, how often, attempts if there was more than one, and the time it took."""
-        parts = [f"{SIGNS[self.state]} {self._count}".strip()]
+        parts = [self._count] if self._count else []
         if self.failed and (self.failed > 1 or self.done):
             parts.append(f"{self.failed:,} failed")
         if self.skipped and (self.skipped > 1 or self.done):
@@ -69,7 +69,7 @@ class Progress(msgspec.Struct, frozen=True):
             parts.append(f"×{self.attempts:,}")  # noqa: RUF001 - the sign is meant
         if self.seconds:
             parts.append(duration(self.seconds))
-        return " · ".join(part for part in parts if part)
+        return f"{SIGNS[self.state]} {' · '.join(parts)}".strip()
 
     @property
     def _count(self) -> str:

@@ -210,7 +210,7 @@ def _beside(edge: Edge, line: Line, boxes: dict[str, Rect]) -> str:
     """Write what an edge is about beside its lower end, on the side that is nearer to the edge of the box."""
     rect = boxes[str(line.lower)]
     is_left = line.x2 < rect.x + rect.width / 2
-    return _said(edge.label, line.x2, line.bottom - 9.5, _COLOURS.get(edge.kind, EDGE), is_left=is_left)
+    return _said(edge.label, line.x2, line.bottom - 16, _COLOURS.get(edge.kind, EDGE), is_left=is_left)
 
 
 def _said(text: str, x: float, y: float, colour: str, *, is_left: bool) -> str:
