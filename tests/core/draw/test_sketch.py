@@ -7,6 +7,7 @@ from sketches import DEFINITIONS, batch, budget, crawl, one, races, rules, two
 
 from weft import INPUT, Workflow, each, latest, reduce, rule, step
 from weft.core.draw.picture import Box, Edge, Group, Picture
+from weft.core.draw.sketch import DEEPEST
 
 
 def box(picture: Picture, name: str) -> Box:
@@ -116,6 +117,14 @@ def test_a_name_with_a_dot_that_nothing_else_shares_is_no_group() -> None:
 
     assert picture.groups == ()
     assert box(picture, "v1.2").label == "v1.2"
+
+
+def test_a_name_with_a_thousand_dots_is_not_a_thousand_groups() -> None:
+    path = ".".join(["x"] * 1_000)
+
+    picture = Workflow("w", one(f"{path}.a") >> one(f"{path}.b")).picture()
+
+    assert len(picture.groups) == DEEPEST
 
 
 def test_a_map_inside_a_nested_workflow_is_a_group_inside_its_group() -> None:

@@ -167,7 +167,7 @@ def _sort(layer: list[Item], *, down: bool) -> None:
         links = item.ups if down else item.downs
         if links:
             places = (_place(link.upper, link.at) if down else _place(link.lower, link.to) for link in links)
-            wanted[item] = sum(places) / len(links)
+            wanted[item] = round(sum(places) / len(links), 6)  # as good as equal is equal
         else:
             wanted[item] = item.place
     layer.sort(key=wanted.__getitem__)

@@ -42,16 +42,17 @@ def shortened(text: str, most: int) -> str:
 
 def width(text: str, size: float) -> float:
     """Return how wide *text* is at a font *size*, in the broadest of the fonts that a picture asks for."""
-    return size * sum(map(_advance, text))
+    return size * sum(map(_advance, text)) / 100
 
 
-def _advance(char: str) -> float:
+def _advance(char: str) -> int:
+    """Return the width of *char* in hundredths: whole numbers add up to the same everywhere."""
     if char in _NARROW:
-        return 0.4
+        return 40
     if char in _BROAD:
-        return 0.98
+        return 98
     if char.isascii():
-        return 0.74 if char.isupper() else 0.63
+        return 74 if char.isupper() else 63
     if unicodedata.combining(char):
-        return 0.0
-    return 1.05 if unicodedata.east_asian_width(char) in "WF" else 0.8
+        return 0
+    return 105 if unicodedata.east_asian_width(char) in "WF" else 80

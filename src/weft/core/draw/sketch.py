@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 UNDIVIDED: Final = frozenset({"rule"})
 """The kinds that are one box although they run several functions."""
 
+DEEPEST: Final = 12
+"""How many nested workflows are drawn as frames inside each other."""
+
 Frame = tuple[GroupKind, str]
 """One group on the way from the outside to a box."""
 
@@ -151,7 +154,7 @@ def _prefixes(wiring: Wiring) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for name in wiring.order:
         words = name.split(".")
-        paths = (".".join(words[:count]) for count in range(1, len(words)))
+        paths = (".".join(words[:count]) for count in range(1, min(len(words), DEEPEST + 1)))
         found[name] = [path for path in paths if path.strip(".") and path not in wiring.components]
     members = Counter(path for paths in found.values() for path in paths)
     return {name: tuple(path for path in paths if members[path] > 1) for name, paths in found.items()}

@@ -10,6 +10,7 @@ children, and costs the same for every item however large the graph is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import floor
 from typing import Final
 
 from weft.core.draw.layers import Item
@@ -36,6 +37,9 @@ def spread(layers: Sequence[Sequence[Item]]) -> None:
         if max((_settle(layer, _around) for layer in reversed(layers)), default=0.0) + moved < STILL:
             break
     _straighten(layers)
+    for layer in layers:
+        for item in layer:  # halves are enough, and are the same however a version of Python adds numbers up
+            item.x = floor(2 * item.x + 0.5 + 1e-6) / 2
     left = min((item.x - item.width / 2 for layer in layers for item in layer), default=0.0)
     for layer in layers:
         for item in layer:
