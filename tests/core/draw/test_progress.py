@@ -146,3 +146,13 @@ def test_a_map_inside_a_map_counts_its_own_elements() -> None:
     run = Workflow("w", each(inner, name="outer")).run([[1, 2], [3]])
 
     assert (progress(run, "outer").of, progress(run, "inner").of, progress(run, "leaf").of) == (2, 3, 3)
+
+
+def test_what_runs_more_than_once_per_element_is_only_counted() -> None:
+    often = one("often")
+    body = [one("a") >> often, one("b") >> often]
+
+    run = Workflow("w", each(body, name="all")).run([1, 2, 3])
+
+    assert (progress(run, "a").done, progress(run, "a").of) == (3, 3)
+    assert (progress(run, "often").done, progress(run, "often").of) == (6, None)

@@ -220,6 +220,8 @@ class _Tally:
             done = total - len(self._pending.get(name, ()))
         elif (region := self._regions.get(name)) is not None:
             total = self._elements.get(region, 0) or None
+            if total is not None and done + found.refused > total:
+                total = None  # it runs more than once per element, or is asked elsewhere too: no part of a whole
         return Progress(
             self._state(found),
             done=done,
