@@ -210,6 +210,8 @@ def state_readers(size: int) -> Work:
 def _reactions(size: int) -> list[Any]:
     workflow, _ = _chain(size)
     return [event for event in workflow.run(0).log() if isinstance(event, ReactionOccurred)]
+
+
 def drawing(size: int) -> Work:
     """Ten lines of steps that exchange values with their neighbours, drawn as SVG."""
     lines, flows = 10, []

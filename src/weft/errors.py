@@ -643,6 +643,8 @@ class UnencodableValue(WeftError, TypeError):
             f"{made}a {kind} at {path} is no data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
             "msgspec or pydantic classes, and pass handles by context(...)"
         )
+
+
 class InvalidDrawing(WeftError, ValueError):
     """A picture was asked for in a direction, or of a kind, that there is none of."""
 

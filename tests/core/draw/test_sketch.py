@@ -168,3 +168,16 @@ def test_a_component_that_reads_itself_has_an_edge_to_itself() -> None:
     picture = Workflow("w", step(lambda x, before=latest("a"): x, name="a")).picture()
 
     assert Edge("a", "a", "read", "latest", is_back=True) in picture.edges
+
+
+def test_an_error_route_is_an_edge_that_says_what_it_handles() -> None:
+    fetch, parse = step(lambda x: x, name="fetch"), step(lambda x: x, name="parse")
+    handle, other = step(lambda f: f, name="handle"), step(lambda f: f, name="other")
+    workflow = Workflow(
+        "w", fetch >> parse, fetch.on_error(ValueError, KeyError, then=handle), parse.on_error(then=other)
+    )
+
+    routes = [(e.source, e.target, e.label) for e in workflow.picture().edges if e.kind == "error"]
+
+    assert routes == [("fetch", "handle", "KeyError, ValueError"), ("parse", "other", "any error")]
+    assert set(workflow.to_edgelist()) == workflow.edges()

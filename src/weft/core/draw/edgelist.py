@@ -12,5 +12,7 @@ def to_edgelist(picture: Picture) -> list[tuple[str, str]]:
     return [
         (edge.source, edge.target)
         for edge in picture.edges
-        if edge.is_flow and edge.source != INPUT_NAME and {edge.source, edge.target} <= components
+        if (edge.is_flow or edge.kind == "error")
+        and edge.source != INPUT_NAME
+        and {edge.source, edge.target} <= components
     ]

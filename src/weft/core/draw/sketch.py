@@ -18,6 +18,7 @@ from weft.core.components.map import Map
 from weft.core.components.rule import Rule
 from weft.core.draw.picture import Box, Edge, EdgeKind, Group, GroupKind, Picture
 from weft.core.draw.progress import Progress
+from weft.core.failure import EVERYTHING
 from weft.core.function import Function
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 
@@ -79,11 +80,19 @@ def _flows(wiring: Wiring) -> Iterator[Edge]:
         drawn: set[str] = set()
         # A parent that comes by several ways has one edge; a join says more than a single way.
         for place, inlet in sorted(enumerate(inlets), key=lambda item: (not item[1].is_join, item[0])):
+            if inlet.errors:
+                yield Edge(inlet.parents[0], name, "error", _handles(inlet.errors), place)
+                continue
             kind: EdgeKind = "join" if inlet.is_join else "flow"
             for parent in inlet.parents:
                 if parent not in drawn:
                     drawn.add(parent)
                     yield Edge(parent, name, kind, _waits_for(inlet, alone=len(inlets) == 1), place)
+
+
+def _handles(errors: tuple[str, ...]) -> str:
+    """Return what an error route has to say: the classes that it handles."""
+    return "any error" if errors == EVERYTHING else ", ".join(error.rpartition(".")[2] for error in errors)
 
 
 def _waits_for(inlet: Inlet, *, alone: bool) -> str:
