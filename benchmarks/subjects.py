@@ -133,6 +133,16 @@ SUBJECTS = (
         ),
     ),
     Subject(
+        "log",
+        (
+            per("log_to_bytes", 1_000, "event", "1,000 reactions to bytes", target=1),
+            per("log_from_bytes", 1_000, "event", "1,000 reactions from bytes", target=1),
+            per("lone_event_to_bytes", 1_000, "event", "reactions to bytes, one by one"),
+            per("definition_to_bytes", 100, "component", "definition of 100 steps as data"),
+            per("definition_from_bytes", 100, "component", "definition of 100 steps from bytes"),
+        ),
+    ),
+    Subject(
         "idle",
         (weight("idle_run", 10_000, "idle run of a shared definition", target=1024),),
     ),
@@ -142,6 +152,13 @@ SUBJECTS = (
             per("wide_join", 1_000, "parent", "join of 1,000 parents"),
             per("diamonds", 100, "step", "100 diamonds in a chain"),
             per("state_readers", 1_000, "input", "accumulator and a rule that reads it, 1,000 inputs"),
+        ),
+    ),
+    Subject(
+        "drawing",
+        (
+            seconds("drawing", 1_000, "1,000 components drawn as SVG", target=0.75),
+            growth("drawing", 500, "a drawing"),
         ),
     ),
     Subject(

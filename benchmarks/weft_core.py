@@ -14,6 +14,8 @@ from typing import Any
 
 from benchmarks.harness import Stock, Work
 from weft import Policy, Run, Workflow, accumulator, each, reduce, rule, state_of, step
+from weft.core.events import ReactionOccurred
+from weft.log import Encoder, decode_segments, definition_of, read_definition
 from weft.policy import DEFAULT
 
 
@@ -136,6 +138,39 @@ def fold_of_map(size: int) -> Work:
     return Work(lambda: Run.from_log(log).value("sum"), expected=sum(i * i for i in range(size)), units=len(log))
 
 
+def log_to_bytes(size: int) -> Work:
+    """The reactions of a chain, written as one segment; a unit is an event."""
+    reactions = _reactions(size)
+    encoder = Encoder()
+    return Work(lambda: encoder.segment(reactions).count, expected=size, units=size)
+
+
+def log_from_bytes(size: int) -> Work:
+    """The same, read back."""
+    body = Encoder().segment(_reactions(size)).body
+    return Work(lambda: len(decode_segments([body], definitions={}, facts={})), expected=size, units=size)
+
+
+def lone_event_to_bytes(size: int) -> Work:
+    """The reactions of a chain, each in a segment of its own, as a runner writes them that waits for nobody."""
+    batches = [[event] for event in _reactions(size)]
+    encoder = Encoder()
+    return Work(lambda: sum(encoder.segment(batch).count for batch in batches), expected=size, units=size)
+
+
+def definition_to_bytes(size: int) -> Work:
+    """A chain as data, worked out anew; a unit is a component."""
+    workflow, _ = _chain(size)
+    return Work(lambda: len(workflow.to_dict()["components"]), expected=size, units=size)
+
+
+def definition_from_bytes(size: int) -> Work:
+    """The same, read back, its functions found."""
+    workflow, _ = _chain(size)
+    body = definition_of(workflow).body
+    return Work(lambda: len(read_definition(body).components), expected=size, units=size)
+
+
 def idle_run(size: int) -> Stock:
     """Runs without input, of one definition of a hundred steps."""
     workflow, _ = _chain(100)
@@ -170,6 +205,24 @@ def state_readers(size: int) -> Work:
         return run.value("report")
 
     return Work(call, expected=sum(range(size)), units=size)
+
+
+def _reactions(size: int) -> list[Any]:
+    workflow, _ = _chain(size)
+    return [event for event in workflow.run(0).log() if isinstance(event, ReactionOccurred)]
+
+
+def drawing(size: int) -> Work:
+    """Ten lines of steps that exchange values with their neighbours, drawn as SVG."""
+    lines, flows = 10, []
+    for i in range(size):
+        parents = [f"step_{j}" for j in (i - lines, i - lines + 1 if (i + 1) % lines else i - 2 * lines + 1) if j >= 0]
+        flows.append((step(larger if len(parents) == 2 else add_one, name=f"step_{i}"), parents))
+    workflow = Workflow("mesh", *(flow for flow, parents in flows if not parents))
+    for flow, parents in flows:
+        if parents:
+            workflow = workflow.add(flow, to=parents)
+    return Work(lambda: workflow.to_svg().count("data-name="), expected=size + 1, units=size)
 
 
 def _steps(prefix: str, size: int) -> list[Any]:

@@ -29,11 +29,13 @@ from weft.core.workflow import Workflow
 from weft.local.counters import limits
 from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies
 from weft.policy.policy import Policy
+from weft.runner import AsyncRunner, Runner
 
 __all__ = [
     "INPUT",
     "Absent",
     "Accumulator",
+    "AsyncRunner",
     "Component",
     "Condition",
     "Current",
@@ -50,6 +52,7 @@ __all__ = [
     "Rule",
     "Run",
     "Runnable",
+    "Runner",
     "Step",
     "Stop",
     "Workflow",

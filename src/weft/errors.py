@@ -24,8 +24,16 @@ Everything this library can raise, in one screen.
     │   ├── InvalidFallback         a fallback gave nothing that can be used
     │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
+    │   ├── NotTransferable         what cannot be sent to a worker process, or back
+    │   ├── QueueTimeout            a component waited too long to be started
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
-    │   └── StepTimeout             an attempt took longer than its policy allows
+    │   ├── StepTimeout             an attempt took longer than its policy allows
+    │   │   └── SilentStep          an attempt gave no sign of life
+    │   └── WorkerDied              the process that ran the step is gone
+    ├── ExecutorError               an executor cannot take work
+    │   ├── ExecutorClosed          it is not open
+    │   ├── ExecutorFull            as much as it takes is inside
+    │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
@@ -34,7 +42,41 @@ Everything this library can raise, in one screen.
     │   ├── NothingProduced         the component exists and has made no value
     │   └── UnknownRunnable         an outcome of work that this run never offered
     ├── LogError                    a log that is no history of a run
+    │   ├── CorruptLog              bytes that are no log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
+    ├── RunnerError                 a runner was asked for something it cannot do
+    │   ├── InvalidOption           an option that makes no sense
+    │   ├── RunClosed               a run that is over takes nothing more
+    │   ├── RunParked               a run that needs a person
+    │   ├── RunnerClosed            a runner that is not open
+    │   ├── WaitTimeout             waited long enough
+    │   ├── WorkflowAlreadyStarted  a run of this id exists
+    │   └── WorkflowNotFound        no run of this id is here
+    ├── TelemetryError              a handler that cannot be attached
+    │   ├── DuplicateHandler        one id, two handlers
+    │   └── UnknownTelemetryEvent   no event has this name
+    ├── StoreError                  the durable side said no
+    │   ├── ConcurrentAppend        the log moved on since it was read
+    │   ├── CorruptStore            what was stored is damaged
+    │   ├── ForeignStore            a file that is not ours
+    │   ├── InvalidAppend           an append that no run could take
+    │   ├── InvalidStoreOption      a store was asked for what it cannot be or do
+    │   ├── MissingContent          a value or a definition that was never stored
+    │   ├── NewerStore              a store that a newer Weft has written
+    │   ├── OwnershipLost           somebody else has taken the run over
+    │   ├── ReadOnlyStore           a store that may only be read
+    │   ├── RunExists               the id is taken
+    │   ├── RunNotFound             nothing is stored under this id
+    │   ├── RunOwned                another process that is alive holds the run
+    │   ├── StoreClosed             a store that is not open
+    │   ├── StoreFull               no space is left
+    │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
+    │   └── WrongLoop               an open store was used from another event loop
+    ├── ResolutionError             a definition that was written down, and what it names here
+    │   ├── ChangedCode             a function is not the one it was when the log was written
+    │   └── UnresolvedFunction      a function that cannot be found again
+    ├── UnencodableValue            a value that cannot be written to a log
+    ├── InvalidDrawing              a picture was asked for in a way that there is none
     └── UnidentifiableValue         a value without a canonical form has no hash
 
 A caller can catch at three heights: the library, the kind, the case.
@@ -187,12 +229,32 @@ class CannotSpread(ExecutionError, TypeError):
     """A value cannot be spread over the parameters of a function."""
 
 
+class QueueTimeout(ExecutionError, TimeoutError):
+    """The component waited too long to be started."""
+
+    def __init__(self, component: str, seconds: float) -> None:
+        super().__init__(
+            f"{component!r} was not started within {seconds:g} s of being ready (queue_timeout); "
+            "raise max_concurrency or the size of its executor, or let it wait longer"
+        )
+        self.component, self.seconds = component, seconds
+
+
 class StepTimeout(ExecutionError, TimeoutError):
     """An attempt took longer than *seconds*."""
 
     def __init__(self, component: str, seconds: float) -> None:
         super().__init__(f"{component!r} took longer than its timeout of {seconds:g} s")
         self.component, self.seconds = component, seconds
+
+
+class SilentStep(StepTimeout):
+    """An attempt gave no sign of life for *seconds*."""
+
+    def __init__(self, component: str, seconds: float) -> None:
+        super().__init__(component, seconds)
+        hint = "call weft.current().heartbeat() more often, or allow more time"
+        self.args = (f"{component!r} gave no sign of life for {seconds:g} s (heartbeat); {hint}",)
 
 
 class DeadlineExceeded(ExecutionError, TimeoutError):
@@ -217,6 +279,56 @@ class InvalidFallback(ExecutionError, TypeError):
 
 class BatchFailed(ExecutionError):
     """Elements of a batch failed, so there is nothing whole to reduce."""
+
+
+class WorkerDied(ExecutionError):
+    """The process that ran *component* is gone; *exitcode* is as the system tells it, negative for a signal."""
+
+    def __init__(self, component: str, exitcode: int | None, how: str, hint: str) -> None:
+        super().__init__(f"the worker process of {component!r} {how}; {hint}")
+        self.component, self.exitcode = component, exitcode
+
+
+class NotTransferable(ExecutionError, TypeError):
+    """*what* of *component* cannot be sent to a worker process, or back from it."""
+
+    def __init__(self, component: str, what: str, why: str, hint: str) -> None:
+        super().__init__(f"{component!r} cannot run in a worker process: {what} cannot be pickled ({why}); {hint}")
+        self.component, self.what = component, what
+
+
+# -- executors -----------------------------------------------------------------------------------
+
+
+class ExecutorError(WeftError):
+    """An executor cannot take work."""
+
+
+class ExecutorFull(ExecutorError):
+    """As many tickets as *executor* takes are inside."""
+
+    def __init__(self, executor: str, capacity: int) -> None:
+        super().__init__(f"{executor} holds {capacity} tickets, its capacity; collect() first, and look at free")
+        self.executor, self.capacity = executor, capacity
+
+
+class ExecutorClosed(ExecutorError):
+    """*executor* is not open: not yet, or no more."""
+
+    def __init__(self, executor: str, state: str) -> None:
+        super().__init__(f"this {executor} {state}; make a new one for every runner, which opens it once")
+        self.executor = executor
+
+
+class ThreadsExhausted(ExecutorError):
+    """All threads that may be started hang in steps that were cancelled, most likely at their timeout."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(
+            f"{left} threads hang in steps that were cancelled, and no more may be started; give what these steps "
+            "wait for a timeout of its own, or run them on the process executor, which can stop them"
+        )
+        self.left = left
 
 
 # -- runs ----------------------------------------------------------------------------------------
@@ -275,7 +387,95 @@ class UnknownRunnable(RunError, LookupError):
     """An outcome belongs to no work that this run has offered."""
 
 
+# -- runners -------------------------------------------------------------------------------------
+
+
+class RunnerError(WeftError):
+    """A runner was asked for something that it cannot do."""
+
+
+class InvalidOption(RunnerError, ValueError):
+    """An option makes no sense."""
+
+
+class RunnerClosed(RunnerError):
+    """The runner is not open."""
+
+    def __init__(self) -> None:
+        super().__init__("this runner is not open; use `with Runner(...) as runner:`, or open() it first")
+
+
+class WorkflowAlreadyStarted(RunnerError):
+    """A run of this id exists."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"run {run_id!r} exists already; give it more input with run({run_id!r}, ...), resume({run_id!r}) it "
+            "if it is not in memory, or use start(), which takes the same id for the same run"
+        )
+        self.run_id = run_id
+
+
+class WorkflowNotFound(RunnerError, LookupError):
+    """No run of this id is here."""
+
+    def __init__(self, run_id: str, *, stored: bool = False) -> None:
+        hint = f"it is stored: resume({run_id!r}) it first" if stored else "start_workflow() it first"
+        super().__init__(f"no run {run_id!r} in this runner; {hint}")
+        self.run_id = run_id
+
+
+class RunParked(RunnerError):
+    """The run was set aside and needs a person."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"run {run_id!r} is parked: {reason}; resume({run_id!r}) tries again")
+        self.run_id, self.reason = run_id, reason
+
+
+class RunClosed(RunnerError):
+    """The run is over and takes nothing more."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"run {run_id!r} was cancelled ({reason or 'no reason given'}) and takes nothing more")
+        self.run_id, self.reason = run_id, reason
+
+
+class WaitTimeout(RunnerError, TimeoutError):
+    """The run had not settled in the time that was given."""
+
+    def __init__(self, run_id: str, seconds: float, state: str) -> None:
+        super().__init__(f"run {run_id!r} is still {state} after {seconds:g} s; wait longer, or look at its log()")
+        self.run_id, self.seconds, self.state = run_id, seconds, state
+
+
+# -- telemetry -----------------------------------------------------------------------------------
+
+
+class TelemetryError(WeftError, ValueError):
+    """A handler cannot be attached."""
+
+
+class DuplicateHandler(TelemetryError):
+    """A handler is attached under *handler_id* already."""
+
+    def __init__(self, handler_id: str) -> None:
+        super().__init__(
+            f"a handler {handler_id!r} is attached already; detach({handler_id!r}) first, or use another id"
+        )
+        self.handler_id = handler_id
+
+
+class UnknownTelemetryEvent(TelemetryError, LookupError):
+    """No event of the catalogue has this *name*."""
+
+    def __init__(self, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"there is no event {name!r}; telemetry.EVENTS lists them all: {', '.join(sorted(known))}")
+        self.name = name
+
+
 # -- logs and identity ---------------------------------------------------------------------------
+# -- logs ----------------------------------------------------------------------------------------
 
 
 class LogError(WeftError, ValueError):
@@ -289,6 +489,189 @@ class InvalidEvent(LogError):
         self.story = tuple(story)
         told = "".join(f"\n    {event}" for event in self.story)
         super().__init__(f"{message}{'; the events before it:' + told if told else ''}")
+
+
+# -- stores --------------------------------------------------------------------------------------
+
+
+class StoreError(WeftError):
+    """The store could not do what was asked."""
+
+
+class RunNotFound(StoreError, LookupError):
+    """Nothing is stored under this id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no run {run_id!r} in this store; start it first, or look at what is listed")
+        self.run_id = run_id
+
+
+class RunExists(StoreError):
+    """A run was to be created under an id that is taken."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id!r} exists already; resume it, or choose another id")
+        self.run_id = run_id
+
+
+class ConcurrentAppend(StoreError):
+    """The log moved on since it was read, so nothing was written."""
+
+    def __init__(self, run_id: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"run {run_id!r} is at {actual}, not {expected}: somebody else has appended; drop this copy and reload"
+        )
+        self.run_id, self.expected, self.actual = run_id, expected, actual
+
+
+class OwnershipLost(StoreError):
+    """Somebody took the run over, so nothing was written."""
+
+    def __init__(self, run_id: str, epoch: int, actual: int) -> None:
+        super().__init__(
+            f"run {run_id!r} is in epoch {actual}, not {epoch}: somebody else has taken it over; "
+            "drop this copy, its new owner goes on"
+        )
+        self.run_id, self.epoch, self.actual = run_id, epoch, actual
+
+
+class RunOwned(StoreError):
+    """Another owner that is alive holds the run."""
+
+    def __init__(self, run_id: str, owner: str) -> None:
+        super().__init__(f"run {run_id!r} is held by {owner}, which is alive; talk to it there, or stop it first")
+        self.run_id, self.owner = run_id, owner
+
+
+class MissingContent(StoreError, LookupError):
+    """Values or definitions that are referred to were never stored."""
+
+    def __init__(self, kind: str, hashes: Iterable[bytes]) -> None:
+        self.hashes = tuple(hashes)
+        listed = ", ".join(each.hex() for each in self.hashes[:3])
+        more = f" and {len(self.hashes) - 3} more" if len(self.hashes) > 3 else ""
+        super().__init__(f"no {kind} {listed}{more} in this store; restore the store that the log was written to")
+
+
+class InvalidAppend(StoreError, ValueError):
+    """An append that no run could take, whatever its state."""
+
+
+class InvalidStoreOption(StoreError, ValueError):
+    """A store was asked for what it cannot be, or must not do."""
+
+
+class StoreClosed(StoreError):
+    """A store was used before it was opened, or after it was closed."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} is not open; use it inside `async with store:`, or call open() first")
+
+
+class WrongLoop(StoreError):
+    """An open store was used from another event loop than the one it was opened on."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} was opened on another event loop; open a second store on the same data here")
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot answer now; a later try may succeed."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} is not available: {reason}; try again, and see what holds it if that goes on")
+
+
+class StoreFull(StoreError):
+    """There is no space left to write to; nothing was written."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} has no space left ({reason}); free some, or purge finished runs")
+
+
+class ReadOnlyStore(StoreError):
+    """The store may be read and not written."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} cannot be written to ({reason}); give this user write access to it and its folder")
+
+
+class CorruptStore(StoreError):
+    """What is stored is damaged."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} is damaged ({reason}); restore it from a copy, or recover what can be read")
+
+
+class ForeignStore(StoreError):
+    """The data belongs to something else, and is left alone."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} was not made by Weft ({reason}); choose another path")
+
+
+class NewerStore(StoreError):
+    """The data was written by a version of Weft that is newer than this one."""
+
+    def __init__(self, store: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{store} has schema version {found} and this Weft knows versions up to {known}; upgrade Weft to open it"
+        )
+        self.found, self.known = found, known
+
+
+# -- identity ------------------------------------------------------------------------------------
+class CorruptLog(LogError):
+    """Bytes that are no log, were altered, or were written by a newer version; *position* is the event, if known."""
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message if position is None else f"at event {position}: {message}")
+        self.position = position
+
+
+class ResolutionError(WeftError, LookupError):
+    """A definition that was written down does not fit the code of this process."""
+
+
+class UnresolvedFunction(ResolutionError):
+    """The function of *component* cannot be found: it has no name that leads to it, or its module is not here."""
+
+    def __init__(self, component: str, function: str, reason: str) -> None:
+        super().__init__(
+            f"the function {function} of {component!r} {reason}; define it with `def` at the top of a module that "
+            "this process imports, or hand the workflow over: decode(data, workflow=workflow)"
+        )
+        self.component, self.function = component, function
+
+
+class ChangedCode(ResolutionError):
+    """The code of *components* is not what it was when the log was written."""
+
+    def __init__(self, workflow: str, components: Iterable[str]) -> None:
+        self.workflow, self.components = workflow, tuple(components)
+        super().__init__(
+            f"the code of {', '.join(map(repr, self.components))} in workflow {workflow!r} has changed since this log "
+            "was written; run the code that wrote it, or pass strict=False to go on with the new code"
+        )
+
+
+class UnencodableValue(WeftError, TypeError):
+    """A value cannot be written to a log: *path* leads to what is in the way, *component* made it."""
+
+    def __init__(self, kind: str, path: str, component: str | None = None) -> None:
+        self.kind, self.path, self.component = kind, path, component
+        made = "" if component is None else f"what {component!r} made cannot be written: "
+        super().__init__(
+            f"{made}a {kind} at {path} is no data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
+            "msgspec or pydantic classes, and pass handles by context(...)"
+        )
+
+
+class InvalidDrawing(WeftError, ValueError):
+    """A picture was asked for in a direction, or of a kind, that there is none of."""
+
+    def __init__(self, option: str, given: object, known: Iterable[str]) -> None:
+        super().__init__(f"{option}={given!r} is no way to draw; use one of {', '.join(map(repr, known))}")
 
 
 class UnidentifiableValue(WeftError, TypeError):

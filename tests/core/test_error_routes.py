@@ -184,6 +184,16 @@ def test_a_failure_that_is_not_handled_does_not_spoil_the_reduce_of_those_that_a
     assert set(run.failures) == {"fetch", "total"}
 
 
+def test_a_collection_that_cannot_be_taken_apart_spoils_the_reduce_it_was_meant_for() -> None:
+    one, other = each(fetch, name="one"), each(fetch.named("get"), name="other")
+    whole = step(lambda x: [x], name="whole")
+
+    run = Workflow("w", one >> total, whole >> other >> total).run(1)
+
+    assert run.values("total") == []
+    assert set(run.failures) == {"one", "total"}
+
+
 def test_a_batch_that_cannot_be_reduced_can_be_handled() -> None:
     workflow = Workflow("w", each(fetch) >> total, total.on_error(BatchFailed, then=handle))
 

@@ -35,10 +35,13 @@ from weft.errors import (
     DescribedError,
     DuplicateName,
     ExecutionError,
+    InvalidAppend,
     InvalidComponent,
     InvalidEvent,
     InvalidJoin,
+    InvalidStoreOption,
     LogError,
+    MissingContent,
     MissingContext,
     MixedRegions,
     MutualWait,
@@ -46,7 +49,9 @@ from weft.errors import (
     NotACollection,
     NothingProduced,
     RunError,
+    RunNotFound,
     StepFailed,
+    StoreError,
     UnidentifiableValue,
     UnknownComponent,
     UnknownReference,
@@ -347,6 +352,10 @@ def test_a_caller_can_catch_at_three_heights() -> None:
         (CannotSpread, TypeError),
         (UnidentifiableValue, TypeError),
         (LogError, ValueError),
+        (RunNotFound, LookupError),
+        (MissingContent, LookupError),
+        (InvalidAppend, ValueError),
+        (InvalidStoreOption, ValueError),
     ],
 )
 def test_where_a_builtin_says_the_same_the_error_is_that_builtin_too(
@@ -355,7 +364,7 @@ def test_where_a_builtin_says_the_same_the_error_is_that_builtin_too(
     assert issubclass(kind, builtin)
 
 
-@pytest.mark.parametrize("kind", [ExecutionError, RunError, LogError, DefinitionError])
+@pytest.mark.parametrize("kind", [ExecutionError, RunError, LogError, DefinitionError, StoreError])
 def test_every_kind_is_an_error_of_the_library(kind: type[WeftError]) -> None:
     assert issubclass(kind, WeftError)
 

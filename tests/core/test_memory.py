@@ -107,6 +107,23 @@ def test_a_condition_that_holds_passes_on_what_it_was_asked_about() -> None:
     assert told.said("gate", 2, holds=True).ready == [("a", 2)]
 
 
+@pytest.mark.parametrize("end", [Told.failed, Told.skipped])
+@pytest.mark.parametrize("asked_first", [True, False])
+def test_why_a_condition_said_nothing_does_not_depend_on_who_asked_first(end: object, asked_first: bool) -> None:
+    other = condition(lambda x: x, name="other")
+    both = rule(when=other & gate, then=lambda x: x, name="both")
+    told = Told(gate >> a, join(both, b, wait="all_done") >> pair).given(1).made("b", 2)
+
+    if asked_first:
+        told.said("other", 2, holds=True)
+    end(told, "gate", 2)
+    if not asked_first:
+        told.said("other", 2, holds=True)
+
+    (runnable,) = told.run.prepare()
+    assert runnable.args[0].reason == {Told.failed: "failed", Told.skipped: "skipped"}[end]
+
+
 def test_a_condition_that_does_not_hold_makes_nothing_ready() -> None:
     assert Told(gate >> a).given(1).said("gate", 2, holds=False).ready == []
 

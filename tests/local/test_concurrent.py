@@ -633,3 +633,23 @@ def test_no_thread_outlives_the_run() -> None:
     Workflow("w", each(step(lambda x: x, name="keep"))).run(range(10), parallel=4)
 
     assert set(threading.enumerate()) == before
+
+
+@pytest.mark.parametrize("parallel", [None, 4])
+def test_a_loop_that_was_held_up_before_it_started_anything_starts_it_once(
+    parallel: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine under load takes the processor away for longer than a turn of the loop."""
+    calls: list[int] = []
+    held_up = iter([0.0, 60.0])
+
+    @step
+    async def charge(x: int) -> int:
+        calls.append(x)
+        return x
+
+    monkeypatch.setattr("weft.local.concurrent.monotonic", lambda: next(held_up, 0.0))
+    run = Workflow("w", charge).run(1, parallel=parallel)
+
+    assert calls == [1]
+    assert run.values("charge") == [1]

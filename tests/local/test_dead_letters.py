@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft import Run, Workflow, accumulator, condition, current, each, join, reduce, rule, step
-from weft.errors import NoSuchLetter, StepFailed, WrongArity
+from weft import Run, Workflow, accumulator, condition, current, each, join, reduce, rule, state_of, step
+from weft.errors import InvalidPolicy, NoSuchLetter, StepFailed, WrongArity
 from weft.policy import DEFAULT, Policy
 
 KEPT = [(DEFAULT, Policy(on_failure="dead_letter"))]
@@ -179,6 +179,21 @@ def test_a_condition_that_is_kept_answers_all_who_asked() -> None:
     assert asked == [1, 1]
 
 
+def test_a_condition_that_is_tried_with_another_input_hands_that_on() -> None:
+    def positive(x: int) -> bool:
+        return x > 0
+
+    first, second = condition(positive, name="first"), condition(lambda x: True, name="second")
+    take = step(lambda x: x, name="take")
+    workflow = Workflow("w", first >> take, second >> take).with_policies([("first", Policy(on_failure="dead_letter"))])
+    run = workflow.run("no number")
+
+    run.retry("first", input=5).react_until_satisfied()
+
+    assert run.values("take") == ["no number", 5]
+    assert Run.from_log(run.log()) == run
+
+
 def test_letters_survive_a_restore() -> None:
     run = payment.run(5)
     come_up()
@@ -224,3 +239,68 @@ def test_a_failure_with_a_route_is_handled_and_not_kept() -> None:
 
     assert run.value("handle") == "ConnectionError"
     assert run.dead_letters == []
+
+
+def test_giving_up_a_letter_of_a_stateful_component_leaves_who_is_at_work_there_alone() -> None:
+    def add(total: int, x: int) -> int:
+        if x == 1:
+            raise ValueError("no")
+        return total + x
+
+    total = accumulator(add, init=0, name="total")
+    run = Workflow("w", total).run(1, policies=[("total", Policy(on_failure="dead_letter"))])
+    run.plan(2).plan(3)
+    [second] = run.prepare()
+
+    run.discard()
+
+    assert [runnable.inputs for runnable in run.prepare()] == [second.inputs]
+    assert run.react_until_satisfied().value("total") == 5
+    assert Run.from_log(run.log()) == run
+
+
+def test_giving_up_the_letter_of_an_idle_stateful_component_lets_its_readers_go_on() -> None:
+    def add(total: int, x: int) -> int:
+        if x == 2:
+            raise ValueError("no")
+        return total + x
+
+    total = accumulator(add, init=0, name="total")
+    reader = step(lambda x, t=state_of("total"): (x, t), name="reader")
+    run = Workflow("w", total, reader).run(1, policies=[("total", Policy(on_failure="dead_letter"))])
+    run.run(2)
+
+    run.discard().react_until_satisfied()
+
+    assert run.values("reader") == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("wrong", [5, "ab", (1,), (1, 2, 3)])
+def test_values_that_do_not_fit_change_nothing(wrong: object) -> None:
+    pair = [step(lambda x: x, name="a"), step(lambda x: x, name="b")] >> step(lambda a, b: 1 / 0, name="pair")
+    run = Workflow("w", pair).run(1, policies=[("pair", Policy(on_failure="dead_letter"))])
+    log = run.log()
+
+    with pytest.raises(WrongArity, match="2 values"):
+        run.retry(input=wrong)
+
+    assert run.log() == log
+
+
+def test_a_letter_is_not_tried_with_a_policy_that_cannot_be_kept() -> None:
+    run = Workflow("w", step(lambda x: 1 / 0, name="s")).run(1, policies=[("s", Policy(on_failure="dead_letter"))])
+
+    with pytest.raises(InvalidPolicy, match="heartbeat"):
+        run.retry(policy=Policy(heartbeat=1.0))
+
+    assert len(run.dead_letters) == 1
+
+
+def test_the_policy_of_a_retry_is_forgotten_with_it_and_no_preview_speaks_of_it() -> None:
+    kept = Policy(on_failure="dead_letter")
+    run = Workflow("w", step(lambda x: 1 / 0, name="s")).run(1, policies=[("s", kept)])
+    run.retry(policy=kept)
+
+    assert run.preview([("s", Policy(max_retries=9))]) == []
+    assert run.react_until_satisfied().memory.retried == {}
+    assert [effect.component for effect in run.preview([("s", Policy(max_retries=9))])] == ["s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,14 +45,72 @@ def test_an_open_breaker_lets_one_probe_through_after_its_time() -> None:
 def test_a_probe_decides() -> None:
     probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
 
-    assert not breaker_settled(BREAKER, probing, ok=True, now=11.0).is_open
-    assert breaker_asked(BREAKER, breaker_settled(BREAKER, probing, ok=False, now=11.0), now=20.0)[1] == "refuse"
+    assert not breaker_settled(BREAKER, probing, ok=True, now=11.0, probed=True).is_open
+    again = breaker_settled(BREAKER, probing, ok=False, now=11.0, probed=True)
+    assert breaker_asked(BREAKER, again, now=20.0)[1] == "refuse"
+
+
+@pytest.mark.parametrize("ok", [True, False])
+def test_an_open_breaker_ignores_what_comes_back_from_calls_made_before_it_opened(ok: bool) -> None:
+    probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
+
+    assert breaker_settled(BREAKER, opened(), ok=ok, now=5.0) == opened()
+    assert breaker_settled(BREAKER, probing, ok=ok, now=11.0) == probing
+
+
+def test_a_probe_that_was_forgotten_and_is_dropped_leaves_the_place_of_another() -> None:
+    probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
+    other, verdict = breaker_asked(BREAKER, probing, now=20.0)
+    assert verdict == "probe"
+
+    dropped = breaker_spared(BREAKER, other, asked=10.0, now=21.0)
+
+    assert breaker_asked(BREAKER, dropped, now=21.0)[1] == "refuse"
+
+
+@given(
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.floats(0, 15), st.sampled_from(["ask", "ok", "fail", "drop"])), max_size=40),
+)
+def test_never_more_probes_are_under_way_than_the_breaker_allows(
+    threshold: int, probes: int, moves: list[tuple[float, str]]
+) -> None:
+    breaker = CircuitBreaker("api", failure_threshold=threshold, reset_timeout=10.0, probes=probes)
+    state: BreakerState | None = None
+    now, under_way = 0.0, list[tuple[str, float]]()
+    for gap, move in moves:
+        now += gap
+        if move == "ask":
+            state, verdict = breaker_asked(breaker, state, now=now)
+            if verdict != "refuse":
+                under_way.append((verdict, now))
+        elif under_way:
+            verdict, asked = under_way.pop(0)
+            if move != "drop":
+                state = breaker_settled(breaker, state, ok=move == "ok", now=now, probed=verdict == "probe")
+            elif verdict == "probe":
+                state = breaker_spared(breaker, state, asked=asked, now=now)
+
+        opened_at = None if state is None else state.opened_at
+        recent = [at for verdict, at in under_way if verdict == "probe" and now - at < 10.0]
+        assert opened_at is None or len([at for at in recent if at >= opened_at]) <= probes
+
+
+def test_a_place_of_a_rate_is_not_taken_by_who_cannot_wait_for_it() -> None:
+    rate = RateLimit("mail", limit=1, per=10.0)
+    state, _ = rate_taken(rate, None, now=0.0)
+
+    after, wait = rate_taken(rate, state, now=0.0, within=5.0)
+
+    assert (after, wait) == (state, None)
 
 
 def test_a_probe_that_was_never_made_or_never_heard_of_again_leaves_its_place() -> None:
     probing, _ = breaker_asked(BREAKER, opened(), now=10.0)
+    spared = breaker_spared(BREAKER, probing, asked=10.0, now=10.0)
 
-    assert breaker_asked(BREAKER, breaker_spared(probing), now=10.0)[1] == "probe"
+    assert breaker_asked(BREAKER, spared, now=10.0)[1] == "probe"
     assert breaker_asked(BREAKER, probing, now=20.0)[1] == "probe"
 
 
@@ -65,6 +124,7 @@ def test_no_more_start_in_any_window_than_the_rate_allows(
     for gap in gaps:
         now += gap
         state, wait = rate_taken(rate, state, now=now)
+        assert wait is not None
         starts.append(now + wait)
 
     for i, start in enumerate(starts):

@@ -90,3 +90,46 @@ def test_what_is_no_rule_is_refused(wrong: list[object]) -> None:
 def test_the_policy_of_nobody_is_an_error() -> None:
     with pytest.raises(UnknownComponent):
         workflow.policy_for("nobody")
+
+
+def test_a_nested_workflow_brings_its_policies_along() -> None:
+    inner = Workflow("inner", step(lambda x: x, name="s"), rule(when=bool, then=lambda x: x, name="r"))
+    inner = inner.with_policies([("s", Policy(max_retries=1)), ("r", Policy(max_retries=2)), (DEFAULT, Policy())])
+    middle = Workflow("middle", inner, step(lambda x: x, name="s"))
+
+    outer = Workflow("outer", middle, step(lambda x: x, name="s"))
+
+    assert outer.policy_for("middle.inner.s").max_retries == 1
+    assert outer.policy_for("middle.inner.r.when").max_retries == 2
+    assert outer.explain_policy("middle.s").rule is None
+    assert outer.explain_policy("s").rule is None
+    assert outer.hash == Workflow("outer", middle.with_policies([]), step(lambda x: x, name="s")).hash
+
+
+def test_the_rules_around_a_nested_workflow_come_first() -> None:
+    inner = Workflow("inner", step(lambda x: x, name="s")).add_policy("s", Policy(max_retries=1))
+    outer = Workflow("outer", inner)
+
+    assert outer.add_policy("inner.s", Policy(max_retries=5)).policy_for("inner.s").max_retries == 5
+    assert outer.with_policies([]).policy_for("inner.s").max_retries == 0
+    assert outer.add(step(lambda x: x, name="t")).policy_for("inner.s").max_retries == 1
+    assert Workflow("o").add(inner).policy_for("inner.s").max_retries == 1
+
+
+def test_a_workflow_that_is_nested_again_under_other_policies_has_those() -> None:
+    inner = Workflow("inner", step(lambda x: x, name="s")).add_policy("s", Policy(max_retries=1))
+    assert Workflow("outer", inner).policy_for("inner.s").max_retries == 1
+
+    changed = inner.add_policy("s", Policy(max_retries=2))
+
+    assert Workflow("outer", changed).policy_for("inner.s").max_retries == 2
+
+
+def test_what_a_live_run_adds_brings_its_policies_along() -> None:
+    def failing(x: int) -> int:
+        raise ValueError("no")
+
+    nested = Workflow("nested", step(failing)).add_policy("failing", Policy(on_failure="skip"))
+    run = Workflow("w", step(lambda x: x, name="s")).plan().add(nested)
+
+    assert run.run(1).skipped == ["nested.failing"]

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from building import build
 from cases import Case, made_of, rebuilt
 from description import Code, Condition, Gate, Graph, Inlet, Map, Not, Read, Reduce, Rule, Step
 from driving import drive, multiset, outline, outline_of, strange
 from evaluator import evaluate
 from strategies import Schedule
+
+from weft import Workflow
 
 ROOT = Inlet(("INPUT",))
 TWICE = Inlet(("INPUT", "INPUT"))
@@ -96,6 +99,76 @@ FOUND: dict[str, tuple[Graph, Any]] = {
         ),
         7,
     ),
+    "a race that cannot bring what another join does": (
+        Graph((Step("a", (ROOT,)), Step("s", (Inlet(("INPUT", "a"), 2), TWICE)))),
+        1,
+    ),
+    "what conditions pass on, one after the other": (
+        Graph(
+            (
+                Step("z", (ROOT,), code=Code(k=1)),
+                Step("a", (ROOT,), code=Code(k=2)),
+                Step("d", (ROOT,), code=Code(k=3)),
+                Condition("c", (Inlet(("z",)), Inlet(("a",)))),
+                Condition("b", (Inlet(("c",)), Inlet(("d",)))),
+                Step("s", (Inlet(("b",)),)),
+                Step("t", (Inlet(("s", "INPUT")),)),
+            )
+        ),
+        1,
+    ),
+    "a condition about two facts beside the same in another order": (
+        Graph(
+            (
+                Step("a", (ROOT,)),
+                Step("b", (ROOT,), code=Code(k=1)),
+                Condition("c", (Inlet(("b", "a")),)),
+                Step("s", (Inlet(("c",)), Inlet(("a", "b")))),
+                Step("t", (Inlet(("s", "INPUT")),)),
+            )
+        ),
+        1,
+    ),
+    "what two joins did not get, beside what the second did": (
+        Graph(
+            (
+                Step("a", (ROOT, TWICE)),
+                Step("z", (ROOT, TWICE)),
+                Condition("c", (ROOT,), code=Code(fails=True)),
+                Condition("d", (Inlet(("z",)), Inlet(("a",)))),
+                Step("s", (Inlet(("d", "a")), Inlet(("d", "c"), "all_done"))),
+                Step("t", (Inlet(("s", "INPUT")),)),
+            )
+        ),
+        6,
+    ),
+    "the same missing fact by two joins": (
+        Graph(
+            (
+                Condition("c", (ROOT,)),
+                Rule("r", (ROOT,), when=Code(k=2)),
+                Condition("d", (Inlet(("r", "c"), "all_done"),)),
+                Rule("s", (Inlet(("d",)), Inlet(("r", "INPUT"), "all_done")), when=Code()),
+            ),
+            "list",
+        ),
+        [],
+    ),
+    "a condition that fails when it is asked about something else": (
+        Graph(
+            (
+                Step("s", (ROOT,), code=LIST),
+                Condition("c", (Inlet(("s",)),), code=Code(k=2, fails=True)),
+                Gate("g", (ROOT,), when=Not("c")),
+                Reduce("f", (Inlet(("c",)),)),
+            )
+        ),
+        5,
+    ),
+    "the input, and what is made of it, in this order": (
+        Graph((Step("a", (ROOT,)), Step("s", (ROOT, Inlet(("a",))), code=LIST), Reduce("f", (Inlet(("s",)),)))),
+        7,
+    ),
     "two joins of the same parents in another order": (
         Graph(
             (
@@ -121,6 +194,16 @@ def test_what_was_wrong_once_is_right_in_any_order(name: str, schedule: Schedule
     assert outline(run, graph, expected.untold) == outline_of(expected)
     assert not run.memory.blocked
     assert rebuilt(run) == run
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_wrong_once_is_right_in_a_nested_workflow(name: str) -> None:
+    graph, value = FOUND[name]
+    told = outline_of(evaluate(graph, value)).values
+
+    run = Workflow("outer", build(graph)).run(value)
+
+    assert {part: multiset(run.values(f"drawn.{part}")) for part in told} == told
 
 
 FOUND_CHANGES: dict[str, tuple[Graph, Any, str]] = {

@@ -26,11 +26,11 @@ from description import Accumulator, Condition, Graph
 from doubts import Doubt
 from driving import Driver, drive, look, multiset, outline, outline_of, owner, strange
 from evaluator import evaluate
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import Schedule, schedules
 
-from weft import Run, Step, accumulator, condition, each, fact_count, reduce, step
+from weft import Run, Step, Workflow, accumulator, condition, each, fact_count, reduce, step
 from weft.errors import DefinitionError
 
 # -- the fold ------------------------------------------------------------------------------------
@@ -252,6 +252,48 @@ def test_no_two_runnables_of_a_run_share_an_id_or_a_key(case: Case, schedule: Sc
 
     assert len({runnable.id for runnable in offered.values()}) == len(offered)
     assert len({runnable.idempotency_key for runnable in offered.values()}) == len(offered)
+
+
+# -- nesting -------------------------------------------------------------------------------------
+
+
+def nested_context(case: Case) -> dict[str, int]:
+    """Return the context of *case* for a workflow in which its parts are called ``drawn.name``."""
+    return {f"drawn.{key}" if "." in key else key: value for key, value in case.context.items()}
+
+
+@budget(0.3)
+@given(cases(), schedules())
+def test_a_nested_workflow_does_what_it_does_alone(case: Case, schedule: Schedule) -> None:
+    expected = evaluate(case.graph, case.value)
+    outer = Workflow("outer", build(case.graph))
+
+    run = drive(outer.plan(case.value, context=nested_context(case)), schedule)
+
+    told = outline_of(expected).values
+    assert {name: multiset(run.values(f"drawn.{name}")) for name in told} == told
+    assert not run.memory.blocked
+
+
+@budget(0.3)
+@given(cases(count=3, stateful=False, readers=False), schedules())
+def test_a_workflow_in_a_map_does_for_each_element_what_it_does_alone(case: Case, schedule: Schedule) -> None:
+    inner = build(case.graph)
+    assume(inner.roots)
+    outer = Workflow("outer", each(inner, name="map"))
+
+    run = drive(outer.plan(case.values, context=nested_context(case)), schedule)
+
+    for index, value in enumerate(case.values):
+        told = outline_of(evaluate(case.graph, value)).values
+        assert {name: made_of_element(run, index, f"drawn.{name}") for name in told} == told
+    assert not run.memory.blocked
+
+
+def made_of_element(run: Run, index: int, name: str) -> Counter[str]:
+    """Return what *name* has made of one element of the outermost map, by lineage."""
+    facts = [fact for fact in run.facts(name) if ("map", index) in {(f.producer, f.index) for f in run.lineage(fact)}]
+    return multiset([fact.value for fact in facts])
 
 
 # -- identity ------------------------------------------------------------------------------------

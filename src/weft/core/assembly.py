@@ -37,6 +37,8 @@ class Assembly:
         """The components that were not there before."""
         self.touched: set[str] = set()
         """The components that are fed in a new way."""
+        self.rules: tuple[Any, ...] = ()
+        """The policies that nested workflows bring along."""
         self._numbers: dict[str, int] = {}
 
     def take(self, *flows: Flow) -> None:
@@ -50,9 +52,11 @@ class Assembly:
                 if homes:
                     inside.extend((component, homes[-1]) for component in part.components)
                 links.extend(part.links)
+                self.rules += part.rules
             links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
         for component, home in inside:
             self._settle_home(self.names[component], self.names[home])
+        links.sort(key=lambda link: link.place)  # what feeds a nested workflow is said after what is inside of it
         self._connect(
             (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait, link.errors))
             for link in links

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from weft.core.components.condition import Condition, Expression, Leaf, decide, expand, leaves
+from weft.core.components.condition import Condition, Expression, Leaf, expand, holds, leaves
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
 from weft.core.components.rule import Rule
@@ -180,7 +180,7 @@ def _needs_of(expression: Expression, facts: Any) -> Needs:
     if len(names) > _MOST:
         return frozenset()
     answers = [dict(zip(names, said, strict=True)) for said in product((True, False), repeat=len(names))]
-    holding = [answer for answer in answers if decide(expression, answer) is True]
+    holding = [answer for answer in answers if holds(expression, answer)]
     if not holding:
         return _NEVER
     return _common([frozenset((facts, name, said) for name, said in answer.items()) for answer in holding])

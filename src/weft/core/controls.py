@@ -99,20 +99,18 @@ class Controls(Queries):
 
         Raises:
             NoSuchLetter: there is no such dead letter.
+            InvalidPolicy: a policy that a run in memory cannot keep.
+            WrongArity: another number of values than it was at work on.
         """
-        memory = self.memory
+        memory, letters = self.memory, self._letters(which)
         if policy is not None:
             local().checked([("", policy)])
-        for letter in self._letters(which):
-            event, values = letter.event, None
-            if input is not MISSING:
-                count = len(letter.activation.facts)
-                values = tuple(cast("Sequence[Any]", input)) if count > 1 else (input,)
-                if letter.activation.gathers or len(values) != count:
-                    raise WrongArity(
-                        f"{event.component!r} was at work on {count} values; "
-                        "give a tuple of as many, or correct what feeds it and give the whole input again"
-                    )
+            ruling = self.policies or local().Policies(self.workflow)
+            for letter in letters:
+                ruling.check(letter.event.component, policy)
+        given = [None if input is MISSING else _fitting(letter, input) for letter in letters]
+        for letter, values in zip(letters, given, strict=True):
+            event = letter.event
             record(memory, ev.RunnableRetried(len(memory.log) + 1, event.component, event.inputs, values, policy))
         return self
 
@@ -156,13 +154,16 @@ class Controls(Queries):
         Add what a component asked for: all of it or, if that makes no sense, nothing.
 
         Raises:
-            DefinitionError: the workflow would not work.
+            DefinitionError: the workflow would not work, or not under the policies in force.
         """
         memory = self.memory
         changed = memory.workflow
         for addition in additions:
             changed = changed.add(addition.fragment, to=addition.to)
         new = tuple(name for name in changed.components if name not in memory.workflow.components)
+        ruling = self.policies or (local().Policies(changed) if changed.policies else None)
+        if ruling is not None:
+            ruling.table(changed, changed.compiled)
         record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
 
     def remove(self, which: object) -> Self:
@@ -172,3 +173,17 @@ class Controls(Queries):
             name = memory.workflow.name_of(which)
             record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
         return self
+
+
+def _fitting(letter: Letter, given: Any) -> tuple[Any, ...]:
+    """Return *given* as the values that the activation of *letter* takes."""
+    count = len(letter.activation.facts)
+    values: tuple[Any, ...] = (given,)
+    if count > 1:
+        values = tuple(cast("Sequence[Any]", given)) if isinstance(given, tuple | list) else ()
+    if letter.activation.gathers or len(values) != count:
+        raise WrongArity(
+            f"{letter.event.component!r} was at work on {count} values; "
+            "give a tuple of as many, or correct what feeds it and give the whole input again"
+        )
+    return values

@@ -68,6 +68,12 @@ class Current:
         """The values that it was given."""
         return tuple(self._lineage.fact(address).value for address in self._key[1])
 
+    def heartbeat(self) -> None:
+        """Give a sign of life, for a policy that asks for one (``heartbeat=``); elsewhere it does nothing."""
+        running = self._running
+        if not isinstance(running, tuple) and running.pulse is not None:
+            running.pulse()
+
     def add(self, fragment: object, *, to: object = None) -> None:
         """
         Add to the workflow of this run once this attempt has completed; one that fails adds nothing.

@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from weft.core.workflow import Workflow
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="e"):
-    """Base of every event.  Tags are wire format: a class may be renamed, a tag not."""
+class Event(msgspec.Struct, frozen=True, tag_field="e", omit_defaults=True):
+    """
+    Base of every event.  Tags, fields and defaults are wire format: a class may be renamed, a tag not.
+
+    ``weft.log`` writes every class below that has a tag of its own; a field of any value is written as the
+    user's, a field that holds a workflow as a reference to its definition.
+    """
 
     seq: int
     """The position in the log, counted from 1."""
@@ -109,7 +114,7 @@ class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
     """Attempt number *attempt* was handed to an executor, and may be under way."""
 
     attempt: int = 1
-    policy: dict[str, Any] | None = None
+    policy: Any = None
     """What the policy in force says, as far as it is data."""
 
 
@@ -159,8 +164,19 @@ class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
 class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
     """A dead letter gets another chance: with *values* in place of its facts and under *policy*, if these are given."""
 
-    values: tuple[Any, ...] | None = None
+    values: Any = None
+    """A tuple, of one value for each fact."""
     policy: Any = None
+
+
+class Notified(Event, frozen=True, tag="notified"):
+    """Whoever wanted to know that the run has nothing left to do was told."""
+
+
+class RunCancelled(Event, frozen=True, tag="run_cancelled"):
+    """The run was closed before it had done everything: nothing more happens."""
+
+    reason: str = ""
 
 
 class PolicyChanged(Event, frozen=True, tag="policy_changed"):
@@ -186,4 +202,6 @@ AnyEvent = (
     | RunnableSkipped
     | RunnableRetried
     | PolicyChanged
+    | Notified
+    | RunCancelled
 )

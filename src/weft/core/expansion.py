@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.core.components.accumulator import Initial
-from weft.core.components.condition import Expression, leaves
+from weft.core.components.condition import Expression, inquiry, leaves
 from weft.core.function import Function
 from weft.core.node import Kind, Node
 
@@ -73,7 +73,8 @@ class Expansion:
     def gate(self, expression: Expression, *, part: str = "") -> Node:
         """Add a gate over conditions of other components."""
         node = self._node(Kind.GATE, part)
-        node.expression = expression = self._compiler.spelled_out(expression)
+        expression = self._compiler.spelled_out(expression)
+        node.inquiry = inquiry(expression)
         node.tests = {name: self._compiler.asked(name) for name in dict.fromkeys(leaves(expression))}
         if not part:
             self._compiler.outputs[self.name] = node

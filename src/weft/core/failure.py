@@ -31,6 +31,9 @@ _LONGEST = 20_000
 
 ErrorType = type[BaseException]
 
+PROPAGATES = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What is not user code's to decide: it ends the loop that runs it, and what ran has neither failed nor completed."""
+
 
 class Failure(msgspec.Struct, frozen=True):
     """What a component failed with, as a value: what an error route carries."""

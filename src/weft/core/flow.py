@@ -76,11 +76,13 @@ class Link:
     """Whether this only says that *child* is open: a component that nothing feeds is a root by itself."""
     errors: tuple[str, ...] = ()
     """The names of exceptions: the link carries failures of its parent with one of these, and no values."""
+    place: int = 0
+    """Where this link stands among those of *child*, if that is known already: in a workflow that is nested."""
 
     def fed_by(self, tails: tuple[Any, ...], wait: Wait) -> Link:
         """Return this link with *tails* where it was open."""
         if self.parents == (ENTRY,):
-            return Link(tails, self.child, wait)
+            return Link(tails, self.child, wait, place=self.place)
         if wait != "all":
             raise InvalidJoin(
                 f"{self.child.name!r} joins its input with other parents, so a join that waits for "
@@ -115,6 +117,8 @@ class Flow(Fragment):
     parts: tuple[Flow, ...] = ()
     home: Component | None = None
     """The ``each`` whose body this flow is."""
+    rules: tuple[Any, ...] = ()
+    """How its components run, if it is a workflow with policies."""
 
     def flow(self) -> Flow:
         """Return the flow itself."""

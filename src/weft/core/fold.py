@@ -36,7 +36,7 @@ def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
         seq += 1
         handler = _FOLD.get(type(event))
         if handler is None:
-            raise InvalidEvent(f"{event!r} is no event", log[-STORY:])
+            raise InvalidEvent(f"{event!r} is no event that this version of Weft knows", log[-STORY:])
         if event.seq != seq:
             raise InvalidEvent(f"expected event {seq}, got {event!r}", log[-STORY:])
         if seq == 1 and handler is not _defined:
@@ -60,6 +60,8 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         memory.dispatched.pop(key, None)
     if memory.attempts:
         memory.attempts.pop(key, None)
+    if memory.retried:
+        memory.retried.pop(key, None)
     log = memory.log
     seq = len(log) + 1
     if activation.node.is_test:
@@ -100,6 +102,8 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
 
 
 def _input(memory: Memory, event: ev.InputReceived) -> None:
+    if memory.cancelled is not None:
+        raise InvalidEvent("a run that was cancelled takes no input", memory.log[-STORY:])
     memory.received = event.ordinal
     if event.key is not None:
         if memory.keys is None:
@@ -267,8 +271,7 @@ def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
     if event.values is not None:
         if len(event.values) != len(activation.facts) or len(event.inputs) != len(activation.facts):
             raise InvalidEvent(f"{event!r} gives another number of values than were taken", memory.log[-STORY:])
-        given = enumerate(zip(event.values, event.inputs, strict=True))
-        activation.facts = tuple(Element((event.seq, i), v, event.component, at, i) for i, (v, at) in given)
+        activation.facts = tuple(memory.lineage.replaced(event, place) for place in range(len(event.values)))
         activation.key = (event.component, tuple(fact.address for fact in activation.facts))
     if event.policy is not None:
         memory.retried = {**(memory.retried or {}), activation.key: event.policy}
@@ -281,12 +284,26 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
     memory.rules = event.rules
 
 
+def _notified(memory: Memory, event: ev.Notified) -> None:
+    memory.notified = event.seq
+
+
+def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
+    memory.cancelled = event.reason
+    memory.ready.clear()
+    memory.fresh.clear()
+    memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
+
+
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
-    activation = memory.unpark(event) or memory.take(event)
+    letter = memory.unpark(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
-    memory.end(activation, "skipped")
+    if letter is not None:
+        memory.bury(letter)
+    else:
+        memory.end(memory.take(event), "skipped")
 
 
 # A new event without a line here fails test_every_event_can_be_folded.
@@ -304,4 +321,6 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunnableSkipped: _skipped,
     ev.RunnableRetried: _retried,
     ev.PolicyChanged: _ruled,
+    ev.Notified: _notified,
+    ev.RunCancelled: _cancelled,
 }

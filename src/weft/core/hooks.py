@@ -16,8 +16,9 @@ Like policies, hooks are beside the graph and no part of a workflow's identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any, cast
 
 import msgspec
 
@@ -99,9 +100,19 @@ class _HookedCoroutine(_Hooked):
             done = hook.call(now)
             if hook.is_async:
                 await done
-        value = await self.call(*args, **kwargs)
+        value = self.call(*args, **kwargs)
+        if type(value) is CoroutineType:
+            value = await cast("Coroutine[Any, Any, Any]", value)
         for hook in self.hooks.after:
             done = hook.call(now, value)
             if hook.is_async:
                 await done
         return value
+
+
+def in_place_of(call: Callable[..., Any], other: Function) -> Callable[..., Any]:
+    """Return *other*, which runs in place of *call*, between the hooks that are around that."""
+    if not isinstance(call, _Hooked):
+        return other.call
+    waits = other.is_async or isinstance(call, _HookedCoroutine)
+    return (_HookedCoroutine if waits else _Hooked)(other.call, call.hooks)

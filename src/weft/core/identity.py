@@ -30,6 +30,7 @@ from typing import Any, cast
 
 import msgspec
 
+from weft.core.unresolved import Unresolved
 from weft.errors import UnidentifiableValue
 
 _DEEPEST = 200
@@ -224,6 +225,8 @@ def _function(function: Any, inside: frozenset[int]) -> bytes:
     if id(function) in inside:
         return b"itself"
     inside |= {id(function)}
+    if isinstance(function, Unresolved):
+        return function.code
     if isinstance(function, functools.partial):
         bound = cast("Any", function)
         return digest(

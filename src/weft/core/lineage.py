@@ -69,6 +69,15 @@ class Lineage:
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
+    def still(self) -> Lineage:
+        """Return what is known now, to be read while this one goes on."""
+        twin = Lineage()
+        twin.log, twin.stateful = self.log.copy(), self.stateful
+        twin.gathered = None if self.gathered is None else self.gathered.copy()
+        twin.read = None if self.read is None else self.read.copy()
+        twin.absent = None if self.absent is None else self.absent.copy()
+        return twin
+
     def index(self) -> dict[str, list[Address]]:
         """Return where the facts of each component stand.  Made when first asked for, and extended since."""
         if self._index is None:
@@ -100,7 +109,7 @@ class Lineage:
             seq, index = address
             fan: Any = self.log[seq - 1]
             if isinstance(fan, ev.RunnableRetried):
-                return Element(address, (fan.values or ())[index], fan.component, fan.inputs[index], index)
+                return self.replaced(fan, index)
             return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
         if address < 0:
             return (self.absent or [])[-address - 1]
@@ -109,6 +118,12 @@ class Lineage:
             return self.failure(event)
         assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut)  # noqa: S101
         return event
+
+    def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
+        """Return what was given in place of a fact when a dead letter was tried again: its maker stays the same."""
+        origin = event.inputs[index]
+        maker = self.fact(origin).producer or ""
+        return Element((event.seq, index), (event.values or ())[index], maker, origin, index)
 
     def failure(self, event: ev.RunnableFailed) -> Failed:
         """Return the failure that *event* tells of, as a fact."""
@@ -124,7 +139,7 @@ class Lineage:
         if isinstance(cell, ev.InputReceived):
             return Fact(self, address, cell.value, None, cell.ordinal)
         if isinstance(cell, Element):
-            return Fact(self, address, cell.value, cell.producer, cell.index)
+            return Fact(self, address, cell.value, cell.producer or None, cell.index)
         return Fact(self, address, cell.value, cell.component)
 
     def parents(self, address: Address) -> tuple[Address, ...]:

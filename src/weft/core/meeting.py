@@ -10,13 +10,13 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.core.components.condition import decide
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
-from weft.core.failure import distance
-from weft.core.lineage import Cell, Element
+from weft.core.failure import Failure, distance
+from weft.core.lineage import Cell, Element, Failed
 from weft.core.node import Node
 from weft.core.scope import BARRED, FIRED, Activation, Asked, Batch, Ending, Meeting, Order, Scope
+from weft.core.ways import Ways, failing, missing
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -44,14 +44,17 @@ def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Sc
 
 def decide_gate(memory: Memory, asked: Asked) -> None:
     """Let the facts through, drop them, or ask the next condition."""
-    gate = asked.gate
-    assert gate.expression is not None  # noqa: S101
-    while not isinstance(needed := decide(gate.expression, asked.known), bool):
-        answer = _ask(memory, gate.tests[needed], asked)
+    gate, known = asked.gate, asked.known
+    while not isinstance(asked.at, bool):
+        name, yes, no = gate.inquiry[asked.at]
+        answer = known.get(name)
         if answer is None:
-            return
-        asked.known[needed] = answer
-    if needed:
+            answer = _ask(memory, gate.tests[name], asked)
+            if answer is None:
+                return
+            known[name] = answer
+        asked.at = yes if answer else no
+    if asked.at:
         memory.deliver(gate, asked.facts, asked.inputs, asked.scope, asked.order)
     if gate.tracked:
         memory.close(gate, asked.scope)
@@ -110,32 +113,27 @@ def test_shared(
         pending.flows, pending.order = True, order
 
 
-def place(facts: tuple[Cell, ...], order: Order, carriers: tuple[tuple[frozenset[str], ...], ...] = ()) -> Order:
+def place(facts: tuple[Cell, ...], order: Order, ways: Ways | None) -> Order:
     """
     Return where *facts* stand among others that reach the same node in one scope.
 
-    First by the first of the *carriers*, its inlets, by which they could come; then by who made them; then by
-    *order*.  All of it follows from the facts alone: it does not matter which way they came, nor who was quicker.
+    First by the first of the *ways* by which they could come, then by *order*.  All of it follows from the facts
+    alone: it does not matter which way they came, nor who was quicker.
     """
-    makers = tuple([_maker(fact) for fact in facts])
-    known = [None if _is_absent(fact) else maker for fact, maker in zip(facts, makers, strict=True)]
-    first = next((port for port, carrier in enumerate(carriers) if _could_carry(carrier, known)), 0)
-    return (first, makers, order)
-
-
-def _could_carry(carrier: tuple[frozenset[str], ...], makers: list[str | None]) -> bool:
-    return len(carrier) == len(makers) and all(
-        maker is None or maker in may for may, maker in zip(carrier, makers, strict=True)
-    )
-
-
-def _is_absent(fact: Cell) -> bool:
-    return isinstance(fact, Element) and not isinstance(fact.address, tuple)
+    if ways is None:
+        return order
+    rank = ways.rank(tuple([_maker(fact) for fact in facts]))
+    assert rank is not None, f"{facts} came by a way that is not in the plan"  # noqa: S101
+    return rank + order
 
 
 def _maker(fact: Cell) -> str:
     if isinstance(fact, Element):
-        return fact.producer
+        if isinstance(fact.address, tuple):
+            return fact.producer
+        return failing(fact.producer) if isinstance(fact.value, Failure) else missing(fact.producer)
+    if isinstance(fact, Failed):
+        return failing(fact.component)
     return "" if isinstance(fact, InputReceived) else fact.component
 
 
@@ -151,7 +149,7 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope
         held = Meeting([[] for _ in join.parents])
         scope.hold(join.name, held)
     group = held.groups[port]
-    group.append((place(facts, order, join.carried[port]) if join.closes else order, facts))
+    group.append((place(facts, order, join.handed[port]) if join.closes else order, facts))
     if join.closes or len(group) > 1:
         return
     held.present += 1
@@ -195,12 +193,21 @@ def conclude(memory: Memory, node: Node, scope: Scope) -> bool:
 
 
 def _absent(memory: Memory, parent: str, scope: Scope) -> Element:
-    """Return what stands for the fact that *parent* did not make; without an event, its address is negative."""
+    """
+    Return what stands for the fact that *parent* did not make in *scope*: one for all joins that wait for it.
+
+    There is no event of it, so its address is negative.
+    """
+    known: Element | None = scope.held(missing(parent))
+    if known is not None:
+        return known
     ending = (scope.endings or {}).get(parent)
     reason: Literal["failed", "skipped", "gated"] = "gated"
     if ending is not None:
         reason = "skipped" if ending == "skipped" else "failed"
-    return without_event(memory, Absent(parent, reason), parent, scope)
+    absent = without_event(memory, Absent(parent, reason), parent, scope)
+    scope.hold(missing(parent), absent)
+    return absent
 
 
 def without_event(memory: Memory, value: Any, producer: str, scope: Scope) -> Element:

@@ -42,6 +42,7 @@ class Memory:
         "adding",
         "attempts",
         "blocked",
+        "cancelled",
         "dispatched",
         "failures",
         "fresh",
@@ -53,6 +54,7 @@ class Memory:
         "lines",
         "log",
         "needs_context",
+        "notified",
         "plan",
         "produced",
         "ready",
@@ -96,6 +98,10 @@ class Memory:
         self.skipped: dict[str, None] | None = None
         self.letters: dict[Key, Letter] | None = None
         """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
+        self.cancelled: str | None = None
+        """Why the run was cancelled, if it was."""
+        self.notified = 0
+        """The event that says that somebody was told that nothing was left to do."""
         self.rules: tuple[Any, ...] | None = None
         """The policies in force, if they are not the workflow's own."""
         self.retried: dict[Key, Any] | None = None
@@ -120,6 +126,20 @@ class Memory:
     def story(self, event: ev.Activated) -> InvalidEvent:
         """Return an error that says what happened before *event*, which should not have happened."""
         return InvalidEvent(f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-STORY:])
+
+    def still(self) -> Memory:
+        """Return what is known now, to be read while this one goes on; values are shared."""
+        twin = Memory()
+        twin.lineage = self.lineage.still()
+        twin.log = twin.lineage.log
+        twin.workflow, twin.plan, twin.run_id = self.workflow, self.plan, self.run_id
+        twin.received, twin.rules, twin.cancelled = self.received, self.rules, self.cancelled
+        twin.ready, twin.produced = self.ready.copy(), {name: list(cells) for name, cells in self.produced.items()}
+        twin.keyed = None if self.keyed is None else {name: list(places) for name, places in self.keyed.items()}
+        for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys"):
+            known = getattr(self, name)
+            setattr(twin, name, None if known is None else known.copy())
+        return twin
 
     # -- facts on their way ----------------------------------------------------------------------
 
@@ -146,11 +166,11 @@ class Memory:
         if target.kind == _JOIN:
             meeting.arrive(self, target, port, facts, scope, order)
         elif target.kind == _COLLECT:
-            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order, target.carried[port]))
+            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order, target.handed[port]))
         elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
-        elif target.carriers:  # in order of where the facts were made, not of the way that was quicker
-            self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.carriers))
+        elif target.ways is not None:  # in order of where the facts were made, not of the way that was quicker
+            self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.ways))
         elif target.inlets == 1:
             self.accept(target, facts, inputs, scope, order)
         else:
@@ -176,7 +196,7 @@ class Memory:
         if node.tracked:
             scope.count(node.name, 1)
         if node.kind == _GATE:
-            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, {}))
+            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.inquiry) - 1, {}))
         elif node.shared:
             meeting.test_shared(self, node, facts, inputs, scope, order)
         else:
@@ -245,6 +265,8 @@ class Memory:
             self.dispatched.pop(key, None)
         if self.attempts:
             self.attempts.pop(key, None)
+        if self.retried:
+            self.retried.pop(key, None)
         return activation
 
     def pending(self, key: Key) -> Activation | None:
@@ -292,8 +314,27 @@ class Memory:
 
     def end(self, activation: Activation, ending: Ending) -> None:
         """*activation* made nothing: *ending* says why."""
+        self._tell(activation, ending)
+        self.release(activation)
+        self._end_loop(activation)
+
+    def bury(self, activation: Activation) -> None:
+        """Give up *activation*, a dead letter, which left its place in line when it was parked."""
+        self._tell(activation, "skipped")
+        if activation.node.tracked and activation.flows:
+            settling.close(self, activation.node, activation.scope)
+        self._end_loop(activation)
+
+    def _end_loop(self, activation: Activation) -> None:
+        """A turn that ended without a value is the last one of its loop."""
+        node = activation.node
+        if node.again is not None and node.again is not node and node.again.tracked:
+            settling.close(self, node.again, activation.scope)
+
+    def _tell(self, activation: Activation, ending: Ending) -> None:
+        """Tell those who wait for *activation* that it made nothing."""
         node, scope = activation.node, activation.scope
-        if node.tracked:
+        if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
             scope.end(node.name, ending)
         if node.shared:
             if scope.outcomes is None:
@@ -301,6 +342,3 @@ class Memory:
             scope.outcomes[activation.key] = ending
         for asked in activation.asked or ():
             meeting.abandon(self, asked, ending)
-        self.release(activation)
-        if node.again is not None and node.again is not node and node.again.tracked:
-            settling.close(self, node.again, scope)  # the loop is over

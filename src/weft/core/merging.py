@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.equality import compare, same_events
 from weft.core.fold import record
 from weft.errors import InvalidEvent
 from weft.typing import Address
@@ -26,14 +27,17 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
     Fold into *memory* what *other*, a log of the same run, has and it has not.
 
     Raises:
-        InvalidEvent: the logs belong to different runs, or one of them was changed live since they parted.
+        InvalidEvent: the logs belong to different runs, one of them was changed live since they parted, or nobody
+            can say whether they were given the same input.
     """
     mine = memory.log
     shared = 0
-    while shared < min(len(mine), len(other)) and mine[shared] == other[shared]:
+    while shared < min(len(mine), len(other)) and same_events(mine[shared], other[shared]):
         shared += 1
     if shared == 0:
         raise InvalidEvent("the logs have no common beginning: they belong to different runs")
+    if shared < min(len(mine), len(other)):
+        _tell_apart(mine[shared], other[shared])
     folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred)}
     done = {(event.component, event.inputs): event.seq for event in mine if isinstance(event, ev.ENDINGS)}
     moved = {seq: seq for seq in range(1, shared + 1)}
@@ -64,6 +68,22 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
                 record(memory, replace(event, seq=seq, inputs=inputs))
         else:
             raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
+
+
+def _tell_apart(one: ev.AnyEvent, other: ev.AnyEvent) -> None:
+    """Refuse two inputs that may be one: to take it twice, or to lose one of two, would both be silent."""
+    if (
+        isinstance(one, ev.InputReceived)
+        and isinstance(other, ev.InputReceived)
+        and one.key is None
+        and replace(one, value=None) == replace(other, value=None)
+        and compare(one.value, other.value) is None
+    ):
+        raise InvalidEvent(
+            f"event {one.seq} gives an input in both logs, and nobody can say whether it is the same: "
+            f"{type(one.value).__name__} has no == that answers yes or no, and no canonical form; "
+            "give inputs a key, plan(value, key=...), or the class a plain __eq__"
+        )
 
 
 def _translate(inputs: tuple[Address, ...], moved: dict[int, int]) -> tuple[Address, ...] | None:

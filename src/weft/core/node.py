@@ -13,9 +13,10 @@ from enum import IntEnum
 from typing import Any
 
 from weft.core.components.accumulator import Initial
-from weft.core.components.condition import Expression
+from weft.core.components.condition import Inquiry
 from weft.core.function import Function
 from weft.core.references import Context, Read
+from weft.core.ways import Ways
 from weft.typing import Wait
 
 
@@ -66,8 +67,6 @@ class Node(Hot):
         "begin",
         "blind",
         "by_keyword",
-        "carried",
-        "carriers",
         "closes",
         "collects",
         "component",
@@ -75,14 +74,15 @@ class Node(Hot):
         "deduplicates",
         "dependents",
         "exits",
-        "expression",
         "fixed",
         "folds",
         "following",
         "gathers",
         "gives_last",
+        "handed",
         "initial",
         "inlets",
+        "inquiry",
         "is_async",
         "is_fan",
         "is_inner",
@@ -112,6 +112,7 @@ class Node(Hot):
         "tracked",
         "upstream",
         "wait",
+        "ways",
     )
 
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
@@ -154,9 +155,9 @@ class Node(Hot):
         self.inlets = 0
         self.multi = False
         """Whether it may run more than once in one scope."""
-        self.carriers: tuple[tuple[frozenset[str], ...], ...] = ()
-        """By inlet: who may have made each of the facts that come by it, where the same may come by several."""
-        self.carried: Mapping[int, tuple[tuple[frozenset[str], ...], ...]] = {}
+        self.ways: Ways | None = None
+        """By which ways facts can come, where there are several for the same; they put what arrives into order."""
+        self.handed: Mapping[int, Ways | None] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
@@ -170,7 +171,8 @@ class Node(Hot):
         self.gives_last = False
         """Whether a loop that made all its turns gives its last value, rather than fail."""
         # Gates, joins, batches.
-        self.expression: Expression | None = None
+        self.inquiry: Inquiry = ()
+        """What a gate asks."""
         self.tests: Mapping[str, Node] = {}
         self.shared = False
         """Whether several gates may ask this test about one fact."""

@@ -18,6 +18,7 @@ from weft.core.function import Function
 from weft.core.hooks import Hooks
 from weft.core.node import Kind, Node, Reading, Rescue
 from weft.core.references import AllValues, Latest, StateOf
+from weft.core.ways import One, Ways, either, failing, missing, row
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 from weft.errors import DuplicateName
 
@@ -25,7 +26,7 @@ from weft.errors import DuplicateName
 class Plan:
     """The tables that runs of one definition share."""
 
-    __slots__ = ("entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
+    __slots__ = ("__weakref__", "entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
 
     def __init__(self, wiring: Wiring) -> None:
         compiler = Compiler(wiring)
@@ -69,6 +70,8 @@ class Compiler:
         self._parts: dict[str, list[Node]] = {}
         """By component: its nodes that run a function."""
         self._joins: dict[Inlet, Node] = {}
+        self._ways: dict[Node, Ways] = {}
+        """By node that hands on what it has not made: the ways by which that can reach it."""
         self._reads: list[tuple[Node, Function]] = []
         self._askers: dict[Node, int] = {}
         """Tests, and how many gates ask them."""
@@ -134,19 +137,26 @@ class Compiler:
         if self.wiring.is_asked_only(component) and component not in self.wiring.inlets:
             return
         inlets = self.wiring.fed_by(component)
+        ways: list[Ways] = []
+        hands_on = False
         for port, inlet in enumerate(inlets):
             if inlet.errors:
-                for part in self._parts[inlet.parents[0]]:
+                parts = self._parts[inlet.parents[0]]
+                for part in parts:
                     self.connect(part, node, port, errors=inlet.errors)
+                ways.append(One([failing(part.name) for part in parts]))
             else:
-                self.connect(self._joined(inlet, node.region), node, port)
+                source = self._joined(inlet, node.region)
+                self.connect(source, node, port)
+                ways.append(self._ways_of(source))
+                hands_on = hands_on or source in self._ways or source in self._entry_nodes
+        if node.passes_on and ways:
+            self._ways[node] = either(ways)
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
-            node.deduplicates = any(
-                not inlet.errors and (inlet.is_join or self._hands_on(inlet.parents[0])) for inlet in inlets
-            )
+            node.deduplicates = hands_on
             if node.deduplicates or node.passes_on:
-                node.carriers = tuple(self._carrier(component, inlet) for inlet in inlets)
+                node.ways = either(ways)
 
     def connect(self, source: Node, target: Node, port: int, *, errors: tuple[str, ...] = ()) -> None:
         """Let *source* feed *target*, with its failures if *errors* names some, and *target* settle only after it."""
@@ -174,9 +184,9 @@ class Compiler:
             target.upstream.append(before)
         if target.kind in (Kind.JOIN, Kind.COLLECT):
             hands_on = source.passes_on and not errors
-            target.carried = {**target.carried, port: source.carriers if hands_on else ()}
-        elif source.passes_on and not target.carriers and not errors:
-            target.carriers = source.carriers  # what comes by one way here came by several there
+            target.handed = {**target.handed, port: source.ways if hands_on else None}
+        elif source.passes_on and target.ways is None and not errors:
+            target.ways = source.ways  # what comes by one way here came by several there
         if target.kind is not Kind.COLLECT:
             target.multi = target.multi or source.multi
 
@@ -190,30 +200,9 @@ class Compiler:
     def _joined(self, inlet: Inlet, region: str | None) -> Node:
         return self._join(inlet, region) if inlet.is_join else self._source(inlet.parents[0])
 
-    def _hands_on(self, parent: str) -> bool:
-        """Whether *parent* hands on what it has not made: an input, an element, what a condition lets through."""
-        return self._source(parent).kind in (Kind.TEST, Kind.GATE) or self._source(parent) in self._entry_nodes
-
-    def _carrier(self, component: str, inlet: Inlet) -> tuple[frozenset[str], ...]:
-        """Return who may have made the facts that come by *inlet*, each of them, in order."""
-        if inlet.errors:
-            return (frozenset(part.name for part in self._parts[inlet.parents[0]]),)
-        width = self.wiring.width(component, inlet)
-        if width == len(inlet.parents) and inlet.wait in ("all", "all_done"):
-            return tuple(self._makers((parent,)) for parent in inlet.parents)
-        return (self._makers(inlet.parents),) * width
-
-    def _makers(self, parents: tuple[str, ...]) -> frozenset[str]:
-        """Return who may have made what *parents* hand on: the input is called by no name."""
-        found: set[str] = set()
-        stack = [self._source(parent) for parent in parents]
-        while stack:
-            node = stack.pop()
-            if node.passes_on or node.kind is Kind.JOIN:
-                stack.extend(self._sources.get(node, ()))
-            else:
-                found.add("" if node is self.entries[None] else node.name)
-        return frozenset(found)
+    def _ways_of(self, source: Node) -> Ways:
+        """Return the ways by which facts come from *source*: one, if it is who makes them."""
+        return self._ways.get(source) or One(["" if source is self.entries[None] else source.name])
 
     def _join(self, inlet: Inlet, region: str | None) -> Node:
         known = self._joins.get(inlet)
@@ -225,12 +214,16 @@ class Compiler:
         sources = [self._source(parent) for parent in inlet.parents]
         for port, source in enumerate(sources):
             self.connect(source, node, port)
+        columns = [self._ways_of(source) for source in sources]
+        if inlet.wait == "all_done":
+            columns = [either([ways, One([missing(name)])]) for ways, name in zip(columns, inlet.parents, strict=True)]
         if inlet.wait in ("all", "all_done"):
             node.needed = len(sources)
             node.closes = inlet.wait == "all_done" or node.multi
         else:
             node.needed = 1 if inlet.wait == "any" else int(inlet.wait)
             node.multi = False
+        self._ways[node] = row(columns, node.needed)
         return node
 
     def _exit(self, inner: Node) -> Node:
@@ -311,7 +304,7 @@ class Compiler:
                 and not node.readings
                 and not node.shared
                 and not node.deduplicates
-                and not node.carriers
+                and node.ways is None
                 and node.inlets == 1
             )
         for node in [*self.nodes.values(), *self.entries.values()]:

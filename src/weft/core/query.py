@@ -1,25 +1,30 @@
 """
-What one may ask a run: values, facts, results, where a value came from.
+What one may ask a run: values, facts, results, where a value came from, what it looks like.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.draw.progress import progress_of
+from weft.core.draw.sequence import to_sequence
+from weft.core.draw.sketch import sketch
 from weft.core.events import FannedOut, InputReceived, ReactionOccurred
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
 from weft.core.references import MISSING
 from weft.core.returned import Output, fill, port_names
 from weft.core.scope import Order
-from weft.errors import DefinitionError, NothingProduced, UnknownComponent
+from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, UnknownComponent
 from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.memory import Memory
 
 
-class Queries:
+class Queries(Drawable):
     """The questions; all of them are answered from memory and change nothing."""
 
     __slots__ = ("memory",)
@@ -179,6 +184,23 @@ class Queries:
     def hash_of(self, fact: Fact) -> str:
         """Return the content hash of *fact*: value and ancestry, the same in every process."""
         return fact.hash
+
+    def picture(self) -> Picture:
+        """Return what a drawing of this run shows, as data: its workflow, and what has become of each component."""
+        return sketch(self.memory.workflow, progress_of(self.memory))
+
+    def to_mermaid(self, direction: str = "TD", *, kind: str = "flowchart") -> str:
+        """
+        Return this run for Mermaid: its graph, or with ``kind="sequence"`` what caused what, in order.
+
+        Raises:
+            InvalidDrawing: another *kind*, or a *direction* that there is not.
+        """
+        if kind == "sequence":
+            return to_sequence(self.memory)
+        if kind != "flowchart":
+            raise InvalidDrawing("kind", kind, ("flowchart", "sequence"))
+        return super().to_mermaid(direction)
 
     def _why_nothing(self, name: str) -> str:
         memory = self.memory

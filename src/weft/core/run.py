@@ -21,7 +21,9 @@ from typing import Any, Literal, Self, cast
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.components.map import elements_of
 from weft.core.controls import Controls
+from weft.core.equality import same_logs
 from weft.core.fact import Fact
 from weft.core.failure import describe, described
 from weft.core.fold import complete, fold, record
@@ -30,7 +32,15 @@ from weft.core.merging import merge_logs
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
 from weft.core.workflow import Workflow, local
-from weft.errors import AlreadyRunning, InvalidEvent, MissingContext, StepFailed, UnknownRunnable, WeftError
+from weft.errors import (
+    AlreadyRunning,
+    InvalidEvent,
+    MissingContext,
+    NotACollection,
+    StepFailed,
+    UnknownRunnable,
+    WeftError,
+)
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
@@ -98,21 +108,32 @@ class Run(Controls):
         """Return everything that has happened, in order."""
         return list(self.memory.log)
 
+    def still(self) -> Self:
+        """Return this run as it is now, to be read while it goes on elsewhere; it cannot be driven."""
+        twin = type(self).__new__(type(self))
+        twin._begin(self.context)  # noqa: SLF001
+        twin.memory, twin.is_driven = self.memory.still(), True
+        twin._causes = None if self._causes is None else self._causes.copy()  # noqa: SLF001
+        return twin
+
     # -- the three phases ------------------------------------------------------------------------
 
-    def plan(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Self:
+    def plan(
+        self, value: Any, *, key: str | None = None, deadline: float | None = None, at: float | None = None
+    ) -> Self:
         """
         Take *value* as an input: nothing runs yet.
 
         Args:
             key: makes giving it twice harmless: an input with a key that this run has seen is ignored.
             deadline: seconds in which everything that comes of it must be done.
+            at: when it came, in seconds since the epoch; now, if not given.
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
-            at = local().now() if self.ruling is None else self.ruling.clock.time()
-            value, end = local().whole(value), None if deadline is None else at + deadline
-            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, at, key, end))
+            now: float = at if at is not None else local().now() if self.ruling is None else self.ruling.clock.time()
+            value, end = local().whole(value), None if deadline is None else now + deadline
+            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end))
         return self
 
     def prepare(self) -> list[Runnable]:
@@ -164,7 +185,7 @@ class Run(Controls):
                 self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
                 return self
         if outcome.status == "completed":
-            complete(memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
+            self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
             error = outcome.error or RuntimeError("failed without an error")
             self.fail(activation, error, outcome.attempt, outcome.duration_ns, outcome.on_failure)
@@ -172,6 +193,16 @@ class Run(Controls):
             reason = str(outcome.error or "")
             record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
         return self
+
+    def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+        """Record that *activation* has made *value*; a map that was given no collection, by a fallback, has failed."""
+        if activation.node.is_fan:
+            try:
+                value = elements_of(value, activation.node.name)
+            except NotACollection as error:
+                self.fail(activation, error, attempt, duration_ns)
+                return
+        complete(self.memory, activation, value, attempt, duration_ns)
 
     def fail(
         self,
@@ -217,7 +248,7 @@ class Run(Controls):
         if activation is None:
             self._check_known(key)  # what has ended already is told again: nothing changes
         elif isinstance(event, ev.RunnableCompleted):
-            complete(memory, activation, event.value, event.attempt, event.duration_ns)
+            self._complete(activation, event.value, event.attempt, event.duration_ns)
         else:
             record(memory, cast("ev.AnyEvent", replace(event, seq=len(memory.log) + 1)))
 
@@ -381,7 +412,7 @@ class Run(Controls):
             return NotImplemented
         mine, theirs = self.memory, other.memory
         return (
-            mine.log == theirs.log
+            same_logs(mine.log, theirs.log)
             and list(mine.ready) == list(theirs.ready)
             and (mine.blocked or {}).keys() == (theirs.blocked or {}).keys()
         )

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from weft.core.current import Addition, announce
 from weft.core.events import Activated
+from weft.core.failure import PROPAGATES
 from weft.core.function import Function
+from weft.core.hooks import in_place_of
 from weft.core.lineage import Cell, Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
@@ -46,7 +48,7 @@ class Runnable(msgspec.Struct, eq=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     attempt: int = 1
-    broken: Exception | None = None
+    broken: BaseException | None = None
     """Why there are no arguments: a default, an initial state or a value that could not be made or spread."""
     own_key: str | None = None
     """The idempotency key that a policy gives in place of the derived one."""
@@ -56,6 +58,8 @@ class Runnable(msgspec.Struct, eq=False):
     """When it must be done, in seconds since the epoch."""
     added: tuple[Addition, ...] = ()
     """What this attempt has added to its run so far."""
+    pulse: Callable[[], object] | None = None
+    """Takes a sign of life, where somebody listens."""
 
     @property
     def component(self) -> str:
@@ -110,7 +114,7 @@ class Runnable(msgspec.Struct, eq=False):
             raise self.broken
         announce(self)
         if self.override is not None:
-            return self.override.call(*self.args, **self.override.constants)
+            return in_place_of(self.node.call, self.override)(*self.args, **self.override.constants)
         return self.node.call(*self.args, **self.kwargs)
 
     def execute(self) -> Outcome:
@@ -166,7 +170,9 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
         if node.by_keyword:
             runnable.kwargs.update(zip(node.by_keyword, runnable.args, strict=True))
             runnable.args = ()
-    except Exception as error:  # noqa: BLE001 - user code that makes defaults failed: a failing attempt
+    except PROPAGATES:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code that makes defaults failed: a failing attempt
         runnable.broken = error
     return runnable
 

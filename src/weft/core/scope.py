@@ -176,6 +176,8 @@ class Asked(msgspec.Struct, eq=False):
     inputs: tuple[Address, ...]
     scope: Scope
     order: Order
+    at: int | bool
+    """The question of the gate that is asked now, or what the answers have come to."""
     known: dict[str, bool]
 
 

@@ -26,6 +26,9 @@ from weft.core.assembly import Assembly, without
 from weft.core.check import Finding, check
 from weft.core.components.base import Component, check_name, refers
 from weft.core.components.map import Map
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.draw.sketch import sketch
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
@@ -50,8 +53,21 @@ def local() -> Any:
     return weft.local
 
 
-class Workflow(Signature, Fragment):
+@cache
+def written() -> Any:
+    """Return the package that knows definitions as data."""
+    import weft.log
+
+    return weft.log
+
+
+class Workflow(Signature, Drawable, Fragment):
     """Named components and the edges between them."""
+
+    changed: tuple[str, ...] = ()
+    """Of a definition that was written down: the components whose code is not what it was."""
+    unresolved: tuple[str, ...] = ()
+    """Of a definition that was written down: the components, and policy rules, whose function could not be found."""
 
     def __init__(self, name: str, *fragments: object, validate: Validate = "error") -> None:
         """
@@ -71,7 +87,7 @@ class Workflow(Signature, Fragment):
         self, name: str, assembly: Assembly, base: Workflow | None = None, policies: tuple[Any, ...] = ()
     ) -> None:
         self.name = name
-        self.policies = policies
+        self.policies = (*policies, *assembly.rules)
         self._assembly = assembly
         grown = None if base is None else (base.wiring, assembly.added)
         self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
@@ -83,6 +99,20 @@ class Workflow(Signature, Fragment):
         twin._settle(self.name, assembly, self if grown else None, self.policies)  # noqa: SLF001
         twin.returned = kept(self.returned, assembly.components)
         return twin
+
+    @classmethod
+    def assembled(cls, name: str, assembly: Assembly, policies: Iterable[Any] = ()) -> Workflow:
+        """Return the workflow of what was put together already."""
+        check_name(name, "a workflow")
+        made = cls.__new__(cls)
+        made.validate = "off"  # it was checked when it was written
+        made._settle(name, assembly, None, local().checked(policies))  # noqa: SLF001
+        return made
+
+    @property
+    def assembly(self) -> Assembly:
+        """The components, inlets and homes it is made of; not to be changed."""
+        return self._assembly
 
     def _draft(self) -> Assembly:
         mine = self._assembly
@@ -149,6 +179,10 @@ class Workflow(Signature, Fragment):
                 for ref in function.contexts.values():
                     keys.setdefault(name, {})[ref.key] = ref.default
         return keys
+
+    def picture(self) -> Picture:
+        """Return what a drawing of this workflow shows, as data; ``to_svg`` and the like draw it."""
+        return sketch(self)
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -245,6 +279,7 @@ class Workflow(Signature, Fragment):
         """
         Return this workflow with *rules* in place of its own: pairs of a matcher and a policy, the first match wins.
 
+        Rules that a nested workflow brought along stand behind its own, and are replaced with them.
         Policies are no part of a workflow's identity.
         """
         return self._ruled(local().checked(rules))
@@ -267,9 +302,33 @@ class Workflow(Signature, Fragment):
 
     def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
         twin = copy(self)
-        twin.__dict__.pop("_ruled_plan", None)
+        for known in ("_ruling", "_nested"):
+            twin.__dict__.pop(known, None)
         twin.policies = rules
         return twin
+
+    # -- as data ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this workflow as JSON: components, wiring, policies, and functions by where they stand."""
+        data: dict[str, Any] = written().to_dict(self)
+        return data
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any], *, workflow: Workflow | None = None, strict: bool = False) -> Workflow:
+        """
+        Return the workflow that :meth:`to_dict` wrote.  Functions are looked up in imported modules, never imported.
+
+        Args:
+            workflow: a live definition to take functions from, by component.
+            strict: refuse code that has changed since.
+
+        Raises:
+            CorruptLog: *data* is no workflow.
+            ChangedCode: *strict*, and some code has changed.
+        """
+        read: Workflow = written().from_dict(data, workflow=workflow, strict=strict)
+        return read
 
     # -- nesting ---------------------------------------------------------------------------------
 
@@ -289,9 +348,9 @@ class Workflow(Signature, Fragment):
                 if not self.wiring.is_asked_only(name):
                     entries.append(Link((ENTRY,), component, implicit=True))
                 continue
-            for inlet in mine.inlets[name]:
+            for place, inlet in enumerate(mine.inlets[name]):
                 parents = tuple(ENTRY if p == INPUT_NAME else inner[p] for p in inlet.parents)
-                link = Link(parents, component, inlet.wait, errors=inlet.errors)
+                link = Link(parents, component, inlet.wait, errors=inlet.errors, place=place)
                 (entries if ENTRY in parents else links).append(link)
         maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
         return Flow(
@@ -299,6 +358,7 @@ class Workflow(Signature, Fragment):
             tails=tuple(inner[output.component] for output in outputs_in(self.returns)),
             parts=(Flow(components=tuple(inner[n] for n in self.wiring.order if n not in mine.homes)), *maps),
             links=tuple(links),
+            rules=local().within(self.name, self.policies) if self.policies else (),
         )
 
     # -- running ---------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 """The loops behind ``Workflow.run``, ``react`` and ``arun``: one process, nothing stored."""
 
+from weft.execution import aexecute, execute, whole
 from weft.local.clock import new_run_id, now
 from weft.local.concurrent import adrive, drive_concurrently
 from weft.local.driver import PolicyDriver
-from weft.local.execution import aexecute, execute, whole
 from weft.local.loop import drive, evaluate, react
 from weft.local.policies import Policies, checked, choose, preview
-from weft.policy.matching import combine
+from weft.policy.matching import combine, within
 
 __all__ = [
     "Policies",
@@ -25,4 +25,5 @@ __all__ = [
     "preview",
     "react",
     "whole",
+    "within",
 ]

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
@@ -20,15 +21,17 @@ from typing import Any, cast
 
 from weft.core.node import Kind
 from weft.core.run import Run
-from weft.core.runnable import Outcome, bind
+from weft.core.runnable import Outcome, Runnable, bind
 from weft.core.scope import Activation
 from weft.errors import AlreadyRunning
-from weft.local.execution import aexecute, execute, run_blocking
+from weft.execution import aexecute, execute, run_blocking
 from weft.local.policies import policies_of
 from weft.policy.policy import Policy
 
 MOST_TASKS = 256
 """How many coroutines run at once where the caller does not say."""
+MOST_THREADS = 32
+"""How many plain functions run beside the others because their policy says so."""
 _TURN = 0.001
 """For how many seconds plain functions run before the event loop gets a turn."""
 
@@ -66,6 +69,31 @@ def enter(run: Run) -> None:
     run.is_driven = True
 
 
+class _Line:
+    """What waits to be started: by priority, then in the order it came."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, deque[Activation]] = {0: deque()}
+
+    def extend(self, activations: Iterable[Activation], priorities: Mapping[str, int]) -> None:
+        """Let *activations* wait, each by the priority of its component."""
+        if not priorities:
+            self._lines[0].extend(activations)
+            return
+        for activation in activations:
+            priority = priorities.get(activation.node.name, 0)
+            if priority not in self._lines:
+                self._lines = dict(sorted({**self._lines, priority: deque[Activation]()}.items(), reverse=True))
+            self._lines[priority].append(activation)
+
+    def pop(self) -> Activation:
+        """Remove and return who comes next."""
+        return next(line for line in self._lines.values() if line).popleft()
+
+    def __bool__(self) -> bool:
+        return any(self._lines.values())
+
+
 class _Loop:
     """One run being driven."""
 
@@ -79,7 +107,12 @@ class _Loop:
         self.threads = parallel or 1
         self.off_loop = off_loop
         """Whether plain functions must not find themselves inside an event loop, since the caller has none."""
-        self.waiting: deque[Activation] = deque()
+        self.waiting = _Line()
+        self.turn = asyncio.Semaphore(self.threads)
+        """For plain functions that have to wait for something, where there is no pool of threads."""
+        self.pool: ThreadPoolExecutor | None = None
+        self.aside: ThreadPoolExecutor | None = None
+        self.stop = threading.Event()
         self.ended: deque[Outcome | BaseException] = deque()
         self.under_way: set[asyncio.Future[Outcome]] = set()
         self.wake = asyncio.Event()
@@ -90,15 +123,16 @@ class _Loop:
         run.check_context()
         enter(run)
         run.memory.fresh[:] = run.memory.offered()
-        pooled = self.threads > 1 or self.off_loop
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft") if pooled else None
+        if self.threads > 1 or self.off_loop:
+            self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
         try:
             while True:
-                self.waiting.extend(run.memory.fresh)
+                self._line_up(run.memory.fresh)
                 run.memory.fresh.clear()
-                self._dispatch(pool)
+                self._dispatch()
                 if not self.ended and not self.under_way:
-                    self.waiting.extend(run.memory.offered())  # a callback may have looked at what became ready
+                    if not self.waiting:  # what waits is offered too, and must not be started twice
+                        self._line_up(run.memory.offered())  # a callback may have looked at what became ready
                     if not self.waiting:
                         return
                     continue
@@ -116,32 +150,79 @@ class _Loop:
                 await asyncio.sleep(0)  # whoever shares this loop gets a turn, however many plain steps there are
         finally:
             run.is_driven = False
+            self.stop.set()
             await self._abandon()
-            if pool is not None:
-                pool.shutdown(wait=True)
+            for pool in (self.pool, self.aside):
+                if pool is not None:
+                    pool.shutdown(wait=True)
 
-    def _dispatch(self, pool: ThreadPoolExecutor | None) -> None:
+    def _line_up(self, activations: list[Activation]) -> None:
+        if activations:
+            policies = policies_of(self.run)
+            table = None if policies is None else policies.table(self.run.workflow, self.run.memory.plan)
+            self.waiting.extend(activations, table.priorities if table is not None else {})
+
+    def _dispatch(self) -> None:
         """Start what waits, up to the limit; what runs inline has ended when this returns."""
         memory = self.run.memory
         until = monotonic() + _TURN
         while self.waiting and len(self.under_way) < self.limit and monotonic() < until:
-            activation = self.waiting.popleft()
+            activation = self.waiting.pop()
             if memory.ready.get(activation.key) is not activation:
                 continue
             runnable = bind(activation, memory, self.run.context)
             policy, driver, current = self._policy(activation)
             if policy is not None and policy.execution_mode == "durable":
                 self.run.record_dispatch(runnable, policy)
+            pool = self._pool_for(activation, policy)
             if activation.node.is_async:
                 work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy, current=current)
                 self._watch(asyncio.ensure_future(work))
-            elif pool is not None and activation.node.kind is not Kind.TEST:
+            elif pool is not None:
                 context = contextvars.copy_context()
-                call = execute if policy is None else partial(driver.execute, policy=policy, current=current)
+                call = execute
+                if policy is not None:
+                    call = partial(driver.execute, policy=policy, current=current, stop=self.stop)
                 self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
-            else:
-                outcome = execute(runnable) if policy is None else driver.execute(runnable, policy, current=current)
+            elif self._perform_here(activation, runnable, policy, driver, current):
+                break  # it has begun as a task, which is to start before what comes after it
+
+    def _perform_here(
+        self, activation: Activation, runnable: Runnable, policy: Policy | None, driver: Any, current: Any
+    ) -> bool:
+        """Run a plain function in this loop: at once if it cannot have to wait, else as a task; return whether so."""
+        failed = None
+        if (policy is None or policy.is_reactive) and not self.turn.locked():
+            outcome = execute(runnable)
+            if policy is None or outcome.status == "completed":
                 self.ended.append(outcome)
+                return False
+            runnable, failed = bind(activation, self.run.memory, self.run.context), outcome.error
+        work: Coroutine[Any, Any, Outcome]
+        if policy is None:
+            work = aexecute(runnable)
+        else:
+            work = driver.aexecute(runnable, policy, failed=failed, current=current)
+        self._watch(asyncio.ensure_future(self._in_turn(work)))
+        return True
+
+    async def _in_turn(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Do the *work* of a plain function that may have to wait: others of its kind wait too, the loop does not."""
+        try:
+            async with self.turn:
+                return await work
+        finally:
+            work.close()
+
+    def _pool_for(self, activation: Activation, policy: Policy | None) -> ThreadPoolExecutor | None:
+        """Return the threads on which *activation* runs; None if it runs here."""
+        if activation.node.is_async or (activation.node.kind is Kind.TEST and policy is None):
+            return None
+        if policy is None or policy.execution_mode != "async":
+            return self.pool
+        if self.aside is None:
+            self.aside = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="weft-aside")
+        return self.aside
 
     def _policy(self, activation: Activation) -> tuple[Policy | None, Any, Any]:
         """Return the policy of *activation*, the driver that keeps it, and what tells a later one; or nothing."""

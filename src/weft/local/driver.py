@@ -13,18 +13,21 @@ import contextvars
 import random
 import threading
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, cast
 
 from weft.core.current import announce, announced
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
+from weft.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
-from weft.local.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
 from weft.policy.matching import Target, as_rules, winner
-from weft.policy.policy import Policy
+from weft.policy.policy import Policy, check_in_memory
 from weft.ports.clock import Clock
 from weft.ports.counters import CounterKey, Counters
 
@@ -57,6 +60,7 @@ class PolicyDriver:
         *,
         failed: BaseException | None = None,
         current: Callable[[], Policy] | None = None,
+        stop: threading.Event | None = None,
     ) -> Outcome:
         """
         Lead *runnable* to its outcome, blocking; a coroutine runs in an event loop of its own.
@@ -64,14 +68,21 @@ class PolicyDriver:
         Args:
             failed: what a first attempt has raised already, if one was made.
             current: gives the policy that holds now, asked at every decision.
+            stop: set by who no longer wants it: waits end, and no further attempt is made.
+
+        Raises:
+            InvalidPolicy: the policy asks for something that only a runner can do.
+            CancelledError: *stop* was set.
         """
         if runnable.node.is_async:
             return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current))
-        conversation = conduct(runnable, policy, self._conditions(runnable, current), failed)
+        conversation = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
         reply: Reply = None
         try:
             while True:
-                reply = self._do(conversation.send(reply))
+                reply = self._do(conversation.send(reply), stop)
+                if stop is not None and stop.is_set():
+                    raise CancelledError(f"{runnable.component!r} is not wanted any more")
         except StopIteration as end:
             return cast("Outcome", end.value)
         finally:
@@ -86,7 +97,7 @@ class PolicyDriver:
         current: Callable[[], Policy] | None = None,
     ) -> Outcome:
         """Lead *runnable* to its outcome in the running event loop; cancelling it reaches a running coroutine."""
-        conversation = conduct(runnable, policy, self._conditions(runnable, current), failed)
+        conversation = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
         reply: Reply = None
         try:
             while True:
@@ -96,29 +107,34 @@ class PolicyDriver:
         finally:
             conversation.close()
 
-    def _conditions(self, runnable: Runnable, current: Callable[[], Policy] | None) -> Conditions:
+    def _conditions(self, runnable: Runnable, policy: Policy, current: Callable[[], Policy] | None) -> Conditions:
+        check_in_memory(runnable.component, policy)
         return Conditions(self.clock.time, self.counters, self.draw, runnable.deadline, current)
 
     # -- blocking --------------------------------------------------------------------------------
 
-    def _do(self, instruction: Instruction) -> Reply:
+    def _do(self, instruction: Instruction, stop: threading.Event | None) -> Reply:
         match instruction:
             case Attempt(runnable, timeout):
                 return _attempt(runnable, timeout)
             case Pause(seconds):
-                if seconds > 0:
+                if stop is not None and isinstance(self.clock, SystemClock):
+                    stop.wait(seconds)
+                elif seconds > 0:
                     self.clock.sleep(seconds)
             case Await(key, seconds):
                 self._wait(key, seconds)
         return None
 
     def _wait(self, key: CounterKey, seconds: float | None) -> None:
-        changed = threading.Event()
-        stop = self.counters.on_change(key, changed.set)
+        changed, before = threading.Event(), self.clock.time()
+        forget = self.counters.on_change(key, changed.set)
         try:
             changed.wait(_POLL if seconds is None else min(seconds, _POLL))
         finally:
-            stop()
+            forget()
+        if seconds is not None and not changed.is_set() and self.clock.time() == before:
+            self.clock.sleep(seconds)  # this clock moves only when somebody waits on it
 
     # -- in an event loop ------------------------------------------------------------------------
 
@@ -134,19 +150,28 @@ class PolicyDriver:
         return None
 
     async def _await(self, key: CounterKey, seconds: float | None) -> None:
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(changed.set)
-
-        stop = self.counters.on_change(key, wake)
+        changed, before = asyncio.Event(), self.clock.time()
+        forget = self.counters.on_change(key, _waker(changed))
         try:
             async with asyncio.timeout(_POLL if seconds is None else min(seconds, _POLL)):
                 await changed.wait()
         except TimeoutError:
             pass
         finally:
-            stop()
+            forget()
+        if seconds is not None and not changed.is_set() and self.clock.time() == before:
+            await self.clock.asleep(seconds)  # this clock moves only when somebody waits on it
+
+
+def _waker(event: asyncio.Event) -> Callable[[], None]:
+    """Return what sets *event*, of the running loop, from any thread; nothing once that loop is closed."""
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # closed: nobody waits there any more, and who calls has nothing to do with it
+            loop.call_soon_threadsafe(event.set)
+
+    return wake
 
 
 _POLL = 0.05
@@ -165,12 +190,14 @@ def _attempt(runnable: Runnable, timeout: float | None) -> Reply:
 
 def _replied(runnable: Runnable) -> Reply:
     """Return what came of *runnable*."""
+    started = perf_counter_ns()
     try:
-        return Returned(_called(runnable), runnable.added)
+        value = _called(runnable)
+        return Returned(value, runnable.added, perf_counter_ns() - started)
     except PROPAGATES:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
-        return Raised(error)
+        return Raised(error, perf_counter_ns() - started)
 
 
 def _called(runnable: Runnable) -> Any:
@@ -180,31 +207,56 @@ def _called(runnable: Runnable) -> Any:
     return bool(value) if runnable.is_condition else whole(value)
 
 
-def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
-    replies: list[Reply] = []
-    fatal: list[BaseException] = []
-    done = threading.Event()
+class _Aside:
+    """An attempt on a thread of its own, which may be left behind."""
 
-    def target() -> None:
+    def __init__(self, runnable: Runnable, finished: Callable[[], None]) -> None:
+        self.runnable, self.finished = runnable, finished
+        self._reply: Reply = None
+        self._fatal: BaseException | None = None
+        context, name = contextvars.copy_context(), f"weft-{runnable.component}"
+        threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True).start()
+
+    def _run(self) -> None:
         try:
-            replies.append(_replied(runnable))
+            self._reply = _replied(self.runnable)
         except BaseException as error:  # noqa: BLE001 - raised again where the run is driven
-            fatal.append(error)
+            self._fatal = error
         finally:
-            done.set()
+            self.finished()
 
-    context = contextvars.copy_context()
-    name = f"weft-{runnable.component}"
-    threading.Thread(target=context.run, args=(target,), name=name, daemon=True).start()
-    if not done.wait(timeout):
-        return Raised(StepTimeout(runnable.component, timeout))
-    if fatal:
-        raise fatal[0]
-    return replies[0]
+    def reply(self) -> Reply:
+        """Return what came of it, once it has finished."""
+        if self._fatal is not None:
+            raise self._fatal
+        return self._reply
+
+
+def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
+    done = threading.Event()
+    aside = _Aside(runnable, done.set)
+    return aside.reply() if done.wait(timeout) else _overran(runnable, timeout)
+
+
+async def _aattempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
+    done = asyncio.Event()
+    aside = _Aside(runnable, _waker(done))
+    try:
+        async with asyncio.timeout(timeout):
+            await done.wait()
+    except TimeoutError:
+        return _overran(runnable, timeout)
+    return aside.reply()
+
+
+def _overran(runnable: Runnable, timeout: float) -> Raised:
+    return Raised(StepTimeout(runnable.component, timeout), int(timeout * 1e9))
 
 
 async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
-    outer = announced()
+    if seconds is not None and not _is_coroutine(runnable):
+        return await _aattempt_on_a_thread(runnable, seconds)
+    outer, started = announced(), perf_counter_ns()
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
@@ -213,17 +265,22 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
                 value = await cast("Coroutine[Any, Any, Any]", value)
             value = bool(value) if runnable.is_condition else whole(value)
         if not limit.expired():  # one that does not let itself be cancelled is too late all the same
-            return Returned(value, runnable.added)
-        return Raised(StepTimeout(runnable.component, seconds or 0.0))
+            return Returned(value, runnable.added, perf_counter_ns() - started)
+        return _overran(runnable, seconds or 0.0)
     except PROPAGATES:
         raise
     except BaseException as error:
         if is_cancelled(error):
             raise
-        late = isinstance(error, TimeoutError) and limit.expired()
-        return Raised(StepTimeout(runnable.component, seconds or 0.0) if late else error)
+        if isinstance(error, TimeoutError) and limit.expired():
+            return _overran(runnable, seconds or 0.0)
+        return Raised(error, perf_counter_ns() - started)
     finally:
         announce(outer)
+
+
+def _is_coroutine(runnable: Runnable) -> bool:
+    return runnable.node.is_async if runnable.override is None else runnable.override.is_async
 
 
 def execute_with_policies(

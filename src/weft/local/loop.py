@@ -15,10 +15,10 @@ from typing import Any, cast
 from weft.core.current import announce, announced
 from weft.core.fold import complete
 from weft.core.run import Run
-from weft.core.runnable import Outcome, bind
+from weft.core.runnable import Outcome, Runnable, bind
 from weft.core.scope import Activation
+from weft.execution import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.execution import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.local.policies import Policies, policies_of
 from weft.policy.policy import Policy
 
@@ -36,8 +36,8 @@ def react(run: Run) -> None:
         policies = None
         if run.ruling is not None or memory.has_deadlines or memory.workflow.policies or memory.rules or memory.retried:
             policies = policies_of(run)
-        if policies is not None and policies.priorities:
-            offered.sort(key=lambda activation: -policies.priorities.get(activation.node.name, 0))
+        if policies is not None and (priorities := policies.table(run.workflow, plan).priorities):
+            offered.sort(key=lambda activation: -priorities.get(activation.node.name, 0))
         for activation in offered:
             if memory.plan is not plan and memory.ready.get(activation.key) is not activation:
                 continue  # a step has removed it from its own run
@@ -57,6 +57,7 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
             run.apply(outcome)
             return
     value: Any
+    runnable: Runnable | None = None
     started = perf_counter_ns()
     try:
         if node.simple:  # 0.6 us less than binding a runnable, and by far the most common
@@ -70,14 +71,16 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
         else:
             runnable = bind(activation, memory, run.context)
             value = runnable.call()
-            memory.adding = runnable.added
         if type(value) is CoroutineType:
             value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
         if node.is_test:
             value = bool(value)
         elif READ_ONCE.get(value.__class__, True):
             value = whole(value)
+        if runnable is not None:
+            memory.adding = runnable.added
     except PROPAGATES:
+        memory.adding = ()
         raise
     except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
         memory.adding = ()
@@ -119,6 +122,11 @@ def evaluate(run: Run) -> None:
         announce(outer)
 
 
+def _needs_threads(run: Run) -> bool:
+    policies = policies_of(run)
+    return policies is not None and policies.table(run.workflow, run.memory.plan).needs_threads
+
+
 def drive(
     run: Run,
     *,
@@ -128,7 +136,7 @@ def drive(
 ) -> None:
     """Run *run* until there is nothing to do."""
     since = len(run.memory.log)
-    if (parallel is not None and parallel != 1) or run.memory.plan.has_async:
+    if (parallel is not None and parallel != 1) or run.memory.plan.has_async or _needs_threads(run):
         drive_concurrently(run, parallel=parallel, checkpoint=checkpoint)
     else:
         while run.memory.ready:

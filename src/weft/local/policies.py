@@ -22,6 +22,18 @@ from weft.ports.clock import Clock
 from weft.typing import Address
 
 
+class Table(msgspec.Struct, frozen=True, eq=False):
+    """What rules say of the nodes of one plan, by name."""
+
+    reactive: Mapping[str, Policy]
+    """The policies that matter only after a failure."""
+    guarded: Mapping[str, Policy]
+    """The policies that matter before an attempt."""
+    priorities: Mapping[str, int]
+    needs_threads: bool
+    """Whether a plain function is to run beside the others."""
+
+
 class Policies:
     """What a run was told about how to run, and the driver that keeps it."""
 
@@ -34,40 +46,34 @@ class Policies:
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.driver = PolicyDriver(clock=self.clock)
-        self.rules: tuple[PolicyRule, ...] = workflow.policies if rules is None else rules
-        self._plan: Plan | None = None
-        self._reactive: dict[str, Policy] = {}
-        self._guarded: dict[str, Policy] = {}
-        self.priorities: dict[str, int] = {}
+        self.rules = rules
+        """The rules that the run was given; None if those of its workflow hold."""
+        self._known: dict[Plan, tuple[Any, Table]] = {}
+        self._last: tuple[Plan, Any, Table] | None = None
+        self.table(workflow, workflow.compiled)
 
-    def tables(self, workflow: Workflow, plan: Plan) -> tuple[Mapping[str, Policy], Mapping[str, Policy]]:
-        """Return the policies that matter only after a failure, and those that matter before an attempt, by node."""
-        if self._plan is not plan:
-            known: Any = workflow.__dict__.get("_ruled_plan") if self.rules is workflow.policies else None
-            if known is not None and known[0] is plan:
-                self._plan, self._reactive, self._guarded, self.priorities = known
-                return self._reactive, self._guarded
-            self._work_out(plan, self.rules)
-            if self.rules is workflow.policies:  # all runs of a definition share what its rules say
-                workflow.__dict__["_ruled_plan"] = (plan, self._reactive, self._guarded, self.priorities)
-        return self._reactive, self._guarded
+    def table(self, workflow: Workflow, plan: Plan) -> Table:
+        """
+        Return what the rules in force say of the nodes of *plan*; worked out once, and safe to ask on any thread.
 
-    def _work_out(self, plan: Plan, rules: tuple[PolicyRule, ...]) -> None:
-        reactive: dict[str, Policy] = {}
-        guarded: dict[str, Policy] = {}
-        priorities: dict[str, int] = {}
-        for name, node in plan.nodes.items():
-            if not node.is_runnable:
-                continue
-            policy = winner(rules, Target(name, node.component)).policy
-            check_in_memory(name, policy)
-            if policy.priority:
-                priorities[name] = policy.priority
-            if not policy.is_reactive:
-                guarded[name] = policy
-            elif policy.changes():
-                reactive[name] = policy
-        self._plan, self._reactive, self._guarded, self.priorities = plan, reactive, guarded, priorities
+        Raises:
+            InvalidPolicy: a rule that cannot be applied, or that a run in memory cannot keep.
+        """
+        last, own = self._last, self.rules  # read once: they may change on another thread
+        if last is not None and last[0] is plan and last[1] is own:
+            return last[2]
+        rules = workflow.policies if own is None else own
+        known = self._known.get(plan)
+        if known is None or known[0] is not rules:
+            if len(self._known) >= _MOST_PLANS:
+                self._known = {}
+            known = self._known[plan] = (rules, _shared(workflow, plan, rules))
+        self._last = (plan, own, known[1])
+        return known[1]
+
+    def check(self, component: str, policy: Policy) -> None:
+        """Refuse a *policy* for *component* that a run in memory cannot keep."""
+        check_in_memory(component, policy)
 
     def change(self, plan: Plan, rules: tuple[PolicyRule, ...]) -> None:
         """
@@ -76,16 +82,20 @@ class Policies:
         Raises:
             InvalidPolicy: a run in memory cannot keep them; nothing has changed then.
         """
-        self._work_out(plan, rules)
-        self.rules = rules
+        known = {plan: (rules, _worked_out(plan, rules))}
+        self.rules, self._known = rules, known
 
     def of(self, run: Run, activation: Activation) -> tuple[Policy | None, bool]:
         """Return the policy of *activation*, and whether it matters before an attempt fails."""
         if run.memory.retried and activation.key in run.memory.retried:
             return run.memory.retried[activation.key], True
-        reactive, guarded = self.tables(run.workflow, activation.scope.plan)
-        name = activation.node.name
-        policy = guarded.get(name)
+        last = self._last  # asked at every step; a plan is of one workflow, so it tells both
+        if last is not None and last[0] is activation.scope.plan and last[1] is self.rules:
+            table = last[2]
+        else:
+            table = self.table(run.workflow, activation.scope.plan)
+        name, reactive = activation.node.name, table.reactive
+        policy = table.guarded.get(name)
         if policy is not None:
             return policy, True
         if run.memory.has_deadlines and activation.scope.root.deadline is not None:
@@ -98,6 +108,39 @@ class Policies:
 
 
 _NO_POLICY = Policy()
+_MOST_PLANS = 16
+"""Of how many plans it is remembered what the rules say: that of now, and those that inputs under way follow."""
+
+
+def _shared(workflow: Workflow, plan: Plan, rules: tuple[PolicyRule, ...]) -> Table:
+    """Return what *rules* say of *plan*; all runs of a definition share what its own rules say."""
+    if rules is not workflow.policies or plan is not workflow.compiled:
+        return _worked_out(plan, rules)
+    found: Table | None = workflow.__dict__.get("_ruling")
+    if found is None:
+        found = workflow.__dict__["_ruling"] = _worked_out(plan, rules)
+    return found
+
+
+def _worked_out(plan: Plan, rules: tuple[PolicyRule, ...]) -> Table:
+    reactive: dict[str, Policy] = {}
+    guarded: dict[str, Policy] = {}
+    for name, node in plan.nodes.items():
+        if not node.is_runnable:
+            continue
+        policy = winner(rules, Target(name, node.component)).policy
+        check_in_memory(name, policy)
+        if not policy.is_reactive:
+            guarded[name] = policy
+        elif policy.changes():
+            reactive[name] = policy
+    policies = {**reactive, **guarded}
+    return Table(
+        reactive,
+        guarded,
+        {name: policy.priority for name, policy in policies.items() if policy.priority},
+        any(policy.execution_mode == "async" and not plan.nodes[name].is_async for name, policy in guarded.items()),
+    )
 
 
 def policies_of(run: Run) -> Policies | None:
@@ -106,7 +149,7 @@ def policies_of(run: Run) -> Policies | None:
     if known is None and (run.memory.has_deadlines or run.memory.retried):
         known = run.under(clock=SystemClock()).policies
     if known is not None:
-        known.tables(run.workflow, run.memory.plan)
+        known.table(run.workflow, run.memory.plan)
     return known
 
 
@@ -147,7 +190,7 @@ def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:
     found: list[Effect] = []
     for activation in waiting:
         node = activation.node
-        if node.is_runnable:
+        if node.is_runnable and activation.key not in (memory.retried or {}):  # which has a policy of its own
             target = Target(node.name, node.component)
             before, after = winner(now, target), winner(rules, target)
             if before.policy != after.policy:

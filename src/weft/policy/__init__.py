@@ -1,6 +1,6 @@
 """How components run: retries, timeouts, fallbacks and limits, declared beside the graph."""
 
-from weft.policy.driver import RetryWith, Value
+from weft.policy.fallback import RetryWith, Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.matching import DEFAULT, Choice, Target, kind, matching, tag
 from weft.policy.policy import Policy

@@ -18,7 +18,8 @@ dropped; no attempt starts after the deadline, and none goes on after it; a fall
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from types import CoroutineType
 from typing import Any, Literal
 
 import msgspec
@@ -33,10 +34,23 @@ from weft.core.events import (
     RunnableFailed,
     RunnableSkipped,
 )
-from weft.core.failure import describe
+from weft.core.failure import PROPAGATES, describe
 from weft.core.runnable import Outcome, Runnable
-from weft.errors import CircuitOpen, DeadlineExceeded, InvalidFallback
-from weft.policy import limits
+from weft.errors import CircuitOpen, DeadlineExceeded, StepTimeout
+from weft.policy.admission import Admission
+from weft.policy.conversation import (
+    FRESH,
+    Attempt,
+    Await,
+    Begun,
+    Conditions,
+    Conversation,
+    Instruction,
+    Pause,
+    Raised,
+    Reply,
+    Returned,
+)
 from weft.policy.decision import (
     Compensate,
     DeadLetter,
@@ -49,92 +63,25 @@ from weft.policy.decision import (
     first_wait,
     give_up,
 )
+from weft.policy.fallback import RetryWith, Value, ask
 from weft.policy.policy import Policy
-from weft.ports.counters import CounterKey, Counters
 
-
-class Attempt(msgspec.Struct, frozen=True):
-    """Execute *runnable*, for at most *timeout* seconds."""
-
-    runnable: Runnable
-    timeout: float | None
-
-
-class Pause(msgspec.Struct, frozen=True):
-    """Let *seconds* pass."""
-
-    seconds: float
-    after: AttemptFailed | None = None
-    """The failed attempt that the pause follows, for those who write down how far they are."""
-
-
-class Await(msgspec.Struct, frozen=True):
-    """Wait until the counter at *key* changes, for at most *seconds*."""
-
-    key: CounterKey
-    seconds: float | None
-
-
-class Returned(msgspec.Struct, frozen=True):
-    """The attempt gave *value*."""
-
-    value: Any
-    added: tuple[Addition, ...] = ()
-    """What it added to its run."""
-
-
-class Raised(msgspec.Struct, frozen=True):
-    """The attempt failed with *error*."""
-
-    error: BaseException
-
-
-class Value(msgspec.Struct, frozen=True):
-    """What a fallback gives to complete the component with *value*."""
-
-    value: Any
-
-
-class RetryWith:
-    """What a fallback gives for one more attempt with other context: ``RetryWith(model="small")``."""
-
-    def __init__(self, **context: Any) -> None:
-        self.context = context
-
-    def __repr__(self) -> str:
-        return f"RetryWith({', '.join(f'{key}={value!r}' for key, value in self.context.items())})"
-
-
-Instruction = Attempt | Pause | Await
-Reply = Returned | Raised | None
-Conversation = Generator[Instruction, Reply, Outcome]
-
-
-class Conditions(msgspec.Struct, frozen=True):
-    """What the driver is given besides the policy."""
-
-    now: Callable[[], float]
-    counters: Counters
-    draw: Callable[[], float]
-    """A number from 0 to 1, for ``jitter``."""
-    deadline: float | None = None
-    """When the run must be done, in seconds since the epoch."""
-    current: Callable[[], Policy] | None = None
-    """Gives the policy that holds now, asked at every decision: policies may change while a runnable is under way."""
-
-
-class Begun(msgspec.Struct, frozen=True):
-    """How far a runnable had come before, in this process or another."""
-
-    attempts: int = 0
-    """The number of the last attempt that was started."""
-    failed: int = 0
-    """How many attempts have failed; one that was cut short by a crash has not."""
-    retry_at: float = 0.0
-    """When the next attempt is due, in seconds since the epoch."""
-
-
-FRESH = Begun()
+__all__ = [
+    "FRESH",
+    "Attempt",
+    "Await",
+    "Begun",
+    "Conditions",
+    "Conversation",
+    "Instruction",
+    "Pause",
+    "Raised",
+    "Reply",
+    "RetryWith",
+    "Returned",
+    "Value",
+    "conduct",
+]
 
 
 def conduct(
@@ -156,7 +103,9 @@ def conduct(
         try:
             own = str(policy.idempotency_key(runnable))
             runnable = msgspec.structs.replace(runnable, own_key=own)
-        except Exception as error:  # noqa: BLE001 - a key that cannot be made is a failing attempt
+        except PROPAGATES:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a key that cannot be made is a failing attempt
             runnable = msgspec.structs.replace(runnable, broken=error)
     return _Driver(runnable, policy, given, begun).run(failed)
 
@@ -168,37 +117,18 @@ class _Driver:
         self.runnable, self.policy, self.given, self.before = runnable, policy, given, before
         self.attempt, self.failed = before.attempts, before.failed
         self.events: list[Activated] = []
-        begun = given.now()
-        ends = [given.deadline] if given.deadline is not None else []
-        if policy.deadline is not None:
-            ends.append(begun + policy.deadline)
-        self.deadline = min(ends, default=None)
+        self.began, self.duration_ns = given.now(), 0
 
     def run(self, failed: BaseException | None) -> Conversation:
-        reply: Reply
-        if failed is not None:
-            self._begin()
-            reply = Raised(failed)
-        else:
-            now = self.given.now()
-            wait = self.before.retry_at - now if self.before.attempts else first_wait(self.policy, now=now)
-            if wait > 0:
-                yield Pause(wait)
-            reply = yield from self._try(self.runnable)
+        reply = yield from self._first(failed)
         while isinstance(reply, Raised):
-            error = reply.error
-            self._look_again()
-            decision: Decision = Skip() if self._is_shut_quietly(error) else self._decide(error)
+            decision, error = self._judge(reply.error)
             match decision:
                 case Retry(after):
                     due = self.given.now() + after
                     yield Pause(after, AttemptFailed(0, *self.runnable.key, describe(error), self.attempt, due))
                     self._look_again()
                     reply = yield from self._try(self.runnable)
-                case TooLate():
-                    late = DeadlineExceeded(self.runnable.component)
-                    late.__cause__ = error
-                    return self._give_up(late)
                 case Fallback():
                     return (yield from self._fall_back(error))
                 case Skip():
@@ -207,19 +137,48 @@ class _Driver:
                     return self._give_up(error)
         return self._complete(reply)
 
+    def _first(self, failed: BaseException | None) -> Generator[Instruction, Reply, Reply]:
+        """Make the first attempt, when it is time for it; or take the one that has *failed*."""
+        if failed is not None:
+            self._begin()
+            return Raised(failed)
+        now, remaining = self.given.now(), self._remaining()
+        wait = self.before.retry_at - now if self.before.attempts else first_wait(self.policy, now=now)
+        if wait > 0 and remaining is not None and wait >= remaining:
+            return Raised(DeadlineExceeded(self.runnable.component))
+        if wait > 0:
+            yield Pause(wait)
+        return (yield from self._try(self.runnable))
+
+    # -- decisions -------------------------------------------------------------------------------
+
     def _look_again(self) -> None:
         """Take the policy that holds now."""
         if self.given.current is not None:
             self.policy = self.given.current()
 
+    def _judge(self, error: BaseException) -> tuple[Decision, BaseException]:
+        """Return what to do about *error*, and the error that counts: a policy that cannot decide is one itself."""
+        try:
+            self._look_again()
+            decision = self._decide(error)
+        except PROPAGATES:
+            raise
+        except BaseException as broken:  # noqa: BLE001 - a function of the policy failed, and that is the failure now
+            return give_up(self.policy), _because(broken, error)
+        if isinstance(decision, TooLate):
+            return self._last(), _because(DeadlineExceeded(self.runnable.component), error)
+        return decision, error
+
     def _decide(self, error: BaseException) -> Decision:
         if isinstance(error, CircuitOpen):  # trying again at once is what a breaker is there to prevent
-            return Fallback() if self.policy.fallback is not None else give_up(self.policy)
+            breaker = self.policy.circuit_breaker
+            return Skip() if breaker is not None and breaker.on_open == "skip" else self._last()
         return decide(self.policy, attempt=self.failed, error=error, remaining=self._remaining(), draw=self.given.draw)
 
-    def _is_shut_quietly(self, error: BaseException) -> bool:
-        breaker = self.policy.circuit_breaker
-        return isinstance(error, CircuitOpen) and breaker is not None and breaker.on_open == "skip"
+    def _last(self) -> Decision:
+        """Return what to do when no further attempt is made."""
+        return Fallback() if self.policy.fallback is not None else give_up(self.policy)
 
     # -- attempts --------------------------------------------------------------------------------
 
@@ -228,35 +187,32 @@ class _Driver:
         self.failed += 1  # until it has returned
         self.events.append(RunnableDispatched(0, *self.runnable.key, self.attempt, self.policy.data() or None))
 
+    def _deadline(self) -> float | None:
+        """Return when all must be done: by the run, or by the policy that holds now, counted from the beginning."""
+        own = None if self.policy.deadline is None else self.began + self.policy.deadline
+        return min((end for end in (own, self.given.deadline) if end is not None), default=None)
+
     def _remaining(self) -> float | None:
-        return None if self.deadline is None else self.deadline - self.given.now()
+        deadline = self._deadline()
+        return None if deadline is None else deadline - self.given.now()
 
     def _try(self, runnable: Runnable) -> Generator[Instruction, Reply, Reply]:
         """Make one attempt, as soon as the limits let it."""
-        refused = yield from self._pass_breaker()
-        if refused is not None:
-            return Raised(refused)
-        settled = False
-        holds = False
+        admission, ok = Admission(runnable.component, self.policy, self.given, self._deadline()), None
         try:
-            late = yield from self._take_turn()
-            if late is None:
-                holds, late = yield from self._take_place()
-            if late is not None:
-                return Raised(late)
+            refused = yield from admission.enter()
+            if refused is not None:
+                return Raised(refused)
             self._begin()
             timeout, capped = self._timeout()
             reply = yield Attempt(msgspec.structs.replace(runnable, attempt=self.attempt), timeout)
-            if capped and isinstance(reply, Raised) and isinstance(reply.error, TimeoutError) and self._is_late():
-                reply = Raised(DeadlineExceeded(runnable.component))
-            self._settle_breaker(ok=isinstance(reply, Returned))
-            settled = True
+            if isinstance(reply, Raised) and capped and _is_timeout(reply.error, runnable.component):
+                reply = Raised(DeadlineExceeded(runnable.component), reply.duration_ns)
+            ok = isinstance(reply, Returned)
+            self.duration_ns = 0 if reply is None else reply.duration_ns
             return reply
         finally:
-            if holds:
-                self._leave_place()
-            if not settled:
-                self._settle_breaker(ok=None)
+            admission.leave(ok=ok)
 
     def _timeout(self) -> tuple[float | None, bool]:
         """Return how long the attempt may take, and whether the deadline is what says so."""
@@ -265,104 +221,19 @@ class _Driver:
             return timeout, False
         return remaining, True
 
-    def _is_late(self) -> bool:
-        remaining = self._remaining()
-        return remaining is not None and remaining <= 0
-
-    # -- limits ----------------------------------------------------------------------------------
-
-    def _pass_breaker(self) -> Generator[Instruction, Reply, Exception | None]:
-        breaker = self.policy.circuit_breaker
-        while True:
-            if self._is_late():
-                return DeadlineExceeded(self.runnable.component)
-            if breaker is None:
-                return None
-            now = self.given.now()
-            key = ("circuit_breaker", breaker.name)
-
-            def ask(state: Any, breaker: limits.CircuitBreaker = breaker, now: float = now) -> tuple[Any, Any]:
-                state, verdict = limits.breaker_asked(breaker, state, now=now)
-                return state, (verdict, limits.breaker_wait(breaker, state, now=now))
-
-            verdict, wait = self.given.counters.update(key, ask)
-            if verdict != "refuse":
-                return None
-            if breaker.on_open != "wait":
-                return CircuitOpen(self.runnable.component, breaker.name)
-            yield Await(key, self._at_most(wait or breaker.reset_timeout))
-
-    def _settle_breaker(self, *, ok: bool | None) -> None:
-        """Tell the breaker what came of the call; None if it was let through and never made."""
-        breaker = self.policy.circuit_breaker
-        if breaker is None:
-            return
-        now = self.given.now()
-
-        def settle(state: Any) -> tuple[Any, None]:
-            if ok is None:
-                return limits.breaker_spared(state), None
-            return limits.breaker_settled(breaker, state, ok=ok, now=now), None
-
-        self.given.counters.update(("circuit_breaker", breaker.name), settle)
-
-    def _take_turn(self) -> Generator[Instruction, Reply, Exception | None]:
-        rate = self.policy.rate_limit
-        if rate is None:
-            return None
-        now = self.given.now()
-        wait = self.given.counters.update(("rate_limit", rate.name), lambda s: limits.rate_taken(rate, s, now=now))
-        remaining = self._remaining()
-        if remaining is not None and wait >= remaining:
-            return DeadlineExceeded(self.runnable.component)
-        if wait > 0:
-            yield Pause(wait)
-        return None
-
-    def _take_place(self) -> Generator[Instruction, Reply, tuple[bool, Exception | None]]:
-        limit = self.policy.concurrency_limit
-        if limit is None:
-            return False, None
-        key = ("concurrency_limit", limit.name)
-        while not self.given.counters.update(key, lambda state: limits.place_asked(limit, state)):
-            if self._is_late():
-                return False, DeadlineExceeded(self.runnable.component)
-            yield Await(key, self._at_most(None))
-        return True, None
-
-    def _leave_place(self) -> None:
-        limit = self.policy.concurrency_limit
-        assert limit is not None  # noqa: S101
-        self.given.counters.update(("concurrency_limit", limit.name), lambda state: (limits.place_left(state), None))
-
-    def _at_most(self, seconds: float | None) -> float | None:
-        remaining = self._remaining()
-        if remaining is None:
-            return seconds
-        return max(0.0, remaining if seconds is None else min(seconds, remaining))
-
     # -- endings ---------------------------------------------------------------------------------
 
     def _fall_back(self, error: BaseException) -> Conversation:
         assert self.policy.fallback is not None  # noqa: S101
         try:
-            answer = self.policy.fallback(self.runnable, error)
-            match answer:
-                case Value(value):
-                    return self._complete(Returned(value))
-                case RetryWith():
-                    other = self.runnable.with_context(answer.context)
-                case Runnable():
-                    other = answer
-                case _:
-                    raise InvalidFallback(  # noqa: TRY301 - it is recorded like any failure of the fallback
-                        f"the fallback of {self.runnable.component!r} gave {answer!r:.80}; it must give "
-                        "Value(...), RetryWith(...) or runnable.using(function)"
-                    )
-        except Exception as broken:  # noqa: BLE001 - a fallback that fails is the failure now
-            broken.__cause__ = broken.__cause__ or error
-            return self._give_up(broken)
-        reply = yield from self._try(other)
+            answer = ask(self.policy.fallback, self.runnable, error)
+        except PROPAGATES:
+            raise
+        except BaseException as broken:  # noqa: BLE001 - a fallback that fails is the failure now
+            return self._give_up(_because(broken, error))
+        if isinstance(answer, Value):
+            return self._complete(Returned(answer.value))
+        reply = yield from self._try(answer)
         return self._give_up(reply.error) if isinstance(reply, Raised) else self._complete(reply)
 
     def _complete(self, reply: Reply) -> Outcome:
@@ -374,16 +245,25 @@ class _Driver:
             case Skip():
                 return self._end("skipped", error=error)
             case Compensate():
-                assert self.policy.compensation is not None  # noqa: S101
-                try:
-                    self.policy.compensation(self.runnable, error)
-                except Exception as broken:  # noqa: BLE001 - the failure stands, and says that undoing failed too
-                    error.add_note(f"and its compensation failed: {type(broken).__name__}: {broken}")
+                self._compensate(error)
                 return self._end("failed", error=error, on_failure="compensate")
             case DeadLetter():
                 return self._end("failed", error=error, on_failure="dead_letter")
             case _:
                 return self._end("failed", error=error)
+
+    def _compensate(self, error: BaseException) -> None:
+        """Undo; the failure stands, and says so if undoing failed too."""
+        assert self.policy.compensation is not None  # noqa: S101
+        try:
+            done = self.policy.compensation(self.runnable, error)
+            if isinstance(done, CoroutineType):
+                done.close()
+                error.add_note("and its compensation gave a coroutine, for which nobody waits; use on_error(then=...)")
+        except PROPAGATES:
+            raise
+        except BaseException as broken:  # noqa: BLE001 - it is told, as a note of the failure that stands
+            error.add_note(f"and its compensation failed: {type(broken).__name__}: {broken}")
 
     def _end(
         self,
@@ -395,13 +275,25 @@ class _Driver:
         added: tuple[Addition, ...] = (),
     ) -> Outcome:
         """Return the outcome, with the life of the runnable; positions are given when it is recorded."""
-        key, attempt = self.runnable.key, max(self.attempt, 1)
+        key, attempt, duration = self.runnable.key, max(self.attempt, 1), self.duration_ns
         if status == "completed":
-            self.events.append(RunnableCompleted(0, *key, result, attempt))
+            self.events.append(RunnableCompleted(0, *key, result, attempt, duration))
         elif status == "skipped":
             self.events.append(RunnableSkipped(0, *key, str(error), attempt))
         else:
             detail = ErrorDetail("Exception", (), "") if error is None else describe(error)
-            self.events.append(RunnableFailed(0, *key, detail, attempt, 0, on_failure))
+            self.events.append(RunnableFailed(0, *key, detail, attempt, duration, on_failure))
         events, run = tuple(self.events), self.runnable.run_id
-        return Outcome(*key, status, result, error, attempt, 0, events, on_failure, run, added)
+        return Outcome(*key, status, result, error, attempt, duration, events, on_failure, run, added)
+
+
+def _is_timeout(error: BaseException, component: str) -> bool:
+    """Whether *error* says that an attempt of *component* took too long, and not something that it waited for."""
+    return isinstance(error, StepTimeout) and error.component == component
+
+
+def _because(error: BaseException, cause: BaseException) -> BaseException:
+    """Return *error*, which is there because of *cause*."""
+    if error is not cause and error.__cause__ is None:
+        error.__cause__ = cause
+    return error

@@ -133,9 +133,17 @@ def breaker_asked(breaker: CircuitBreaker, state: BreakerState | None, *, now: f
     return replace(state, probing=probing + 1, probed_at=now), "probe"
 
 
-def breaker_settled(breaker: CircuitBreaker, state: BreakerState | None, *, ok: bool, now: float) -> BreakerState:
-    """Return the state after a call that was let through has succeeded, or failed, at *now*."""
+def breaker_settled(
+    breaker: CircuitBreaker, state: BreakerState | None, *, ok: bool, now: float, probed: bool = False
+) -> BreakerState:
+    """
+    Return the state after a call that was let through has succeeded, or failed, at *now*.
+
+    Once it is open, only a probe decides: what comes back from calls that were let through before is old news.
+    """
     state = state or BreakerState()
+    if state.is_open and not probed:
+        return state
     if ok:
         return BreakerState()
     failures = state.failures + 1
@@ -144,9 +152,11 @@ def breaker_settled(breaker: CircuitBreaker, state: BreakerState | None, *, ok: 
     return BreakerState(failures)
 
 
-def breaker_spared(state: BreakerState | None) -> BreakerState:
-    """Return the state after a call that was let through was never made."""
+def breaker_spared(breaker: CircuitBreaker, state: BreakerState | None, *, asked: float, now: float) -> BreakerState:
+    """Return the state after a probe that was let through when it was *asked* for was never made."""
     state = state or BreakerState()
+    if now - asked >= breaker.reset_timeout:  # it is forgotten, and others have its place
+        return state
     return replace(state, probing=max(0, state.probing - 1))
 
 
@@ -164,19 +174,26 @@ class RateState(msgspec.Struct, frozen=True):
     due: float = 0.0
 
 
-def rate_taken(rate: RateLimit, state: RateState | None, *, now: float) -> tuple[RateState, float]:
+def rate_taken(
+    rate: RateLimit, state: RateState | None, *, now: float, within: float | None = None
+) -> tuple[RateState, float | None]:
     """
     Take a place at *now*; return how many seconds later it may be used.
+
+    None if that is not *within* so many seconds: no place is taken then, which others can use.
 
     >>> rate = RateLimit("mail", limit=2, per=1.0)
     >>> state, first = rate_taken(rate, None, now=10.0)
     >>> state, second = rate_taken(rate, state, now=10.0)
-    >>> first, second
-    (0.0, 0.5)
+    >>> first, second, rate_taken(rate, state, now=10.0, within=0.8)[1]
+    (0.0, 0.5, None)
     """
     apart = rate.per / rate.limit
-    due = max((state or RateState()).due, now)
+    state = state or RateState()
+    due = max(state.due, now)
     wait = max(0.0, due - now - apart * (rate.burst - 1))
+    if within is not None and wait >= within:
+        return state, None
     return RateState(due + apart), wait
 
 

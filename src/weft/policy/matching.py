@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from weft.core.components.base import Component
-from weft.errors import InvalidPolicy
+from weft.errors import InvalidPolicy, ResolutionError
 from weft.policy.policy import Policy
 
 
@@ -30,11 +30,13 @@ class Target(msgspec.Struct, frozen=True):
     name: str
     """The name of what runs: ``large``, or ``large.when``."""
     component: Component | None = None
+    inside: str = ""
+    """What the names of nested workflows put in front, where a rule of theirs is asked: ``crawl.``."""
 
     @property
     def owner(self) -> str:
         """The name of the component, also for a part of it."""
-        return self.name if self.component is None else self.component.label
+        return self.name if self.component is None else self.component.label.removeprefix(self.inside)
 
     @property
     def kind(self) -> str | None:
@@ -76,6 +78,13 @@ class Tag(msgspec.Struct, frozen=True):
     name: str
 
 
+class Within(msgspec.Struct, frozen=True):
+    """Matches in the nested *workflow* what *matcher* matches where that is alone."""
+
+    workflow: str
+    matcher: Any
+
+
 def matching(pattern: str | re.Pattern[str]) -> Pattern:
     """Match names in which *pattern*, a regular expression, is found."""
     return Pattern(re.compile(pattern))
@@ -98,7 +107,12 @@ def tag(name: str) -> Tag:
     return Tag(name)
 
 
-Matcher = str | _Default | Pattern | Kinds | Tag | Callable[[Target], bool]
+def within(workflow: str, rules: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]:
+    """Return the *rules* of *workflow* for one in which it is nested, where its components are ``workflow.name``."""
+    return tuple((Within(workflow, matcher), policy) for matcher, policy in rules)
+
+
+Matcher = str | _Default | Pattern | Kinds | Tag | Within | Callable[[Target], bool]
 PolicyRule = tuple[Matcher, Policy]
 
 
@@ -124,7 +138,7 @@ def _as_rule(rule: Any) -> PolicyRule:
         return Pattern(given), policy
     if _is_component_class(matcher):
         return Kinds((given,)), policy
-    if not isinstance(matcher, str | _Default | Pattern | Kinds | Tag) and not callable(matcher):
+    if not isinstance(matcher, str | _Default | Pattern | Kinds | Tag | Within) and not callable(matcher):
         raise InvalidPolicy(
             f"{matcher!r} matches nothing; use a name, matching(...), kind(...), tag(...), a function or DEFAULT"
         )
@@ -144,8 +158,24 @@ def matches(matcher: Matcher, target: Target) -> bool:
             return isinstance(target.component, classes)
         case Tag(name):
             return name in target.tags
+        case Within(workflow, inner):
+            front = f"{workflow}."
+            inside = Target(target.name.removeprefix(front), target.component, target.inside + front)
+            return target.name.startswith(front) and matches(inner, inside)
         case predicate:
-            return bool(predicate(target))
+            return _holds(predicate, target)
+
+
+def _holds(predicate: Callable[[Target], bool], target: Target) -> bool:
+    try:
+        return bool(predicate(target))
+    except ResolutionError:  # it says by itself what to do
+        raise
+    except Exception as error:
+        raise InvalidPolicy(
+            f"the matcher {predicate!r} failed on {target.name!r} with {type(error).__name__}: {error}; "
+            "it is asked about every component, and about every part of one, and has to answer for each"
+        ) from error
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ written.  All times are seconds.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -190,6 +191,17 @@ def _callable(*names: str) -> Callable[[Policy], None]:
     return check
 
 
+def _nobody_waits(policy: Policy) -> None:
+    """Refuse coroutine functions: what a policy asks is asked between attempts, where nothing is awaited."""
+    for name in ("backoff", "retryable", "fallback", "compensation", "idempotency_key"):
+        value = getattr(policy, name)
+        if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+            raise InvalidPolicy(
+                f"{name}={value!r} is a coroutine function, and nobody would wait for it: use a plain function; "
+                "a fallback may give runnable.using(async_function), and on_error(then=...) may lead to an async step"
+            )
+
+
 def _counts(policy: Policy) -> None:
     for name in ("max_retries", "priority"):
         value = getattr(policy, name)
@@ -235,6 +247,7 @@ _CHECKS: tuple[Callable[[Policy], None], ...] = (
     _not_negative("base_delay", "max_delay", "delay"),
     _positive("timeout", "deadline", "queue_timeout", "heartbeat"),
     _callable("fallback", "compensation", "idempotency_key"),
+    _nobody_waits,
     _exceptions,
     _is_a("circuit_breaker", CircuitBreaker),
     _is_a("rate_limit", RateLimit),
@@ -257,11 +270,14 @@ def check_in_memory(component: str, policy: Policy) -> None:
     Raises:
         InvalidPolicy: the policy of *component* asks for something that only a runner can do.
     """
-    asked = [name for name in _NEEDS_A_RUNNER if name in policy.changes()]
+    asked = [name for name in _NEEDS_A_RUNNER if getattr(policy, name) != Policy.DEFAULTS[name]]
     if policy.execution_mode == "external":
         asked.append("execution_mode='external'")
     if asked:
-        raise InvalidPolicy(f"the policy of {component!r} sets {', '.join(asked)}, which a run in memory cannot keep")
+        raise InvalidPolicy(
+            f"the policy of {component!r} sets {', '.join(asked)}, which a run in memory cannot keep; "
+            "leave that out, or give the workflow to a runner"
+        )
 
 
 _BEFOREHAND = (

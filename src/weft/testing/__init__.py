@@ -1,5 +1,47 @@
-"""What the tests of our users import."""
+"""
+What the tests of our users import.
+
+The contracts need pytest; they are imported when they are asked for, so that nothing else here does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 from weft.testing.clock import VirtualClock
+from weft.testing.faults import Fault, FaultyStore
+from weft.testing.recording import RecordingStore
 
-__all__ = ["VirtualClock"]
+if TYPE_CHECKING:
+    from weft.testing.contracts import (
+        ConcurrentExecutorContract,
+        ExecutorContract,
+        FactStoreContract,
+        ListableStoreContract,
+        LogStoreContract,
+        OwnedStoreContract,
+        SharedStoreContract,
+        StoreContract,
+    )
+
+__all__ = [
+    "ConcurrentExecutorContract",
+    "ExecutorContract",
+    "FactStoreContract",
+    "Fault",
+    "FaultyStore",
+    "ListableStoreContract",
+    "LogStoreContract",
+    "OwnedStoreContract",
+    "RecordingStore",
+    "SharedStoreContract",
+    "StoreContract",
+    "VirtualClock",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return getattr(importlib.import_module("weft.testing.contracts"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

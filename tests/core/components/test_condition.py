@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce as reduce_left
+from operator import and_
 
 import pytest
 
@@ -353,3 +355,39 @@ def test_a_shared_condition_that_fails_lets_none_of_its_rules_fire() -> None:
     assert list(run.failures) == ["is_even"]
     assert run.results() == {"keep": "text"}
     assert run.status == "idle"
+
+
+# -- many ----------------------------------------------------------------------------------------
+
+
+MANY = 5_000
+
+
+def numbered(count: int) -> list[Condition]:
+    """Conditions that hold for what is not their number."""
+    return [condition(lambda x, n=number: x != n, name=f"not_{number}") for number in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [-1, MANY - 1])
+def test_thousands_of_conditions_can_be_composed(value: int) -> None:
+    every = reduce_left(and_, numbered(MANY))
+
+    run = Workflow("w", rule(when=every, then=lambda x: x, name="r")).run(value)
+
+    assert every(value) is (value < 0)
+    assert run.values("r") == [value] * (value < 0)
+    assert str(every.name).split(" & ") == [f"not_{number}" for number in range(MANY)]
+
+
+@pytest.mark.slow
+def test_thousands_of_conditions_can_be_nested_to_either_side() -> None:
+    conditions = numbered(MANY)
+    deep = conditions[-1]
+    for number, one in enumerate(reversed(conditions[:-1])):
+        deep = ~(one & deep) if number % 2 else one | deep
+
+    gated = Workflow("w", deep.named("deep") >> keep)
+
+    assert gated.run(-1).values("keep") == [-1] * deep(-1)
+    assert Workflow("outer", gated).run(-1).values("w.keep") == [-1] * deep(-1)

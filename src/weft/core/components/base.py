@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -164,6 +164,20 @@ class Component(Fragment):
     def details(self) -> bytes:
         """Return what else belongs to the identity, as canonical bytes."""
         return b""
+
+    def to_data(self) -> dict[str, Any]:
+        """
+        Return what this component is made of besides its name and tags, by field, to be written down.
+
+        Functions, expressions, constants and Weft's own records are written by ``weft.log``; a component whose
+        fields are all of these needs nothing of its own.
+        """
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.name not in ("name", "tags")}
+
+    @classmethod
+    def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
+        """Return the component whose :meth:`to_data` gave *data*; fields that are missing are at their default."""
+        return cls(name=name, tags=tags, **data)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label!r})"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, overload
 
 import msgspec
 
@@ -57,51 +57,89 @@ class Or(msgspec.Struct, frozen=True):
 Expression = Leaf | Not | And | Or
 
 
-def decide(expression: Expression, known: Mapping[str, bool]) -> bool | str:
-    """
-    Return whether *expression* holds, or the name of the condition that must be asked next.
+Question = tuple[str, "int | bool", "int | bool"]
+"""A condition, and where to go on if it holds or not: to another question, by its place, or to an end."""
+Inquiry = tuple[Question, ...]
+"""The questions of an expression.  The last one is asked first."""
 
-    >>> both = And(Leaf("a"), Leaf("b"))
-    >>> decide(both, {}), decide(both, {"a": True}), decide(both, {"a": False})
-    ('a', 'b', False)
+T = TypeVar("T")
+
+
+def inquiry(expression: Expression) -> Inquiry:
     """
-    match expression:
-        case Leaf(condition=name):
-            return known.get(str(name), str(name))
-        case Not(of):
-            inner = decide(of, known)
-            return not inner if isinstance(inner, bool) else inner
-        case And(left, right):
-            first = decide(left, known)
-            return decide(right, known) if first is True else first
-        case Or(left, right):
-            first = decide(left, known)
-            return decide(right, known) if first is False else first
+    Return *expression*, over names, as questions to be asked one after the other.
+
+    >>> inquiry(And(Leaf("a"), Not(Leaf("b"))))
+    (('b', False, True), ('a', 0, False))
+    """
+    questions: list[Question] = []
+    # Right sides first, so that a left side knows where they begin: at the question written last, if None is said.
+    stack: list[tuple[Expression, int | bool | None, int | bool | None]] = [(expression, True, False)]
+    while stack:
+        top, yes, no = stack.pop()
+        yes = len(questions) - 1 if yes is None else yes
+        no = len(questions) - 1 if no is None else no
+        match top:
+            case Leaf(of):
+                questions.append((str(of), yes, no))
+            case Not(of):
+                stack.append((of, no, yes))
+            case And(left, right):
+                stack += [(left, None, no), (right, yes, no)]
+            case Or(left, right):
+                stack += [(left, yes, None), (right, yes, no)]
+    return tuple(questions)
+
+
+def holds(expression: Expression, said: Mapping[str, bool]) -> bool:
+    """
+    Return whether *expression* holds, where all that it asks has been *said*.
+
+    >>> holds(And(Leaf("a"), Not(Leaf("b"))), {"a": True, "b": False})
+    True
+    """
+    questions = inquiry(expression)
+    at: int | bool = len(questions) - 1
+    while not isinstance(at, bool):
+        name, yes, no = questions[at]
+        at = yes if said[name] else no
+    return at
 
 
 def leaves(expression: Expression) -> Iterator[Any]:
     """Yield the conditions of *expression*, left to right, repeated ones again."""
-    match expression:
-        case Leaf(of):
-            yield of
-        case Not(of):
-            yield from leaves(of)
-        case And(left, right) | Or(left, right):
-            yield from leaves(left)
-            yield from leaves(right)
+    stack: list[Expression] = [expression]
+    while stack:
+        match stack.pop():
+            case Leaf(of):
+                yield of
+            case Not(of):
+                stack.append(of)
+            case And(left, right) | Or(left, right):
+                stack += [right, left]
+
+
+def _fold(expression: Expression, leaf: Callable[[Any], T], combine: Callable[[Not | And | Or, list[T]], T]) -> T:
+    """Return what *combine* makes of *expression* from its sides up; without recursion, however deep it is."""
+    made: list[T] = []
+    stack: list[tuple[Expression, bool]] = [(expression, False)]
+    while stack:
+        top, done = stack.pop()
+        if isinstance(top, Leaf):
+            made.append(leaf(top.condition))
+        elif done:
+            width = 1 if isinstance(top, Not) else 2
+            made[-width:] = [combine(top, made[-width:])]
+        elif isinstance(top, Not):
+            stack += [(top, True), (top.of, False)]
+        else:
+            stack += [(top, True), (top.right, False), (top.left, False)]
+    return made[0]
 
 
 def expand(expression: Expression, leaf: Callable[[Any], Expression]) -> Expression:
     """Return *expression* with every condition replaced by what *leaf* makes of it."""
-    match expression:
-        case Leaf(of):
-            return leaf(of)
-        case Not(of):
-            return Not(expand(of, leaf))
-        case And(left, right):
-            return And(expand(left, leaf), expand(right, leaf))
-        case Or(left, right):
-            return Or(expand(left, leaf), expand(right, leaf))
+    return _fold(expression, leaf, lambda of, sides: type(of)(*sides))
 
 
 def substitute(expression: Expression, name: Callable[[Any], str]) -> Expression:
@@ -111,23 +149,21 @@ def substitute(expression: Expression, name: Callable[[Any], str]) -> Expression
 
 def text(expression: Expression) -> str | None:
     """Return *expression* as it would be written, or None if a condition in it has no name."""
-    match expression:
-        case Leaf(of):
-            return of if isinstance(of, str) else of.name
-        case Not(of):
-            inner = text(of)
-            return inner and (f"~{inner}" if isinstance(of, Leaf | Not) else f"~({inner})")
-        case And(left, right) | Or(left, right):
-            sign = "&" if isinstance(expression, And) else "|"
-            sides = [text(left), text(right)]
-            if None in sides:
-                return None
-            kind = type(expression)
-            shown = [
-                f"({side})" if isinstance(of, And | Or) and not isinstance(of, kind) else side
-                for side, of in zip(sides, (left, right), strict=True)
-            ]
-            return f"{shown[0]} {sign} {shown[1]}"
+    return _fold(expression, lambda of: of if isinstance(of, str) else of.name, _written)
+
+
+def _written(expression: Not | And | Or, sides: list[str | None]) -> str | None:
+    """Return *expression* as it would be written, where its *sides* are written like this."""
+    if None in sides:
+        return None
+    if isinstance(expression, Not):
+        return f"~{sides[0]}" if isinstance(expression.of, Leaf | Not) else f"~({sides[0]})"
+    kind = type(expression)
+    shown = [
+        f"({side})" if isinstance(of, And | Or) and not isinstance(of, kind) else side
+        for side, of in zip(sides, (expression.left, expression.right), strict=True)
+    ]
+    return f"{shown[0]} {'&' if kind is And else '|'} {shown[1]}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,6 +173,8 @@ class Condition(Component):
     function: Function | None = None
     expression: Expression | None = None
     spread: bool = False
+    said: str | None = None
+    """The expression as it would be written, if all of it has names."""
     kind: ClassVar[str] = "condition"
     takes_join: ClassVar[bool] = True
     makes_facts: ClassVar[bool] = False
@@ -151,12 +189,16 @@ class Condition(Component):
             return bool(self.function.plainly(args, kwargs))
         known: dict[str, bool] = {}
         asked: dict[str, Any] = {_label(leaf): leaf for leaf in leaves(self.tree)}
-        expression = substitute(self.tree, _label)
-        while not isinstance(needed := decide(expression, known), bool):
-            if isinstance(asked[needed], str):
-                raise NoRun(f"{self.label!r} asks {needed!r}, which only a workflow knows by name")
-            known[needed] = bool(asked[needed](*args, **kwargs))
-        return needed
+        questions = inquiry(substitute(self.tree, _label))
+        at: int | bool = len(questions) - 1
+        while not isinstance(at, bool):
+            name, yes, no = questions[at]
+            if name not in known:
+                if isinstance(asked[name], str):
+                    raise NoRun(f"{self.label!r} asks {name!r}, which only a workflow knows by name")
+                known[name] = bool(asked[name](*args, **kwargs))
+            at = yes if known[name] else no
+        return at
 
     @property
     def tree(self) -> Expression:
@@ -164,19 +206,19 @@ class Condition(Component):
         return Leaf(self) if self.expression is None else self.expression
 
     def __and__(self, other: object) -> Condition:
-        return _compose(And(self.tree, as_condition(other)))
+        return _compose(And, self, other)
 
     def __rand__(self, other: object) -> Condition:
-        return _compose(And(as_condition(other), self.tree))
+        return _compose(And, other, self)
 
     def __or__(self, other: object) -> Condition:
-        return _compose(Or(self.tree, as_condition(other)))
+        return _compose(Or, self, other)
 
     def __ror__(self, other: object) -> Condition:
-        return _compose(Or(as_condition(other), self.tree))
+        return _compose(Or, other, self)
 
     def __invert__(self) -> Condition:
-        return _compose(Not(self.tree))
+        return _compose(Not, self)
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -195,14 +237,15 @@ class Condition(Component):
         if self.expression is None:
             return self if self.name == name else self.named(name)
         by_name = substitute(self.expression, lambda of: of if isinstance(of, str) else names[of])
-        return replace(self, name=name, expression=by_name)
+        return replace(self, name=name, expression=by_name, said=text(by_name))
 
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return this condition among renamed components."""
         twin = super().renamed(names)
         if self.function is not None:
             return replace(twin, function=self.function.renamed(names))
-        return replace(twin, expression=substitute(self.tree, lambda of: names.get(of, of)))
+        expression = substitute(self.tree, lambda of: names.get(of, of))
+        return replace(twin, expression=expression, said=text(expression))
 
     def functions(self) -> dict[str, Function]:
         """Return the function, if this is no expression."""
@@ -224,20 +267,36 @@ class Condition(Component):
         else:
             into.feed(into.gate(self.tree))
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the fields but for how the expression is written, which follows from it."""
+        return {name: value for name, value in super().to_data().items() if name != "said"}
+
+    @classmethod
+    def from_data(cls, name: str, tags: tuple[str, ...], data: Mapping[str, Any]) -> Self:
+        """Return the condition whose :meth:`to_data` gave *data*."""
+        expression = data.get("expression")
+        said = None if expression is None else text(expression)
+        return super().from_data(name, tags, {**data, "said": said})
+
     def details(self) -> bytes:
         """The expression."""
-        shown = None if self.expression is None else text(self.expression)
-        return f"{shown or ''}:{self.spread}".encode()
+        return f"{self.said or ''}:{self.spread}".encode()
 
 
 def as_condition(thing: object) -> Expression:
     """Return *thing*, a condition, a function or the name of a condition, as an expression."""
+    return _side(thing)[0]
+
+
+def _side(thing: object) -> tuple[Expression, str | None]:
+    """Return *thing* as an expression, and as it would be written."""
     if isinstance(thing, Condition):
-        return thing.tree
+        return thing.tree, thing.name if thing.expression is None else thing.said
     if isinstance(thing, str):
-        return Leaf(thing)
+        return Leaf(thing), thing
     if callable(thing):
-        return Leaf(condition(thing))
+        asked = condition(thing)
+        return Leaf(asked), asked.name
     raise InvalidComponent(f"expected a condition, a function or the name of a condition, got {thing!r}")
 
 
@@ -245,8 +304,12 @@ def _label(leaf: Any) -> str:
     return leaf if isinstance(leaf, str) else leaf.name or str(id(leaf))
 
 
-def _compose(expression: Expression) -> Condition:
-    return Condition(text(expression), expression=expression)
+def _compose(kind: type[Not | And | Or], *things: object) -> Condition:
+    """Return *things* as one condition.  What is written of them is put together, not read from the whole again."""
+    sides = [_side(thing) for thing in things]
+    expression = kind(*(side for side, _ in sides))
+    said = _written(expression, [shown for _, shown in sides])
+    return Condition(said, expression=expression, said=said)
 
 
 @overload

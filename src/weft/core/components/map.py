@@ -60,6 +60,10 @@ class Map(Component):
         """A map has no function of its own."""
         return {}
 
+    def to_data(self) -> dict[str, Any]:
+        """The body follows from the homes and inlets of the components in it."""
+        return {}
+
     def check_width(self, width: int, source: str) -> None:
         """Require one collection."""
         if width != 1:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
@@ -69,7 +70,7 @@ class Reduce(Component):
     def expand(self, into: Expansion) -> None:
         """A node that collects, which is part of the fold, and one that runs."""
         fold = _afold if self.function.is_async else _fold
-        node = into.work(self.function, call=fold(self.function, self.initial, flatten=not into.closes_map))
+        node = into.work(self.function, call=partial(fold, self.function.call, self.initial, not into.closes_map))
         into.collect(node)
 
     def _held(self) -> list[object]:
@@ -80,33 +81,24 @@ class Reduce(Component):
         return self.initial.identity
 
 
-def _fold(function: Function, initial: Initial, *, flatten: bool) -> Callable[..., Any]:
-    reducer = function.call
-
-    def fold(*values: Any, **given: Any) -> Any:
-        acc = initial.make()
-        for value in _flat(values) if flatten else values:
-            acc = reducer(acc, value, **given)
-            if type(acc) is Stop:
-                return acc.value
-        return acc
-
-    return fold
+# Partials of functions at the top of the module, not closures: these can be sent to a worker process.
+def _fold(reducer: Callable[..., Any], initial: Initial, flatten: bool, /, *values: Any, **given: Any) -> Any:
+    acc = initial.make()
+    for value in _flat(values) if flatten else values:
+        acc = reducer(acc, value, **given)
+        if type(acc) is Stop:
+            return acc.value
+    return acc
 
 
-def _afold(function: Function, initial: Initial, *, flatten: bool) -> Callable[..., Any]:
-    reducer = function.call
-
-    async def fold(*values: Any, **given: Any) -> Any:
-        acc = initial.make()
-        for value in _flat(values) if flatten else values:
-            acc = reducer(acc, value, **given)
-            acc = await acc if inspect.isawaitable(acc) else acc
-            if type(acc) is Stop:
-                return acc.value
-        return acc
-
-    return fold
+async def _afold(reducer: Callable[..., Any], initial: Initial, flatten: bool, /, *values: Any, **given: Any) -> Any:
+    acc = initial.make()
+    for value in _flat(values) if flatten else values:
+        acc = reducer(acc, value, **given)
+        acc = await acc if inspect.isawaitable(acc) else acc
+        if type(acc) is Stop:
+            return acc.value
+    return acc
 
 
 def _flat(collections: tuple[Any, ...]) -> Iterable[Any]:

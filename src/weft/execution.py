@@ -1,8 +1,10 @@
 """
 One runnable, executed: what it raises becomes part of the outcome.
 
-Whatever a step raises becomes its outcome, except what is not a step's to decide: ``KeyboardInterrupt``,
-``SystemExit`` and the cancellation of the task that runs it propagate, and the runnable stays ready.
+Two answers to what is no ``Exception``.  In a loop that the caller drives (``execute``, ``aexecute``) a
+keyboard interrupt, ``SystemExit`` or a cancelled task is not the step's to decide: it propagates, and the
+runnable stays ready.  On a worker that serves many runs (``attempt``, ``aattempt``) one step must not end the
+others: all of these fail its attempt, but for the Ctrl-C of a person, which only the main thread gets.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from types import CoroutineType
 from typing import Any, TypeVar, cast
 
 from weft.core.current import announce, announced
+from weft.core.failure import PROPAGATES
 from weft.core.runnable import Outcome, Runnable
+
+__all__ = ["PROPAGATES", "READ_ONCE", "aexecute", "execute", "is_cancelled", "run_blocking", "whole"]
 
 T = TypeVar("T")
 
@@ -56,14 +61,39 @@ async def aexecute(runnable: Runnable) -> Outcome:
         announce(outer)
 
 
-PROPAGATES = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What is not a step's to decide: it ends the loop that runs it, and the step has neither failed nor completed."""
-
-
 def is_cancelled(error: BaseException) -> bool:
     """Whether *error* says that the running task is cancelled, and not something that it waited for."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def attempt(runnable: Runnable) -> Outcome:
+    """Run *runnable* on a worker: also ``SystemExit`` and its like are the outcome of this attempt alone."""
+    started = perf_counter_ns()
+    try:
+        return execute(runnable)
+    except BaseException as error:
+        if _is_ctrl_c(error):
+            raise
+        return failed(runnable, error, started)
+
+
+async def aattempt(runnable: Runnable) -> Outcome:
+    """Run *runnable* as a task of its own: what is raised is the outcome, unless the task itself was cancelled."""
+    started = perf_counter_ns()
+    try:
+        return await aexecute(runnable)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        if _is_ctrl_c(error):
+            raise
+        return failed(runnable, error, started)
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether a person wants the process to end; on any other thread a step has raised it."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:

@@ -1,0 +1,48 @@
+"""
+What stands where a function, or a value, of a definition could not be found again.
+
+The definition is whole, and has the identity it had; what is missing says so when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import msgspec
+
+from weft.errors import UnresolvedFunction
+
+
+class Unresolved(msgspec.Struct, frozen=True):
+    """Stands for a function that cannot be found; calling it says which, and what to do."""
+
+    component: str
+    label: str
+    """What the function was called, with its module."""
+    code: bytes
+    """The fingerprint that it had."""
+    reason: str = "cannot be found"
+    reference: tuple[tuple[str, Any], ...] = ()
+    """What was written down of it, to be written again."""
+
+    @property
+    def __name__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.label.rpartition(".")[2]
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise UnresolvedFunction(self.component, self.label, self.reason)
+
+
+class Lost:
+    """Stands for a value that could not be written down; a run that wants it is told so."""
+
+    component = ""
+
+    @staticmethod
+    def of(kind: str, component: str) -> Lost:
+        """Return what stands for a value of the class *kind*, whose name it keeps, for that is its identity."""
+        named: type[Lost] = type(kind, (Lost,), {"component": component, "__qualname__": kind})
+        return named()
+
+    def __deepcopy__(self, _: object) -> NoReturn:
+        raise UnresolvedFunction(self.component, type(self).__qualname__, "was a value that cannot be written down")

@@ -1,0 +1,75 @@
+"""
+Execution here and now: no hand-over, and nothing else happens meanwhile.
+
+For steps that only compute, and that take microseconds: a thread costs more than they do.  A coroutine is run to
+its end in an event loop of its own, with the same result as anywhere, but the loop of the runner stands still
+until then; a runner gives coroutine functions to :class:`~weft.executors.tasks.TaskExecutor` instead.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+
+from weft.core.runnable import Outcome, Runnable
+from weft.errors import ExecutorClosed, ExecutorFull
+from weft.execution import attempt
+from weft.executors.outbox import Outbox
+
+CAPACITY = 1_000
+
+
+class InlineExecutor:
+    """Runs each runnable inside of ``submit``; up to *capacity* outcomes wait to be collected."""
+
+    def __init__(self, *, capacity: int = CAPACITY) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity={capacity!r}: use a number of at least 1")
+        self.capacity = capacity
+        self._outbox: Outbox[tuple[int, Outcome]] | None = None
+        self._context = contextvars.Context()
+        self._ended: dict[int, None] = {}
+        """The tickets inside: all have ended."""
+        self._is_open = False
+
+    @property
+    def free(self) -> int:
+        """How many more outcomes fit."""
+        return self.capacity - len(self._ended) if self._is_open else 0
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Get ready; *wake* is called inside of ``submit``."""
+        if self._outbox is not None:
+            raise ExecutorClosed("InlineExecutor", "was open before")
+        self._outbox, self._context, self._is_open = Outbox(wake), contextvars.copy_context(), True
+
+    def submit(self, ticket: int, runnable: Runnable) -> None:
+        """Run *runnable*; its outcome can be collected when this returns."""
+        if self._outbox is None or not self._is_open:
+            raise ExecutorClosed("InlineExecutor", "is not open")
+        if len(self._ended) >= self.capacity:
+            raise ExecutorFull("InlineExecutor", self.capacity)
+        outcome = self._context.copy().run(attempt, runnable)
+        self._ended[ticket] = None
+        self._outbox.put((ticket, outcome))
+
+    def started(self, ticket: int) -> None:
+        """Return None: nobody can ask while something runs."""
+
+    def collect(self) -> list[tuple[int, Outcome]]:
+        """Return what has ended."""
+        if self._outbox is None:
+            return []
+        ended = self._ended
+        return [item for item in self._outbox.take() if ended.pop(item[0], 0) is None]
+
+    def cancel(self, ticket: int) -> None:
+        """Lose interest in *ticket*, which has ended."""
+        self._ended.pop(ticket, None)
+
+    async def close(self, grace: float) -> list[int]:  # noqa: ARG002 - there is nothing to wait for
+        """Take nothing more."""
+        self._is_open = False
+        if self._outbox is not None:
+            self._outbox.mute()
+        return []

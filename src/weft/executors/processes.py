@@ -1,0 +1,270 @@
+"""
+Execution in worker processes: isolated, and the only place where a step can really be stopped.
+
+A cancelled step is killed with its process.  A step that takes its process with it, by a segmentation fault,
+``os._exit`` or the memory that the system takes back, fails one attempt with :class:`~weft.errors.WorkerDied`, and
+the next one gets a new process.  Processes are reused, so what a step imports is imported once.
+
+Each process has a thread of the pool that feeds it, waits for its answer and buries it, and a pipe of its own: no
+lock is shared that a dying process could hold.  They are spawned.  A plain fork would copy locks in whatever state they
+are; a fork server starts them no faster (both take 0.2 s, to import Weft), and stands between parent and child, so that
+a worker in native code would outlive a parent that was killed.  As always with spawned processes, the main module of a
+program is imported by the worker: what it does belongs under ``if __name__ == "__main__":``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import multiprocessing
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from time import monotonic, perf_counter_ns
+from typing import Any
+
+from weft.core.runnable import Outcome
+from weft.errors import WorkerDied
+from weft.execution import failed
+from weft.executors.child import serve
+from weft.executors.pool import Pool, Work
+from weft.executors.transfer import pack, unpack_outcome
+
+CAPACITY = 1_000
+FAREWELL = 1.0
+"""For how many seconds a process may tidy up after its pipe was closed."""
+
+
+class ProcessExecutor(Pool):
+    """
+    Runs functions in up to *max_workers* processes.
+
+    Args:
+        max_workers: by default as many as there are processors.
+        capacity: how many tickets may be inside, waiting ones and uncollected ones included.
+    """
+
+    def __init__(self, max_workers: int | None = None, *, capacity: int = CAPACITY) -> None:
+        self._children: dict[_Child, None] = {}
+
+        def make() -> _Child:
+            child = _Child()
+            self._children[child] = None
+            return child
+
+        workers = (os.cpu_count() or 1) if max_workers is None else max_workers
+        super().__init__(make, workers=workers, capacity=capacity, stoppable=True)
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Get ready; processes are started when there is work for them."""
+        super().open(wake)
+        # Runs before multiprocessing's own, which would wait for them to end by themselves.
+        atexit.register(self._kill)
+
+    async def close(self, grace: float) -> list[int]:
+        """Drop what waits, give what runs *grace* seconds, and end all processes."""
+        given_up = await super().close(grace)
+        self._kill()
+        atexit.unregister(self._kill)
+        return given_up
+
+    def _kill(self) -> None:
+        for child in list(self._children):
+            child.kill()
+
+
+_SPAWN = multiprocessing.get_context("spawn")
+_FAMILY = threading.Lock()
+"""Held while a process is started and while an exit code is read: multiprocessing does both for all at once."""
+
+
+class _Child:
+    """One process, from the outside.  All but ``stop`` and ``kill`` is called by the thread that feeds it."""
+
+    def __init__(self) -> None:
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection[Any, Any] | None = None
+        self._watch: _Watch | None = None
+        self._lock = threading.Lock()
+        """Held to change who runs here, and to stop it: so that never the next one is stopped in its place."""
+        self._work: Work | None = None
+        self._is_spent = False
+        """Whether the process was killed, and must not be given more."""
+        self._is_over = False
+        """Whether the executor has closed, or the program is about to exit, which waits for processes."""
+
+    def run(self, work: Work, context: contextvars.Context) -> Outcome:
+        """Have *work* done by the process, which is started if need be; *context* stays here."""
+        del context
+        began = perf_counter_ns()
+        with self._lock:
+            self._work = work
+        try:
+            if work.runnable.broken is not None:
+                return failed(work.runnable, work.runnable.broken, began)
+            return unpack_outcome(work.runnable, self._ask(work, pack(work.runnable)))
+        except BaseException as error:  # noqa: BLE001 - also a process that cannot be started fails one attempt
+            return failed(work.runnable, error, began)
+        finally:
+            with self._lock:
+                self._work = None
+
+    def stop(self, work: Work) -> None:
+        """Kill the process if it is *work* that it does."""
+        with self._lock:
+            work.is_stopped = True
+            if self._work is work:
+                self._kill()
+
+    def kill(self) -> None:
+        """Kill the process, whatever it does, and start none again."""
+        with self._lock:
+            self._is_over = True
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._is_spent = True
+            self._process.kill()
+
+    def close(self) -> None:
+        """Let the process end by itself, or else kill it."""
+        if self._pipe is not None:
+            self._pipe.close()
+        self._bury()
+
+    # -- talking ---------------------------------------------------------------------------------
+
+    def _ask(self, work: Work, parcel: bytes) -> bytes:
+        pipe = self._ready(work)
+        try:
+            pipe.send_bytes(parcel)
+        except OSError:
+            raise self._died(work) from None
+        return self._receive(work)
+
+    def _receive(self, work: Work) -> bytes:
+        assert self._pipe is not None  # noqa: S101
+        assert self._watch is not None  # noqa: S101
+        if self._watch.can_read():
+            try:
+                return self._pipe.recv_bytes()
+            except (EOFError, OSError):
+                pass
+        raise self._died(work)
+
+    # -- life and death --------------------------------------------------------------------------
+
+    def _ready(self, work: Work) -> Connection[Any, Any]:
+        """Return the pipe to a process that waits for work; from here on the time of *work* counts."""
+        if self._is_spent or (self._watch is not None and self._watch.has_news()):
+            self._bury()  # killed, or dead while it was idle: either way no attempt of this work
+        if self._pipe is None:
+            self._start(work)
+            self._receive(work)  # it says that it is ready
+        assert self._pipe is not None  # noqa: S101
+        work.started = monotonic()
+        return self._pipe
+
+    def _start(self, work: Work) -> None:
+        if self._is_over:
+            raise self._died(work)
+        here, there = _SPAWN.Pipe()
+        process = _SPAWN.Process(target=serve, args=(there,), name="weft-worker")
+        try:
+            with _FAMILY:
+                process.start()
+        except BaseException:
+            here.close()
+            raise
+        finally:
+            there.close()
+        with self._lock:
+            self._pipe, self._process, self._watch = here, process, _Watch(here, process)
+            if work.is_stopped or self._is_over:  # while it was started
+                self._kill()
+
+    def _died(self, work: Work) -> WorkerDied:
+        """Bury the process, and return what is to be said about it."""
+        code, component = self._bury(), work.runnable.component
+        if work.is_stopped or code is None:
+            return WorkerDied(component, code, "is gone", "it was cancelled, or the executor was closed")
+        if code < 0:
+            return WorkerDied(component, code, f"was killed by {_signal(-code)}", _BY_SIGNAL)
+        return WorkerDied(component, code, f"exited with code {code}", _BY_EXIT)
+
+    def _bury(self) -> int | None:
+        """Make sure that the process is gone, forget it, and return its exit code."""
+        with self._lock:
+            process, pipe, watch = self._process, self._pipe, self._watch
+            self._process = self._pipe = self._watch = None
+            self._is_spent = False
+        if process is None or pipe is None or watch is None:
+            return None
+        pipe.close()
+        if not watch.has_ended(FAREWELL):
+            process.kill()
+        with _FAMILY:
+            process.join()
+            code = process.exitcode
+            process.close()
+        watch.close()
+        return code
+
+
+class _Watch:
+    """
+    Waits for a process to answer, or to end.
+
+    The end of the pipe does not tell: what the step has forked may hold it, and the sentinel of multiprocessing too.
+    Where the system can, it is asked for the process itself.
+    """
+
+    def __init__(self, pipe: Connection[Any, Any], process: SpawnProcess) -> None:
+        self._pipe = pipe
+        self._own = os.pidfd_open(process.pid or 0) if hasattr(os, "pidfd_open") else None
+        self._end = process.sentinel if self._own is None else self._own
+        self._poll: Callable[[int | None], list[tuple[int, int]]] | None = None
+        if hasattr(select, "poll"):  # `wait` makes such an object each time, which costs 7 us; this is 1
+            poll, self._fileno = select.poll(), pipe.fileno()
+            poll.register(self._fileno, select.POLLIN)
+            poll.register(self._end, select.POLLIN)
+            self._poll = poll.poll
+
+    def can_read(self) -> bool:
+        """Block until there is an answer, or will be none; return whether there may be one."""
+        if self._poll is None:
+            return self._pipe in wait([self._pipe, self._end])
+        return any(ready == self._fileno for ready, _ in self._poll(None))
+
+    def has_news(self) -> bool:
+        """Return whether a process that was asked nothing says something, or has ended."""
+        return bool(wait([self._pipe, self._end], 0) if self._poll is None else self._poll(0))
+
+    def has_ended(self, seconds: float) -> bool:
+        """Return whether the process ends within *seconds*."""
+        return bool(wait([self._end], seconds))
+
+    def close(self) -> None:
+        """Let go of the process, which has ended."""
+        if self._own is not None:
+            os.close(self._own)
+
+
+_BY_SIGNAL = (
+    "if it was SIGKILL, the system may have run out of memory; else look at the native code that the step calls"
+)
+_BY_EXIT = (
+    'does the step call os._exit()? Before its first step: does the program start under if __name__ == "__main__"?'
+)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,113 @@
+"""
+Execution in the event loop: each runnable is a task.
+
+A coroutine that is cancelled gets its ``CancelledError`` and keeps its place until it has really ended: cleaning
+up takes time, and one that ignores cancellation must not make room for another one like it.  What still runs when
+the grace time of ``close`` is over is cancelled; what does not even end then is logged and left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+from functools import partial
+from time import monotonic, perf_counter_ns
+
+from weft.core.runnable import Outcome, Runnable
+from weft.errors import ExecutorClosed, ExecutorFull
+from weft.execution import aattempt, failed
+from weft.executors.outbox import Outbox
+
+CAPACITY = 1_000
+LAST_WORDS = 1.0
+"""For how many seconds ``close`` lets cancelled coroutines clean up, at most."""
+
+_log = logging.getLogger(__name__)
+
+
+class TaskExecutor:
+    """Runs up to *capacity* coroutines at once in the running event loop; a plain function blocks that loop."""
+
+    def __init__(self, *, capacity: int = CAPACITY) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity={capacity!r}: use a number of at least 1")
+        self.capacity = capacity
+        self._outbox: Outbox[tuple[int, Outcome | None]] | None = None
+        self._context = contextvars.Context()
+        self._tasks: dict[int, asyncio.Task[Outcome]] = {}
+        """Every task that has not ended, cancelled or not."""
+        self._live: dict[int, float] = {}
+        """When each ticket began that somebody wants collected."""
+        self._places = 0
+        """How many tickets are inside: whose task has not ended, or whose outcome was not taken."""
+        self._is_open = False
+
+    @property
+    def free(self) -> int:
+        """How many more coroutines may run."""
+        return self.capacity - self._places if self._is_open else 0
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Get ready, in the running event loop."""
+        if self._outbox is not None:
+            raise ExecutorClosed("TaskExecutor", "was open before")
+        self._loop = asyncio.get_running_loop()
+        self._outbox, self._context, self._is_open = Outbox(wake), contextvars.copy_context(), True
+
+    def submit(self, ticket: int, runnable: Runnable) -> None:
+        """Start *runnable*; it gets its first turn when the caller lets go of the loop."""
+        if not self._is_open:
+            raise ExecutorClosed("TaskExecutor", "is not open")
+        if self._places >= self.capacity:
+            raise ExecutorFull("TaskExecutor", self.capacity)
+        task = self._loop.create_task(aattempt(runnable), context=self._context.copy())
+        task.add_done_callback(partial(self._end, ticket, runnable, perf_counter_ns()))
+        self._tasks[ticket], self._live[ticket] = task, monotonic()
+        self._places += 1
+
+    def _end(self, ticket: int, runnable: Runnable, begun: int, task: asyncio.Task[Outcome]) -> None:
+        del self._tasks[ticket]
+        outcome: Outcome | None = None
+        if task.cancelled():
+            if ticket in self._live:  # the step has cancelled its own task
+                outcome = failed(runnable, asyncio.CancelledError(), begun)
+        elif task.exception() is None:  # the only other thing is the Ctrl-C that has ended the loop
+            outcome = task.result()
+        assert self._outbox is not None  # noqa: S101
+        self._outbox.put((ticket, outcome))
+
+    def started(self, ticket: int) -> float | None:
+        """Return when *ticket* was submitted: a task waits for nobody."""
+        return self._live.get(ticket) if ticket in self._tasks else None
+
+    def collect(self) -> list[tuple[int, Outcome]]:
+        """Return what has ended."""
+        if self._outbox is None:
+            return []
+        taken = self._outbox.take()
+        self._places -= len(taken)
+        live = self._live
+        return [(t, outcome) for t, outcome in taken if live.pop(t, None) is not None and outcome is not None]
+
+    def cancel(self, ticket: int) -> None:
+        """Cancel the task of *ticket*; its place is free when it has ended."""
+        if self._live.pop(ticket, None) is not None and ticket in self._tasks:
+            self._tasks[ticket].cancel()
+
+    async def close(self, grace: float) -> list[int]:
+        """Wait up to *grace* seconds for what runs, then cancel it; log and leave what does not end."""
+        self._is_open = False
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=max(grace, 0))
+        given_up = [ticket for ticket in self._tasks if ticket in self._live]
+        for ticket in given_up:
+            self.cancel(ticket)
+        if self._tasks:
+            _, stubborn = await asyncio.wait(list(self._tasks.values()), timeout=LAST_WORDS)
+            for task in stubborn:
+                _log.warning("%r ignores its cancellation and is left behind: let CancelledError pass", task)
+        if self._outbox is not None:
+            self._outbox.mute()
+        return given_up

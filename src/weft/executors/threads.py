@@ -1,0 +1,56 @@
+"""
+Execution on threads: the place for plain functions, which may block.
+
+Threads are started when there is work for them, and stay: an idle one costs nothing but its stack.  They are
+daemons, so none ever delays the exit of the process.
+
+A thread cannot be stopped.  One whose work was cancelled, as a timeout does, is left behind: it ends when its work
+ends, and the result is dropped.  It does not count as one of *max_workers*, so another one takes its place, until
+*max_left* hang like that; from then on there are fewer and fewer, and when all of them hang, ``submit`` refuses.
+A step that hangs for ever belongs into :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+from time import monotonic
+
+from weft.core.runnable import Outcome
+from weft.execution import attempt
+from weft.executors.pool import Pool, Work
+
+CAPACITY = 1_000
+MAX_LEFT = 64
+
+
+class ThreadExecutor(Pool):
+    """
+    Runs plain functions on up to *max_workers* threads of its own.
+
+    Args:
+        max_workers: by default four more than there are processors, at most 32.
+        capacity: how many tickets may be inside, waiting ones and uncollected ones included.
+        max_left: how many threads may hang in cancelled work before the others get fewer.
+    """
+
+    def __init__(self, max_workers: int | None = None, *, capacity: int = CAPACITY, max_left: int = MAX_LEFT) -> None:
+        workers = min(32, (os.cpu_count() or 1) + 4) if max_workers is None else max_workers
+        super().__init__(_Caller, workers=workers, capacity=capacity, spare=max_left)
+
+
+class _Caller:
+    """Runs work by calling it."""
+
+    __slots__ = ()
+
+    def run(self, work: Work, context: contextvars.Context) -> Outcome:
+        """Execute *work* in a context of its own."""
+        work.started = monotonic()
+        return context.copy().run(attempt, work.runnable)
+
+    def stop(self, work: Work) -> None:
+        """Do nothing: a thread cannot be stopped."""
+
+    def close(self) -> None:
+        """Do nothing: it holds nothing."""

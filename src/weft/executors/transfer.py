@@ -1,0 +1,188 @@
+"""
+What crosses between a runner and its worker processes, as bytes.
+
+Out go the function and its arguments, with what ``weft.current()`` tells; back comes what the function gave or raised.
+All of it is pickled, by one process for its own child: nothing that is stored is ever read like this.
+
+A function goes by its module and name.  One that is decorated stands there no more, but the component that was made
+of it does, and leads to it.  What has no name at all, a lambda or a local function, cannot go.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+from functools import reduce
+from types import FunctionType
+from typing import Any, Literal
+
+from weft.core.events import ErrorDetail
+from weft.core.failure import describe, described
+from weft.core.function import Function
+from weft.core.lineage import Lineage
+from weft.core.node import Kind, Node
+from weft.core.runnable import Outcome, Runnable
+from weft.errors import NoRun, NotTransferable
+
+_HINT = "send data that can be pickled, and open connections and the like inside of the step, or run it on a thread"
+_NAMELESS = "define it at the top of a module that the worker can import, or run the component on a thread"
+
+
+def pack(runnable: Runnable) -> bytes:
+    """
+    Return all that another process needs to run *runnable*.
+
+    Raises:
+        NotTransferable: the function or an argument cannot be pickled.
+    """
+    call, kwargs = runnable.node.call, runnable.kwargs
+    if runnable.override is not None:
+        call, kwargs = runnable.override.call, dict(runnable.override.constants)
+    about = (runnable.run_id, runnable.component, runnable.attempt, runnable.idempotency_key, runnable.is_condition)
+    try:
+        return _dumps(about, (call, runnable.args, kwargs))
+    except Exception as error:
+        raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
+
+
+def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Exception:
+    """Find out what it was that cannot be pickled."""
+    name = getattr(call, "__qualname__", repr(call))
+    named = [(f"its function {name}", call)]
+    named += [(f"its argument {place}", value) for place, value in enumerate(args, 1)]
+    named += [(f"its argument {keyword!r}", value) for keyword, value in kwargs.items()]
+    for what, value in named:
+        try:
+            _dumps(value)
+        except Exception as own:  # noqa: BLE001 - this is the one
+            shown = what if value is call else f"{what}, a {type(value).__qualname__},"
+            return NotTransferable(component, shown, str(own), _NAMELESS if value is call else _HINT)
+    return NotTransferable(component, "its function with its arguments", str(error), _HINT)
+
+
+def unpack(parcel: bytes) -> Runnable:
+    """
+    Return, in the other process, a runnable of what was packed.
+
+    Raises:
+        NotTransferable: the function or an argument is not to be had here.
+    """
+    buffer = io.BytesIO(parcel)
+    run_id, component, attempt, key, is_condition = pickle.load(buffer)  # noqa: S301 - our own parent's
+    try:
+        call, args, kwargs = pickle.load(buffer)  # noqa: S301
+    except BaseException as error:
+        why = f"in the worker it fails with {type(error).__qualname__}: {error}"
+        hint = "let the modules of both be importable there, without side effects"
+        raise NotTransferable(component, "its function or an argument", why, hint) from error
+    node = Node(component, component, Kind.TEST if is_condition else Kind.WORK, None)
+    node.call = call
+    return Runnable(node, run_id, (), _Elsewhere(), args, kwargs, attempt, own_key=key)
+
+
+class _Elsewhere(Lineage):
+    """In place of the log, which has stayed where the run is."""
+
+    __slots__ = ()
+
+    def runnable_id(self, component: str, inputs: tuple[Any, ...]) -> str:
+        """Refuse: the id is a hash of values that are not here."""
+        del inputs
+        raise NoRun(f"{component!r} runs in a worker process, which does not know its runnable_id; use idempotency_key")
+
+
+# -- and back ------------------------------------------------------------------------------------
+
+
+def pack_outcome(outcome: Outcome) -> bytes:
+    """Return what came of it, as bytes."""
+    if outcome.error is not None:
+        return _packed_error(outcome.error, outcome.duration_ns)
+    try:
+        return _dumps((True, outcome.result, outcome.duration_ns))
+    except Exception as error:  # noqa: BLE001 - a value that cannot be sent is a failing attempt
+        what = f"its result, a {type(outcome.result).__qualname__},"
+        refused = NotTransferable(outcome.component, what, str(error), "return data that can be, or run it on a thread")
+        return _packed_error(refused, outcome.duration_ns)
+
+
+def _packed_error(error: BaseException, duration_ns: int) -> bytes:
+    try:
+        whole = _dumps(error)
+    except Exception:  # noqa: BLE001 - described, it can be sent
+        whole = b""
+    return _dumps((False, (whole, describe(error)), duration_ns))
+
+
+def unpack_outcome(runnable: Runnable, reply: bytes) -> Outcome:
+    """Return the outcome of *runnable*; an exception that cannot be read here is described."""
+    try:
+        completed, value, duration = pickle.loads(reply)  # noqa: S301 - our own child's
+    except Exception as error:  # noqa: BLE001 - a value that cannot be read is a failing attempt
+        why = f"to read it fails with {type(error).__qualname__}: {error}"
+        return _outcome(runnable, None, NotTransferable(runnable.component, "its result", why, _HINT), 0)
+    if completed:
+        return _outcome(runnable, value, None, duration)
+    whole, detail = value
+    raised = _read_error(whole, detail) or described(detail)
+    raised.add_note(f"in a worker process:\n{detail.traceback}")
+    return _outcome(runnable, None, raised, duration)
+
+
+def _read_error(whole: bytes, detail: ErrorDetail) -> BaseException | None:
+    """Return the exception as it was, unless its class wants to be made of something else than its ``args``."""
+    try:
+        error: Any = pickle.loads(whole) if whole else None  # noqa: S301 - our own child's
+    except Exception:  # noqa: BLE001 - such classes are many
+        return None
+    is_same = isinstance(error, BaseException) and describe(error).message == detail.message
+    return error if is_same else None
+
+
+def _outcome(runnable: Runnable, result: Any, error: BaseException | None, duration_ns: int) -> Outcome:
+    status: Literal["completed", "failed"] = "completed" if error is None else "failed"
+    return Outcome(*runnable.key, status, result, error, runnable.attempt, duration_ns, run_id=runnable.run_id)
+
+
+# -- pickling ------------------------------------------------------------------------------------
+
+
+def _dumps(*values: Any) -> bytes:
+    """Pickle *values* one after the other."""
+    buffer = io.BytesIO()
+    for value in values:
+        _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles a decorated function as what leads to it."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how to find *obj* again, if the component that was made of it stands at its place."""
+        if type(obj) is FunctionType and "<" not in obj.__qualname__:
+            module, name = obj.__module__, obj.__qualname__
+            try:
+                found = _at(module, name)
+            except (AttributeError, ImportError):
+                return NotImplemented
+            if found is not obj and _function_of(found) is obj:
+                return find, (module, name)
+        return NotImplemented
+
+
+def find(module: str, name: str) -> Any:
+    """Return the function of the component that stands at *name* in *module*."""
+    return _function_of(_at(module, name))
+
+
+def _at(module: str, name: str) -> Any:
+    return reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def _function_of(component: Any) -> Any:
+    try:
+        return Function.of(component).call
+    except Exception:  # noqa: BLE001 - it is no component, and no function
+        return None

@@ -1,0 +1,40 @@
+"""
+Events, values and definitions as bytes, and back.
+
+Nothing that is read here can import a module or call a constructor that the application did not name.
+
+    >>> import operator
+    >>> from weft import Run, Workflow, step
+    >>> run = Workflow("negation", step(operator.neg, name="negate")).run(5)
+    >>> Run.from_log(decode(encode(run.log()))).value("negate")
+    -5
+"""
+
+from weft.log.chain import References, chain, references, verify
+from weft.log.codec import Decoder, Encoder, Segment, check_encodable, decode, decode_segments, encode, encode_segment
+from weft.log.definition import definition_of, read_definition, to_dict
+from weft.log.definition import read_data as from_dict
+from weft.log.records import Record, register
+from weft.log.wire import UnknownEvent
+
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "Record",
+    "References",
+    "Segment",
+    "UnknownEvent",
+    "chain",
+    "check_encodable",
+    "decode",
+    "decode_segments",
+    "definition_of",
+    "encode",
+    "encode_segment",
+    "from_dict",
+    "read_definition",
+    "references",
+    "register",
+    "to_dict",
+    "verify",
+]

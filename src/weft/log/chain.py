@@ -1,0 +1,136 @@
+"""
+The hash chain over the segments of a run: what was altered, dropped, reordered or cut off is found.
+
+A link is the hash of the link before it and the body of a segment (BLAKE2b, 256 bits); the last one, the
+*head*, is kept beside the log.  Large values and definitions are in a body by their hash, so the chain
+covers them too.
+
+    >>> import operator
+    >>> from weft import Workflow, step
+    >>> from weft.log import chain, encode_segment, verify
+    >>> segment = encode_segment(Workflow("w", step(operator.neg, name="negate")).run(5).log())
+    >>> head = chain(b"", segment.body)
+    >>> verify([segment.body], facts=segment.facts, definitions=segment.definitions, head=head)
+    3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from weft.errors import CorruptLog
+from weft.log.codec import opened
+from weft.log.codes import Code, content_hash
+from weft.log.wire import DEFINED
+
+ALGORITHM = "blake2b-256"
+GENESIS = b""
+"""What the first segment follows."""
+
+
+def chain(previous: bytes, body: bytes) -> bytes:
+    """Return the link that *body* makes after the link *previous*."""
+    hasher = blake2b(len(previous).to_bytes(1, "big") + previous, digest_size=32, person=b"weft.chain.1")
+    hasher.update(body)
+    return hasher.digest()
+
+
+def verify(
+    bodies: Iterable[bytes],
+    *,
+    facts: Mapping[bytes, bytes],
+    definitions: Mapping[bytes, bytes],
+    head: bytes,
+    position: int | None = None,
+) -> int:
+    """
+    Return how many events the segments hold, if they are what was written.
+
+    Args:
+        head: the last link of the chain.
+        position: where the log ends, if that is known: it tells what was cut off from what was rewritten.
+
+    Raises:
+        CorruptLog: they are not; ``position`` of the error is the first event that is wrong.
+    """
+    link, following = GENESIS, 1
+    for body in bodies:
+        seqs, referred = _outline(body, following)
+        for seq in seqs:
+            if seq != following:
+                what = "is missing" if seq > following else "stands where another one stood"
+                raise CorruptLog(f"expected this event and found event {seq}: one {what}", following)
+            following += 1
+        for seq, kind, key in referred:
+            _check(kind, key, (definitions if kind == "definition" else facts).get(key), seq)
+        link = chain(link, body)
+    if link != head:
+        last = following - 1
+        if position is not None and position > last:
+            raise CorruptLog(f"the log was cut off: it ends at {last} and should end at {position}", following)
+        raise CorruptLog(
+            f"the chain of {last} events does not end in its head: one was rewritten, or more were cut off"
+        )
+    return following - 1
+
+
+class References(msgspec.Struct, frozen=True):
+    """What segments refer to, by the hash of its bytes."""
+
+    definitions: frozenset[bytes]
+    facts: frozenset[bytes]
+
+
+def references(bodies: Iterable[bytes]) -> References:
+    """
+    Return what the segments need to be read.
+
+    Raises:
+        CorruptLog: one of them is no segment.
+    """
+    found: dict[str, set[bytes]] = {"definition": set(), "fact": set()}
+    following = 1
+    for body in bodies:
+        seqs, referred = _outline(body, following)
+        following += len(seqs)
+        for _, kind, key in referred:
+            found[kind].add(key)
+    return References(frozenset(found["definition"]), frozenset(found["fact"]))
+
+
+def _check(kind: str, key: bytes, body: bytes | None, seq: int) -> None:
+    if body is None:
+        raise CorruptLog(f"the {kind} {key.hex()} that it refers to is missing", seq)
+    if content_hash(body) != key:
+        raise CorruptLog(f"the {kind} {key.hex()} that it refers to was altered", seq)
+
+
+def _outline(body: bytes, position: int) -> tuple[list[int], list[tuple[int, str, bytes]]]:
+    """Return the positions of the events in *body*, and what they refer to."""
+    data = opened(body, position)
+    seqs: list[int] = []
+    referred: list[tuple[int, str, bytes]] = []
+    try:
+        for event in _read(data):
+            seqs.append(event["seq"])
+            here = seqs[-1]
+            referred += [(here, "fact", value.key) for value in event.values() if isinstance(value, _Fact)]
+            referred += [(here, "definition", event[name]) for name in DEFINED.get(event["e"], ())]
+    except Exception as error:
+        raise CorruptLog(f"it cannot be read: {error}", position) from error
+    return seqs, referred
+
+
+class _Fact(msgspec.Struct, frozen=True):
+    key: bytes
+
+
+def _restore(code: int, data: memoryview) -> Any:
+    return _Fact(bytes(data)) if code == Code.FACT else None
+
+
+_read = msgspec.msgpack.Decoder(list[dict[str, Any]], ext_hook=_restore).decode

@@ -1,0 +1,337 @@
+"""
+Logs as bytes, and back.
+
+    >>> import operator
+    >>> from weft import Run, Workflow, step
+    >>> log = Workflow("negation", step(operator.neg, name="negate")).run(5).log()
+    >>> decode(encode(log)) == log
+    True
+
+There are two shapes.  ``encode`` gives one self-contained piece: a magic, a version, a checksum, the
+definitions, the large values and the events.  A store keeps these apart: a :class:`Segment` is the events
+of one batch as one body, with the definitions and large values (*facts*) it refers to beside it, by the
+hash of their content.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+from msgspec.msgpack import Ext
+from msgspec.structs import replace
+
+from weft.core.events import AnyEvent
+from weft.core.workflow import Workflow
+from weft.errors import CorruptLog, ResolutionError, UnencodableValue
+from weft.log.annotations import known_types
+from weft.log.codes import Code, content_hash
+from weft.log.definition import Definition, definition_of, read_definition
+from weft.log.packing import PLAIN, encode_value
+from weft.log.places import kind_of
+from weft.log.values import Values
+from weft.log.wire import WIRES, UnknownEvent, Wire, as_terms, reader
+
+INLINE: Final = 1024
+"""How many bytes a value may take inside of an event.  A longer one is kept beside the log, once per run."""
+
+LONGEST: Final = 1 << 30
+"""How many bytes a log that is read in one piece may have."""
+
+_REMEMBERED: Final = 4096
+"""How many hashes of what is stored an encoder keeps in mind, about."""
+
+_MAGIC: Final = b"WEFTLOG"
+_VERSION: Final = 1
+_HEAD: Final = len(_MAGIC) + 1 + 16
+_BODY: Final = 1 + 4
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """Consecutive events of one run as bytes."""
+
+    body: bytes
+    count: int
+    definitions: dict[bytes, bytes]
+    """The definitions that the events refer to, by the hash of their bytes."""
+    facts: dict[bytes, bytes]
+    """The large values that the events refer to, by the hash of their bytes."""
+
+
+class Encoder:
+    """
+    Writes the events of one run, batch by batch.
+
+    Definitions and facts that are known to be stored are not repeated: say so with :meth:`stored`.
+    """
+
+    __slots__ = ("_stored", "portable")
+
+    def __init__(self, *, portable: bool = False) -> None:
+        self.portable = portable
+        self._stored: set[bytes] = set()
+
+    def segment(self, events: Sequence[AnyEvent]) -> Segment:
+        """
+        Return *events* as a segment, with what it refers to beside it unless that is stored already.
+
+        Raises:
+            UnencodableValue: a value that is no data; the error says whose, and where in it.
+            UnresolvedFunction: the encoder is *portable*, and a function cannot be found elsewhere.
+        """
+        definitions: dict[bytes, bytes] = {}
+        facts: dict[bytes, bytes] = {}
+        out: list[Any] = []
+        for event in events:
+            wire = WIRES.get(type(event))
+            if wire is None:
+                out.append(_raw(event))
+                continue
+            written: Any = event
+            for name in wire.values:
+                value = getattr(event, name)
+                kind = kind_of(value)
+                if kind not in PLAIN or ((kind is str or kind is bytes) and len(value) > INLINE // 4):
+                    written = replace(written, **{name: self._value(event, value, facts)})
+            if wire.workflows:
+                written = self._refer(written, wire, definitions)
+            if wire.terms:
+                written = replace(written, **{name: as_terms(getattr(event, name)) for name in wire.terms})
+            out.append(written)
+        return Segment(_body(out, events), len(out), definitions, facts)
+
+    def stored(self, segment: Segment) -> None:
+        """Take note that *segment* is stored: what was beside it need not be handed out again."""
+        if len(self._stored) > _REMEMBERED:  # forgetting costs a repetition, not a mistake
+            self._stored.clear()
+        self._stored.update(segment.definitions, segment.facts)
+
+    def _value(self, event: Any, value: Any, facts: dict[bytes, bytes]) -> Any:
+        try:
+            data = encode_value(value)
+        except UnencodableValue as error:
+            raise _with_owner(error, event) from None
+        if len(data) <= INLINE:
+            return msgspec.Raw(data)
+        key = content_hash(data)
+        if key not in self._stored:
+            facts[key] = data
+        return Ext(Code.FACT, key)
+
+    def _refer(self, event: Any, wire: Wire, definitions: dict[bytes, bytes]) -> Any:
+        for name in wire.workflows:
+            definition: Definition = definition_of(getattr(event, name))
+            if self.portable:
+                definition.check_portable()
+            if definition.hash not in self._stored:
+                definitions[definition.hash] = definition.body
+            event = replace(event, **{name: definition.hash})
+        return event
+
+
+def _raw(event: object) -> msgspec.Raw:
+    if isinstance(event, UnknownEvent):
+        return msgspec.Raw(event.data)
+    raise UnencodableValue(type(event).__qualname__, "the log; it is no event, which")
+
+
+def _body(out: list[Any], events: Sequence[Any]) -> bytes:
+    try:
+        data = _encode(out)
+    except (OverflowError, UnicodeEncodeError):
+        data = _encode([_careful(written, event) for written, event in zip(out, events, strict=True)])
+    return b"%c%b%b" % (_VERSION, zlib.crc32(data).to_bytes(4, "big"), data)
+
+
+def _careful(written: Any, event: Any) -> Any:
+    """Return *written* with what MessagePack has only in part, such as large numbers, as values of their own."""
+    wire = WIRES.get(kind_of(written))
+    if wire is None:
+        return written
+    plain = {name: getattr(event, name) for name in wire.values if type(getattr(written, name)) in PLAIN}
+    fixed = replace(written, **{name: msgspec.Raw(encode_value(value)) for name, value in plain.items()})
+    try:
+        _encode(fixed)
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise UnencodableValue(
+            f"name or number of {event.seq} that MessagePack cannot hold ({error})", "event"
+        ) from error
+    return fixed
+
+
+def _with_owner(error: UnencodableValue, event: Any) -> UnencodableValue:
+    return UnencodableValue(error.kind, error.path, getattr(event, "component", "INPUT"))
+
+
+def check_encodable(value: object, component: str) -> None:
+    """
+    Refuse what *component* has made if it cannot be written, before anybody builds on it.
+
+    Raises:
+        UnencodableValue: the error says whose it is, and where in it.
+    """
+    if kind_of(value) not in PLAIN:
+        try:
+            encode_value(value)
+        except UnencodableValue as error:
+            raise UnencodableValue(error.kind, error.path, component) from None
+
+
+def encode_segment(events: Sequence[AnyEvent]) -> Segment:
+    """Return *events* as a segment that has everything beside it."""
+    return Encoder().segment(events)
+
+
+def encode(log: Iterable[AnyEvent], *, portable: bool = False) -> bytes:
+    """
+    Return *log* as one piece of bytes.
+
+    Args:
+        portable: refuse functions that no other process could find.
+
+    Raises:
+        UnencodableValue: a value that is no data; the error says whose, and where in it.
+        UnresolvedFunction: *portable*, and a function that cannot be found elsewhere.
+    """
+    segment = Encoder(portable=portable).segment(list(log))
+    data = _encode([segment.body, segment.definitions, segment.facts])
+    version = bytes([_VERSION])
+    return b"".join((_MAGIC, version, _checksum(version, data), data))
+
+
+def _checksum(version: bytes, data: Any) -> bytes:
+    hasher = blake2b(version, digest_size=16, person=b"weft.log")
+    hasher.update(data)
+    return hasher.digest()
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+_read_whole = msgspec.msgpack.Decoder(tuple[bytes, dict[bytes, bytes], dict[bytes, bytes]]).decode
+
+
+def decode(
+    data: bytes, *, workflow: Workflow | None = None, strict: bool = False, longest: int = LONGEST
+) -> list[AnyEvent]:
+    """
+    Return the log that was written as *data*.
+
+    No user function is called and nothing is imported: functions and classes are those that the application
+    has imported or registered, or that *workflow* has.
+
+    Args:
+        workflow: the live definition: functions are taken from it, by component.
+        strict: refuse code that has changed since the log was written.
+        longest: how many bytes are read at most.
+
+    Raises:
+        CorruptLog: *data* is no log, was altered, or was written by a newer version.
+        ChangedCode: *strict*, and some code has changed.
+    """
+    view = memoryview(data)
+    if len(view) > longest:
+        raise CorruptLog(f"{len(view):,} bytes are more than the {longest:,} that are read; pass longest= to read them")
+    if len(view) < _HEAD or bytes(view[: len(_MAGIC)]) != _MAGIC:
+        raise CorruptLog("these bytes are no log of Weft")
+    version = bytes(view[len(_MAGIC) : len(_MAGIC) + 1])
+    if version[0] != _VERSION:
+        raise CorruptLog(f"a log of format {version[0]}; this Weft reads up to {_VERSION}: upgrade it")
+    if bytes(view[len(_MAGIC) + 1 : _HEAD]) != _checksum(version, view[_HEAD:]):
+        raise CorruptLog("the checksum is wrong: the log was cut off or altered; take another copy of it")
+    body, definitions, facts = _guarded(_read_whole, view[_HEAD:])
+    return decode_segments([body], definitions=definitions, facts=facts, workflow=workflow, strict=strict)
+
+
+class Decoder:
+    """
+    Reads the events of runs; what it has read of a definition is shared by all of them.
+
+    Args:
+        workflow: the live definition: functions are taken from it, by component.
+        strict: refuse code that has changed since the log was written.
+    """
+
+    __slots__ = ("_known", "_strict", "_workflow")
+
+    def __init__(self, *, workflow: Workflow | None = None, strict: bool = False) -> None:
+        self._workflow, self._strict = workflow, strict
+        self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
+
+    def segments(
+        self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
+    ) -> list[AnyEvent]:
+        """
+        Return the events of segments, in order.
+
+        Args:
+            definitions: all that the events refer to, by hash.
+            facts: all that the events refer to, by hash; asked for one by one, so it may load them.
+
+        Raises:
+            CorruptLog: something is missing or was altered.
+            ChangedCode: the decoder is *strict*, and some code has changed.
+        """
+        workflows: dict[bytes, Workflow] = {}
+        types: dict[str, type] = {}
+        for key, body in definitions.items():
+            workflows[key], mentioned = self._known.get(key) or self._define(key, body)
+            types |= mentioned
+        read = reader(Values(types, facts).restore, workflows)
+        events: list[AnyEvent] = []
+        for body in bodies:
+            data = opened(body, len(events) + 1)
+            events += _guarded(read, data, len(events) + 1)
+        return events
+
+    def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:
+        if content_hash(body) != key:
+            raise CorruptLog(f"the definition {key.hex()} was altered")
+        workflow = read_definition(body, workflow=self._workflow, strict=self._strict)
+        given = [workflow] if self._workflow is None else [workflow, self._workflow]
+        self._known[key] = workflow, known_types(given)
+        return self._known[key]
+
+
+def decode_segments(
+    bodies: Iterable[bytes],
+    *,
+    definitions: Mapping[bytes, bytes],
+    facts: Mapping[bytes, bytes],
+    workflow: Workflow | None = None,
+    strict: bool = False,
+) -> list[AnyEvent]:
+    """Return the events of segments, in order; see :meth:`Decoder.segments`."""
+    decoder = Decoder(workflow=workflow, strict=strict)
+    return decoder.segments(bodies, definitions=definitions, facts=facts)
+
+
+def opened(body: bytes, position: int | None = None) -> memoryview:
+    """Return the events inside of the *body* of a segment, which begins at *position*, as MessagePack."""
+    if len(body) < _BODY:
+        raise CorruptLog("a segment is cut off", position)
+    if body[0] != _VERSION:
+        raise CorruptLog(f"a segment of format {body[0]}; this Weft reads up to {_VERSION}: upgrade it", position)
+    data = memoryview(body)[_BODY:]
+    if zlib.crc32(data).to_bytes(4, "big") != body[1:_BODY]:
+        raise CorruptLog("the checksum of a segment is wrong: it was altered", position)
+    return data
+
+
+def _guarded(read: Callable[[Any], Any], data: Any, position: int | None = None) -> Any:
+    """Return what *read* makes of *data*; whatever is wrong with that is the data's fault."""
+    try:
+        return read(data)
+    except ResolutionError:
+        raise
+    except CorruptLog as error:
+        raise error if position is None or error.position else CorruptLog(str(error), position) from None
+    except KeyError as error:
+        raise CorruptLog(f"something it refers to is missing: {error}", position) from error
+    except Exception as error:
+        raise CorruptLog(f"it cannot be read: {type(error).__name__}: {error}", position) from error

@@ -1,0 +1,51 @@
+"""
+What both sides of the wire agree on: the numbers of the extension types, and the limits.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from hashlib import blake2b
+from typing import Any, Final
+
+DEEPEST: Final = 100
+"""How many levels a value may nest."""
+
+MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+FACTORIES: Final[dict[str, Any]] = {
+    kind.__name__: kind for kind in (bool, bytes, dict, float, int, list, set, str, tuple)
+}
+"""What a ``defaultdict`` may make where it lacks something."""
+
+
+class Code:
+    """What an extension type stands for.  Wire format: a number may be added, and never changed."""
+
+    TUPLE: Final = 1
+    SET: Final = 2
+    FROZENSET: Final = 3
+    DICT: Final = 4
+    INTEGER: Final = 5
+    TEXT: Final = 6
+    COMPLEX: Final = 7
+    BYTEARRAY: Final = 8
+    DATE: Final = 9
+    TIME: Final = 10
+    DATETIME: Final = 11
+    TIMEDELTA: Final = 12
+    DECIMAL: Final = 13
+    UUID: Final = 14
+    RANGE: Final = 15
+    ELLIPSIS: Final = 16
+    ORDERED_DICT: Final = 17
+    COUNTER: Final = 18
+    DEFAULT_DICT: Final = 19
+    DEQUE: Final = 20
+    RECORD: Final = 21
+    FACT: Final = 22
+
+
+def content_hash(data: bytes) -> bytes:
+    """Return the 16 bytes by which *data* is known beside a log."""
+    return blake2b(data, digest_size=16, person=b"weft.content.1").digest()

@@ -1,0 +1,274 @@
+"""
+A workflow as data, and back.
+
+The data is JSON: the components in their order, each with its kind, its name, what it is made of and what
+feeds it, and the policies.  Functions are references (``weft.log.functions``).  What comes back has the
+same ``hash`` and ``version``, as long as its functions are found and have not changed.
+
+    >>> import json, operator
+    >>> from weft import Workflow, step
+    >>> workflow = Workflow("sums", step(operator.neg, name="negate"))
+    >>> data = json.loads(json.dumps(workflow.to_dict()))
+    >>> Workflow.from_dict(data) == workflow
+    True
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, cast
+
+import msgspec
+
+from weft.core.assembly import Assembly
+from weft.core.components.base import Component
+from weft.core.components.map import Map
+from weft.core.flow import ENTRY, INPUT, Flow, Link
+from weft.core.wiring import INPUT_NAME, Inlet
+from weft.core.workflow import Workflow
+from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
+from weft.log import functions
+from weft.log.annotations import classes_of, known_types
+from weft.log.codes import content_hash
+from weft.log.records import name_of
+from weft.log.terms import Reader, Writer, is_default, kinds
+from weft.typing import Wait
+
+FORMAT = 1
+_PYTHON = f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A workflow as bytes, known by their hash."""
+
+    hash: bytes
+    body: bytes
+    data: dict[str, Any]
+    policies: tuple[Any, ...]
+    unportable: dict[str, str]
+
+    def check_portable(self) -> None:
+        """
+        Refuse what no other process could find.
+
+        Raises:
+            UnresolvedFunction: a function, or a constant, that has no place of its own.
+        """
+        for component, what in self.unportable.items():
+            raise UnresolvedFunction(component, what, "could not be found by another process")
+
+
+def definition_of(workflow: Workflow) -> Definition:
+    """Return *workflow* as bytes; worked out once for each definition."""
+    known = workflow.__dict__.get("_definition")
+    # A copy with other policies carries what was known of the one it was made of.
+    if isinstance(known, Definition) and known.policies is workflow.policies:
+        return known
+    data, unportable = _write(workflow)
+    try:
+        body = _encode(data)
+    except UnicodeEncodeError as error:
+        raise UnencodableValue(f"name that is no text ({error})", f"the definition of {workflow.name!r}") from error
+    definition = Definition(content_hash(body), body, data, workflow.policies, unportable)
+    workflow.__dict__["_definition"] = definition
+    return definition
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def _write(workflow: Workflow) -> tuple[dict[str, Any], dict[str, str]]:
+    writer, assembly = Writer(), workflow.assembly
+    components: list[dict[str, Any]] = []
+    for name, component in assembly.components.items():
+        writer.owner = name
+        entry: dict[str, Any] = {"kind": component.kind, "name": name}
+        if component.tags:
+            entry["tags"] = list(component.tags)
+        entry.update({key: value for key, value in _fields(writer, component, assembly) if value})
+        if name in assembly.inlets:
+            entry["inlets"] = [
+                [list(inlet.parents), inlet.wait, *([list(inlet.errors)] if inlet.errors else [])]
+                for inlet in assembly.inlets[name]
+            ]
+        if name in assembly.homes:
+            entry["home"] = assembly.homes[name]
+        components.append(entry)
+    rules: list[Any] = []
+    for number, rule in enumerate(workflow.policies, 1):
+        writer.owner = f"policy rule {number}"
+        rules.append(writer.write(list(rule)))
+    data = {"weft": FORMAT, "python": _PYTHON, "name": workflow.name, "components": components, "policies": rules}
+    return data, writer.unportable
+
+
+def _fields(writer: Writer, component: Component, assembly: Assembly) -> Iterator[tuple[str, Any]]:
+    defaults = {field.name: field.default for field in fields(component)}
+    made_of = component.to_data().items()
+    yield (
+        "fields",
+        {name: writer.write(value) for name, value in made_of if not is_default(value, defaults.get(name, MISSING))},
+    )
+    if isinstance(component, Map):
+        yield "tails", [assembly.names[tail] for tail in component.body.tails if tail in assembly.names]
+        yield "wait", "" if component.body.wait == "all" else component.body.wait
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def to_dict(workflow: Workflow) -> dict[str, Any]:
+    """Return *workflow* as JSON, for the caller to keep."""
+    return _write(workflow)[0]
+
+
+def read_definition(body: bytes, *, workflow: Workflow | None = None, strict: bool = False) -> Workflow:
+    """Return the workflow that was written as *body*; see :func:`read_data`."""
+    try:
+        data = _decode(body)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise CorruptLog(f"a definition cannot be read: {error}") from error
+    return read_data(data, workflow=workflow, strict=strict)
+
+
+def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, strict: bool = False) -> Workflow:
+    """
+    Return the workflow that *data* describes.
+
+    Its ``changed`` lists the components whose code is not what it was, its ``unresolved`` those that lack a
+    function and would say so when they are run.
+
+    Args:
+        workflow: the live definition: functions are taken from it, by component.
+        strict: refuse code that has changed.
+
+    Raises:
+        CorruptLog: *data* describes no workflow.
+        ChangedCode: *strict*, and some code has changed.
+    """
+    if workflow is not None and definition_of(workflow).data == data:
+        return workflow
+    try:
+        read = _read(data, workflow)
+    except (CorruptLog, ResolutionError):
+        raise
+    except Exception as error:
+        raise CorruptLog(f"this describes no workflow: {type(error).__name__}: {error}") from error
+    if strict and data["python"] != _PYTHON:  # code is compared as instructions, which differ between versions
+        raise ChangedCode(read.name, [f"{name} ({data['python']})" for name in read.components])
+    if strict and read.changed:
+        raise ChangedCode(read.name, read.changed)
+    return read
+
+
+def _inlet(parents: list[str], wait: Wait, errors: list[str] | None = None) -> Inlet:
+    return Inlet(tuple(parents), wait, tuple(errors or ()))
+
+
+def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
+    if data["weft"] != FORMAT:
+        raise CorruptLog(f"a definition of format {data['weft']!r}; upgrade Weft to read it")
+    types, memo = known_types([live]) if live is not None else {}, functions.Memo()
+    found = {id(call): call for call in map(memo.resolve, _references(data)) if call is not None}
+    for call in found.values():
+        types.update({name_of(kind): kind for kind in classes_of(call)})
+    reader = Reader(types, memo, comparable=data["python"] == _PYTHON)
+    entries = {str(entry["name"]): cast("dict[str, Any]", entry) for entry in data["components"]}
+    inlets = {
+        name: tuple(_inlet(*inlet) for inlet in entry["inlets"]) for name, entry in entries.items() if "inlets" in entry
+    }
+    homes = {name: str(entry["home"]) for name, entry in entries.items() if "home" in entry}
+    for name, home in homes.items():
+        if home not in entries or entries[home]["kind"] != Map.kind:
+            raise CorruptLog(f"{name!r} stands inside of {home!r}, which is no map")
+    components: dict[str, Component] = {}
+    for name, entry in entries.items():
+        reader.owner = name
+        beside = live.components.get(name) if live is not None else None
+        components[name] = _component(name, entry, reader, beside)
+    # Maps and what stands in them refer to each other, so the bodies come last, inner ones first.
+    for name in sorted(set(homes.values()), key=lambda name: -_depth(name, homes)):
+        body = _body(name, entries[name], components, inlets, homes)
+        object.__setattr__(components[name], "body", body)
+    rules: list[Any] = []
+    for number, rule in enumerate(data["policies"]):
+        reader.owner = f"policy rule {number + 1}"
+        beside = live.policies[number] if live is not None and number < len(live.policies) else None
+        rules.append(tuple(reader.read(rule, beside)))
+    names = {component: name for name, component in components.items()}
+    read = Workflow.assembled(str(data["name"]), Assembly(components, inlets, homes, names), rules)
+    read.changed, read.unresolved = tuple(reader.changed), tuple(reader.unresolved)
+    return read
+
+
+def _component(name: str, entry: dict[str, Any], reader: Reader, live: Component | None) -> Component:
+    kind = kinds().get(entry["kind"])
+    if kind is None:
+        raise CorruptLog(f"{name!r} is a {entry['kind']}, which is not known; import the module that defines it")
+    beside = live if type(live) is kind else None
+    given: dict[str, Any] = {
+        field: reader.read(item, getattr(beside, field, None)) for field, item in entry.get("fields", {}).items()
+    }
+    if kind is Map:
+        given["body"] = Flow()
+    made: Component = kind.from_data(name, tuple(entry.get("tags", ())), given)
+    return made
+
+
+def _body(
+    name: str,
+    entry: dict[str, Any],
+    made: Mapping[str, Component],
+    inlets: Mapping[str, tuple[Inlet, ...]],
+    homes: Mapping[str, str],
+) -> Flow:
+    """Return what stands in the map *name*, as it was when it was written with ``each(...)``."""
+    entries: list[Link] = []
+    links: list[Link] = []
+    members = [member for member, home in homes.items() if home == name]
+    for member in members:
+        for inlet in inlets.get(member, ()):
+            parents = tuple(ENTRY if p == name else INPUT if p == INPUT_NAME else made[p] for p in inlet.parents)
+            (entries if name in inlet.parents else links).append(Link(parents, made[member], inlet.wait))
+    inner = tuple(made[member].flow() for member in members if isinstance(made[member], Map))
+    return Flow(
+        entries=tuple(entries),
+        tails=tuple(made[str(tail)] for tail in entry.get("tails", ())),
+        wait=entry.get("wait", "all"),
+        components=tuple(made[member] for member in members if not isinstance(made[member], Map)),
+        links=tuple(links),
+        parts=inner,
+    )
+
+
+def _depth(name: str, homes: Mapping[str, str]) -> int:
+    """Return in how many maps *name* stands."""
+    depth = 0
+    while name in homes:
+        name, depth = homes[name], depth + 1
+        if depth > len(homes):
+            raise CorruptLog(f"{name!r} stands inside of itself")
+    return depth
+
+
+def _references(data: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield every reference to a function in *data*."""
+    pending: list[Any] = [data]
+    seen: set[int] = set()
+    while pending:
+        item = pending.pop()
+        if id(item) in seen:  # JSON has no cycles, what a caller has made may
+            continue
+        seen.add(id(item))
+        if isinstance(item, list):
+            pending.extend(cast("Any", item))
+        elif isinstance(item, dict):
+            held = cast("dict[str, Any]", item)
+            if "$call" in held:
+                yield held["$call"]
+            pending.extend(held.values())

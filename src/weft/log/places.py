@@ -1,0 +1,65 @@
+"""
+Where things live: the name of a module that another process would know, and the module again.
+
+A module that is run is called ``__main__`` and has a real name besides, from ``python -m`` or from its
+file; that one is written down.  Looking a module up never imports it: only what the application has
+imported can be found.
+
+    >>> home("json.decoder")
+    'json.decoder'
+    >>> [module.__name__ for module in modules("json", was_main=False)]
+    ['json']
+    >>> modules("never.imported", was_main=False)
+    []
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+MAIN = "__main__"
+MAINS = (MAIN, "__mp_main__")
+"""What the module that is run is called, also in a process that ``multiprocessing`` has started."""
+
+kind_of: Any = type
+"""Returns the class of a value, without what a type checker believes to know of it."""
+
+
+def home(module: str) -> str:
+    """Return the name by which another process could import *module*; ``__main__`` if there is none."""
+    if module not in MAINS:
+        return module
+    main = sys.modules.get(MAIN)
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # python -m name
+        return str(spec.name)
+    file = getattr(main, "__file__", None)
+    if not isinstance(file, str):  # a notebook, a prompt, python -c
+        return MAIN
+    return file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+
+
+def modules(name: str, *, was_main: bool) -> list[ModuleType]:
+    """
+    Return the imported modules that *name* may stand for, the likeliest first.
+
+    Args:
+        was_main: whether the one who wrote the name down was running that module.
+    """
+    loaded = dict(sys.modules)
+    main = loaded.get(MAIN)
+    here = home(MAIN)
+    found: list[Any] = [loaded.get(name)]
+    if main is not None and (here == name or name.endswith(f".{here}")):
+        found.insert(0 if was_main else 1, main)
+    if was_main and "." not in name:  # a script knows its file and not its package
+        found.extend(module for key, module in loaded.items() if key.endswith(f".{name}"))
+    return [module for module in dict.fromkeys(found) if isinstance(module, ModuleType)]
+
+
+def contents(module: ModuleType) -> dict[str, Any]:
+    """Return what *module* holds, without waking a module that loads itself when it is looked at."""
+    held: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return held

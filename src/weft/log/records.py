@@ -1,0 +1,265 @@
+"""
+Classes as data: how an instance is taken apart into fields, and put together again.
+
+Dataclasses, attrs classes, ``msgspec.Struct``, pydantic models, named tuples and enums are written as the
+name of their class and their fields.  They come back only where that name is known: registered here, or
+reachable from an annotation of the workflow.  Putting together sets the fields as they were; no
+``__init__`` of a dataclass or attrs class runs, so nothing is validated, converted or counted twice.
+
+    >>> import dataclasses
+    >>> @register(name="shop.Order")
+    ... @dataclasses.dataclass
+    ... class Order:
+    ...     total: int
+    >>> form = form_of(Order)
+    >>> form.apart(Order(5))
+    {'total': 5}
+    >>> form.together(Order, {"total": 5})
+    Order(total=5)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from weft.core.components.join import Absent
+from weft.errors import DuplicateName, InvalidComponent
+from weft.log.places import home, kind_of
+
+C = TypeVar("C", bound=type)
+
+
+class Unfit(Exception):
+    """An instance that its fields do not tell in full; the text says what it is."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """
+    An instance of a class that is not known here: the name of its class, and its fields.
+
+    It is written to the same bytes again, so whoever knows the class gets the instance.
+    """
+
+    type: str
+    fields: dict[str, Any]
+
+    def __hash__(self) -> int:
+        return hash((self.type, tuple(self.fields)))
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How instances of one kind of class become fields, and how they come back."""
+
+    apart: Callable[[Any], dict[str, Any]]
+    together: Callable[[Any, dict[str, Any]], Any]
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+_registered: dict[str, type] = {}
+_names: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+
+
+@overload
+def register(kind: C, name: str | None = None) -> C: ...
+@overload
+def register(kind: None = None, name: str | None = None) -> Callable[[C], C]: ...
+def register(kind: Any = None, name: str | None = None) -> Any:
+    """
+    Let instances of *kind* come back from a log; also a decorator, with or without a *name*.
+
+    Args:
+        name: what it is called in logs from now on; where it stands, if not given.  A name outlives a move to
+            another module.
+
+    Raises:
+        InvalidComponent: *kind* is no class whose instances are their fields.
+        DuplicateName: the name stands for another class already.
+    """
+    if kind is None:
+        return functools.partial(register, name=name)
+    if not isinstance(kind, type) or form_of(kind) is None:
+        raise InvalidComponent(
+            f"cannot register {kind!r}: use a dataclass, an attrs class, a msgspec.Struct, a pydantic model, "
+            "a NamedTuple or an Enum"
+        )
+    called = name or place(kind)
+    known = _registered.get(called)
+    # A class that was defined again, as a notebook does, takes the place of the one before.
+    if known is not None and known is not kind and place(known) != place(kind):
+        raise DuplicateName(called, f"the classes {place(known)} and {place(kind)}")
+    _registered[called] = kind
+    if name is not None:
+        _names[kind] = name
+        _registered.setdefault(place(kind), kind)  # logs that were written before it had the name
+    return cast("Any", kind)
+
+
+def registered() -> Mapping[str, type]:
+    """Return the classes that the application has registered, by name, and Weft's own."""
+    return _registered
+
+
+def name_of(kind: type) -> str:
+    """Return what *kind* is called in logs."""
+    return _names.get(kind) or place(kind)
+
+
+def place(kind: type) -> str:
+    """Return where *kind* stands: module and qualified name."""
+    return f"{home(kind.__module__)}.{kind.__qualname__}"
+
+
+# -- forms ---------------------------------------------------------------------------------------
+
+_BUILTIN = (str, bytes, bytearray, int, float, complex, list, tuple, dict, set, frozenset, BaseException, type)
+_forms: WeakKeyDictionary[type, Form | None] = WeakKeyDictionary()
+
+
+def form_of(kind: type) -> Form | None:
+    """Return how instances of *kind* are taken apart; None if they cannot be."""
+    try:
+        return _forms[kind]
+    except KeyError:
+        _forms[kind] = form = _find_form(kind)
+        return form
+
+
+def _find_form(kind: Any) -> Form | None:
+    bases = kind.__mro__  # asked for by name, since issubclass would forget what is known of the class
+    if enum.Enum in bases:
+        return _FLAG if enum.Flag in bases else _ENUM
+    if tuple in bases and hasattr(kind, "_fields"):
+        return _NAMED_TUPLE
+    if any(base in _BUILTIN for base in bases):
+        return None
+    if msgspec.Struct in bases:
+        return _STRUCT
+    if hasattr(kind, "__pydantic_fields__") and hasattr(kind, "model_construct"):
+        return _MODEL
+    if dataclasses.is_dataclass(kind):
+        names = tuple(field.name for field in dataclasses.fields(kind))
+        return Form(functools.partial(_apart, names), _together_dataclass)
+    if hasattr(kind, "__attrs_attrs__"):
+        names = tuple(str(field.name) for field in kind.__attrs_attrs__)
+        return Form(functools.partial(_apart, names), _together_attrs)
+    return None
+
+
+def _apart(names: tuple[str, ...], value: Any) -> dict[str, Any]:
+    fields = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    held = getattr(value, "__dict__", None)
+    if held and not held.keys() <= fields.keys():
+        kind = kind_of(value)
+        extra = [
+            name
+            for name in held
+            if name not in fields
+            and not isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
+        ]
+        if extra:
+            raise Unfit(f"{kind.__qualname__} that holds more than its fields ({', '.join(extra)})")
+    return fields
+
+
+def _together_dataclass(kind: Any, fields: dict[str, Any]) -> Any:
+    made = object.__new__(kind)
+    known = {field.name: field for field in dataclasses.fields(kind)}
+    for name, field in known.items():
+        if name in fields:
+            value = fields[name]
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        elif not field.init:
+            continue
+        else:
+            raise Unfit(f"{kind.__qualname__} was written without {name!r}, which has no default now")
+        object.__setattr__(made, name, value)
+    return _complete(kind, made, fields, known)
+
+
+def _together_attrs(kind: Any, fields: dict[str, Any]) -> Any:
+    made = object.__new__(kind)
+    known = {field.name: field for field in kind.__attrs_attrs__}
+    for name, field in known.items():
+        if name in fields:
+            value = fields[name]
+        elif hasattr(field.default, "factory"):
+            value = field.default.factory(made) if field.default.takes_self else field.default.factory()
+        elif repr(field.default) != "NOTHING":
+            value = field.default
+        elif not field.init:
+            continue
+        else:
+            raise Unfit(f"{kind.__qualname__} was written without {name!r}, which has no default now")
+        object.__setattr__(made, name, value)
+    if hasattr(kind, "_attrs_cached_hash"):
+        object.__setattr__(made, "_attrs_cached_hash", None)
+    return _complete(kind, made, fields, known)
+
+
+def _complete(kind: Any, made: Any, fields: dict[str, Any], known: Mapping[str, Any]) -> Any:
+    if not fields.keys() <= known.keys():
+        gone = ", ".join(repr(name) for name in fields if name not in known)
+        raise Unfit(f"{kind.__qualname__} was written with {gone}, which it has no more")
+    return made
+
+
+def _together_named_tuple(kind: Any, fields: dict[str, Any]) -> Any:
+    values = {**kind._field_defaults, **fields}
+    made = cast("Any", tuple).__new__(kind, [values[name] for name in kind._fields])
+    return _complete(kind, made, fields, dict.fromkeys(kind._fields))
+
+
+def _apart_model(value: Any) -> dict[str, Any]:
+    kind = kind_of(value)
+    fields = {name: held for name, held in value.__dict__.items() if name in kind.__pydantic_fields__}
+    fields[_SET] = sorted(value.__pydantic_fields_set__)
+    for hidden in (_EXTRA, _PRIVATE):
+        if getattr(value, hidden, None):
+            fields[hidden] = dict(getattr(value, hidden))
+    return fields
+
+
+def _together_model(kind: Any, fields: dict[str, Any]) -> Any:
+    known = kind.__pydantic_fields__
+    values = {name: value for name, value in fields.items() if name not in (_SET, _EXTRA, _PRIVATE)}
+    for name, field in known.items():
+        if name not in values:
+            if field.is_required():
+                raise Unfit(f"{kind.__qualname__} was written without {name!r}, which has no default now")
+            values[name] = field.get_default(call_default_factory=True, validated_data=values)
+    made = object.__new__(kind)
+    allows_extra = kind.model_config.get("extra") == "allow"
+    state = {
+        "__dict__": values,
+        _SET: set(fields[_SET]),
+        _EXTRA: fields.get(_EXTRA, {}) if allows_extra else None,
+        _PRIVATE: fields.get(_PRIVATE, {}) if kind.__private_attributes__ else None,
+    }
+    made.__setstate__(state)
+    return _complete(kind, made, values, known)
+
+
+_SET, _EXTRA, _PRIVATE = "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"
+
+_ENUM = Form(lambda member: {"name": member.name}, lambda kind, fields: kind.__members__[fields["name"]])
+_FLAG = Form(lambda member: {"value": member.value}, lambda kind, fields: kind(fields["value"]))
+_NAMED_TUPLE = Form(lambda value: dict(zip(value._fields, value, strict=True)), _together_named_tuple)
+_STRUCT = Form(
+    lambda value: {name: getattr(value, name) for name in value.__struct_fields__},
+    lambda kind, fields: kind(**fields),
+)
+_MODEL = Form(_apart_model, _together_model)
+
+register(Absent, "weft.Absent")

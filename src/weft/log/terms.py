@@ -1,0 +1,346 @@
+"""
+The parts of a definition as JSON: functions, constants, expressions, policies.
+
+Numbers, text, truth, nothing and lists stand for themselves.  Everything else is an object with one key
+that begins with ``$`` and says what it is:
+
+| key | stands for |
+| --- | --- |
+| ``$call`` | a function, as a reference |
+| ``$partial`` | a ``functools.partial``: what it calls, and what it is bound to |
+| ``$part`` | one of Weft's own records, by the last name of its module and its class |
+| ``$missing`` | no default at all |
+| ``$tuple``, ``$map`` | a tuple; a dict with text as keys |
+| ``$error``, ``$kind`` | a class of exceptions; a class of components |
+| ``$pattern`` | a regular expression |
+| ``$value`` | any other value, as MessagePack in base 64 |
+| ``$lost`` | a value that cannot be written, by the name of its class |
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import math
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from weft.core.components.base import Component
+from weft.core.function import Function
+from weft.core.references import MISSING
+from weft.core.unresolved import Lost, Unresolved
+from weft.errors import CorruptLog, DefinitionError, UnencodableValue
+from weft.log import functions
+from weft.log.codes import DEEPEST
+from weft.log.packing import encode_value
+from weft.log.places import contents, home, kind_of, modules
+from weft.log.values import Values
+
+
+class Writer:
+    """Writes the parts of one definition; *owner* is the component that is being written."""
+
+    def __init__(self) -> None:
+        self.owner = ""
+        self.unportable: dict[str, str] = {}
+        """What another process could not find, by component."""
+        self._depth = 0
+        self._memo = functions.Memo()
+
+    def write(self, value: Any) -> Any:
+        """Return *value* as JSON."""
+        kind = kind_of(value)
+        if kind in (bool, type(None)) or (kind is float and math.isfinite(value)):
+            return value
+        if kind is int and abs(value) < _EXACT:
+            return value
+        if kind is str:
+            return value if value.isascii() or _is_text(value) else self._value(value)
+        if self._depth >= DEEPEST:
+            return self._lost(kind)
+        self._depth += 1
+        try:
+            return self._compound(kind, value)
+        finally:
+            self._depth -= 1
+
+    def _compound(self, kind: Any, value: Any) -> Any:
+        if kind is list:
+            return [self.write(item) for item in value]
+        if kind is tuple:
+            return {"$tuple": [self.write(item) for item in value]}
+        if kind is dict and all(type(key) is str for key in value):
+            return {"$map": [[key, self.write(item)] for key, item in value.items()]}
+        if value is MISSING:
+            return {"$missing": True}
+        if _is_part(kind):
+            return {"$part": [_part_name(kind), {name: self.write(held) for name, held in _changes(value).items()}]}
+        if kind is re.Pattern:
+            return {"$pattern": [value.pattern, value.flags]}
+        if _is_class(value, BaseException):
+            return {"$error": {"module": home(value.__module__), "name": value.__qualname__}}
+        if _is_class(value, Component):
+            return {"$kind": value.kind}
+        bound = functions.unbound(value)
+        if bound is not None:
+            return {"$partial": [self.write(bound.func), self.write(bound.args), self.write(bound.keywords)]}
+        if callable(value):
+            return self._call(value)
+        return self._value(value)
+
+    def _call(self, call: Any) -> Any:
+        is_lost = isinstance(call, Unresolved)  # written again as it was read
+        reference = dict(call.reference) if is_lost else self._memo.refer(call)
+        if not functions.is_portable(reference):
+            self.unportable.setdefault(self.owner, functions.label(reference))
+        return {"$call": reference}
+
+    def _value(self, value: Any) -> Any:
+        try:
+            return {"$value": base64.b64encode(encode_value(value)).decode()}
+        except UnencodableValue:
+            return self._lost(kind_of(value))
+
+    def _lost(self, kind: type) -> Any:
+        self.unportable.setdefault(self.owner, kind.__qualname__)
+        return {"$lost": kind.__qualname__}
+
+
+class Reader:
+    """
+    Reads the parts of one definition.
+
+    Beside the data goes what stands at the same place of the live workflow, if there is one: functions and
+    lost values are taken from there.
+    """
+
+    def __init__(self, types: Mapping[str, type], memo: functions.Memo, *, comparable: bool) -> None:
+        self.owner = ""
+        self._memo = memo
+        self.changed: dict[str, None] = {}
+        """The components whose code is not what it was."""
+        self.unresolved: dict[str, None] = {}
+        """The components that lack a function or a value."""
+        self._comparable = comparable
+        self._values = Values(types)
+        self._suspects = 0
+
+    def read(self, data: Any, live: Any = None) -> Any:
+        """Return what *data* stands for."""
+        if isinstance(data, list):
+            return [self.read(item, _at(live, place)) for place, item in enumerate(cast("Any", data))]
+        if not isinstance(data, dict):
+            return data
+        ((key, body),) = cast("dict[str, Any]", data).items()
+        return _READ[key](self, body, live)
+
+    def tuple(self, body: Any, live: Any) -> Any:
+        """Return a tuple."""
+        return tuple(self.read(body, live))
+
+    def map(self, body: Any, live: Any) -> Any:
+        """Return a dict."""
+        held: dict[str, Any] = dict(cast("Any", live)) if isinstance(live, Mapping) else {}
+        return {str(key): self.read(item, held.get(key)) for key, item in body}
+
+    def part(self, body: Any, live: Any) -> Any:
+        """Return one of Weft's own records."""
+        name, fields = body
+        kind = _part(name)
+        beside = live if type(live) is kind else None
+        before = self._suspects
+        read = {field: self.read(item, getattr(beside, field, None)) for field, item in fields.items()}
+        if kind is Function:
+            return self._function(read, fields["call"], is_suspect=self._suspects > before)
+        return kind(**read)
+
+    def call(self, reference: Any, live: Any) -> Any:
+        """Return a function, or what stands for it."""
+        found = live if callable(live) else self._memo.resolve(reference)
+        if found is None:
+            return self._unresolved(reference)
+        if not self._comparable or not self._memo.is_same_code(reference, found):
+            self._suspects += 1
+            if self._comparable:
+                self.changed[self.owner] = None
+        return found
+
+    def _function(self, fields: dict[str, Any], written: Any, *, is_suspect: bool) -> Function:
+        call, constants = fields["call"], fields.get("constants", {})
+        reference = written.get("$call") or functions.refer(call)
+        stored = Function(**fields)
+        if any(isinstance(value, Lost) for value in constants.values()):
+            return dataclasses.replace(
+                stored, call=self._unresolved(reference, "was bound to a value that cannot be read here")
+            )
+        if not is_suspect or isinstance(call, Unresolved):
+            return stored
+        try:
+            fresh = Function.of(call).bind(constants)
+        except DefinitionError:
+            fresh = None
+        if fresh is None or (len(fresh.required), fresh.variadic) != (len(stored.required), stored.variadic):
+            return dataclasses.replace(
+                stored, call=self._unresolved(reference, "has changed and takes other parameters now")
+            )
+        # Where it reads another component, that one may have another name here than in the code.
+        reads = {name: stored.references.get(name, ref) for name, ref in fresh.references.items()}
+        return dataclasses.replace(fresh, references=reads)
+
+    def _unresolved(self, reference: Any, reason: str = "cannot be found") -> Unresolved:
+        self.unresolved[self.owner] = None
+        code = bytes.fromhex(reference["code"])
+        return Unresolved(self.owner, functions.label(reference), code, reason, tuple(reference.items()))
+
+    def partial(self, body: Any, live: Any) -> Any:
+        """Return a function with what it is bound to."""
+        beside = functions.unbound(live)
+        given: Any = (None, None, None) if beside is None else (beside.func, beside.args, beside.keywords)
+        call, args, keywords = (self.read(item, held) for item, held in zip(body, given, strict=True))
+        return functools.partial(call, *args, **keywords)
+
+    def error(self, body: Any, _: Any) -> Any:
+        """Return a class of exceptions, or one that knows it by name."""
+        name = str(body["name"])
+        for module in modules(str(body["module"]), was_main=False):
+            found = functools.reduce(_inner, name.split(".")[1:], contents(module).get(name.split(".", maxsplit=1)[0]))
+            if _is_class(found, BaseException):
+                return found
+        return _ByName(name.rpartition(".")[2], (Exception,), {"label": f"{body['module']}.{name}"})
+
+    def kind(self, body: Any, _: Any) -> Any:
+        """Return a class of components."""
+        return kinds()[body]
+
+    def pattern(self, body: Any, _: Any) -> Any:
+        """Return a regular expression."""
+        expression, flags = body
+        return re.compile(expression, flags)
+
+    def missing(self, _: Any, __: Any) -> Any:
+        """Return what says that there is no default."""
+        return MISSING
+
+    def lost(self, body: Any, live: Any) -> Any:
+        """Return the value of the live workflow, or what stands for it."""
+        if live is not None:
+            return live
+        self.unresolved[self.owner] = None
+        return Lost.of(str(body), self.owner)
+
+    def value(self, body: Any, live: Any) -> Any:
+        """Return any value; one of a class that is not known here is lost."""
+        self._values.unknown = ""
+        value = self._values.decode(base64.b64decode(body, validate=True))
+        return self.lost(self._values.unknown, live) if self._values.unknown else value
+
+
+class _ByName(type):
+    """Makes classes that an exception belongs to by the name of its class, which is not imported here yet."""
+
+    label: str
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return any(f"{home(base.__module__)}.{base.__qualname__}" == cls.label for base in type(instance).__mro__)
+
+
+_READ: dict[str, Any] = {
+    "$call": Reader.call,
+    "$error": Reader.error,
+    "$kind": Reader.kind,
+    "$lost": Reader.lost,
+    "$map": Reader.map,
+    "$missing": Reader.missing,
+    "$part": Reader.part,
+    "$partial": Reader.partial,
+    "$pattern": Reader.pattern,
+    "$tuple": Reader.tuple,
+    "$value": Reader.value,
+}
+
+
+# -- Weft's own records --------------------------------------------------------------------------
+
+
+def kinds() -> dict[str, Any]:
+    """Return the classes of components, by kind."""
+    found: dict[str, Any] = {"component": Component}
+    pending: list[Any] = [Component]
+    while pending:
+        below: list[Any] = pending.pop(0).__subclasses__()
+        for kind in below:
+            found.setdefault(kind.kind, kind)
+        pending.extend(below)
+    return found
+
+
+def _is_part(kind: Any) -> bool:
+    """Whether *kind* is a record of Weft's own that definitions are made of."""
+    is_record = _is_class(kind, msgspec.Struct) or bool(dataclasses.is_dataclass(kind))
+    is_own = str(kind.__module__).startswith(("weft.core.", "weft.policy."))
+    return is_own and is_record and not _is_class(kind, Component) and kind is not Unresolved
+
+
+def _is_class(thing: object, base: type) -> bool:
+    return isinstance(thing, type) and issubclass(thing, base)
+
+
+def _part_name(kind: Any) -> str:
+    return f"{kind.__module__.rpartition('.')[2]}.{kind.__qualname__}"
+
+
+@functools.cache
+def _parts() -> dict[str, Any]:
+    held = [contents(module) for name, module in sys.modules.items() if name.startswith(("weft.core.", "weft.policy."))]
+    found = [kind for names in held for kind in names.values() if isinstance(kind, type) and _is_part(kind)]
+    return {_part_name(kind): kind for kind in found}
+
+
+def _part(name: str) -> Any:
+    try:
+        return _parts()[name]
+    except KeyError:
+        raise CorruptLog(f"a definition is made of {name!r}, which is not known; a newer Weft wrote it") from None
+
+
+def _changes(value: Any) -> dict[str, Any]:
+    """Return the fields of a record that are not at their default."""
+    kind = kind_of(value)
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        defaults = dict(zip(reversed(names), reversed(kind.__struct_defaults__), strict=False))
+    else:
+        names = tuple(field.name for field in dataclasses.fields(kind))
+        defaults = {
+            field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+            for field in dataclasses.fields(kind)
+        }
+    return {name: held for name in names if not is_default(held := getattr(value, name), defaults.get(name, _NONE))}
+
+
+_NONE = object()
+_EXACT = 1 << 53
+"""Numbers from here on are not exact in the JSON of other languages."""
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """Whether *value* need not be written."""
+    return value is default or (type(value) is type(default) and value == default)
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _inner(owner: Any, name: str) -> Any:
+    return owner.__dict__.get(name) if _is_class(owner, object) else None
+
+
+def _at(live: Any, place: int) -> Any:
+    held = list(cast("Any", live)) if isinstance(live, list | tuple) else []
+    return held[place] if place < len(held) else None

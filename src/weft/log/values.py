@@ -1,0 +1,152 @@
+"""
+Values from MessagePack: equal to what was written, and of the same type.
+
+Reading never imports, and calls no constructor but those of the builtins in the table below and of
+classes that are known: registered, or reachable from an annotation of the workflow.
+
+    >>> from weft.log.packing import encode_value
+    >>> Values().decode(encode_value({"when": dt.date(2026, 1, 31), "of": (1, {2, 3})}))
+    {'when': datetime.date(2026, 1, 31), 'of': (1, {2, 3})}
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+import struct
+import uuid
+import zoneinfo
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+
+from weft.errors import CorruptLog
+from weft.log.codes import DEEPEST, FACTORIES, MICROSECOND, Code, content_hash
+from weft.log.records import Record, Unfit, form_of, registered
+
+
+class Values:
+    """Reads values: *types* are the classes that may come back, *facts* the large values by content hash."""
+
+    __slots__ = ("_depth", "_facts", "_types", "decode", "unknown")
+
+    def __init__(self, types: Mapping[str, type] | None = None, facts: Mapping[bytes, bytes] | None = None) -> None:
+        self._types = types or {}
+        self._facts = facts or {}
+        self._depth = 0
+        self.unknown = ""
+        """The last class that was asked for and is not known."""
+        self.decode: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=self.restore).decode
+        """Reads one value; what raises there is up to the data."""
+
+    def restore(self, code: int, data: memoryview) -> Any:
+        """Return what an extension type stands for."""
+        read = _READERS.get(code)
+        if read is None:
+            raise CorruptLog(f"a value of the unknown kind {code}; it was written by a newer Weft: upgrade this one")
+        if self._depth > DEEPEST + 1:  # a fact is one, what stands in the innermost is another
+            raise CorruptLog(f"a value nests deeper than {DEEPEST} levels")
+        self._depth += 1
+        try:
+            return read(self, data)
+        finally:
+            self._depth -= 1
+
+    def pairs(self, data: Any) -> dict[Any, Any]:
+        """Return keys and values that follow each other as a dict."""
+        flat = self.decode(data)
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    def moment(self, kind: Any, data: Any) -> Any:
+        """Return a date with a time, or a time, in its zone."""
+        text, *rest = self.decode(data)
+        zone = _as_zone(rest[0]) if rest else None
+        return kind.fromisoformat(text).replace(tzinfo=zone, fold=rest[1] if len(rest) > 1 else 0)
+
+    def default_dict(self, data: Any) -> defaultdict[Any, Any]:
+        """Return a dict that makes what it lacks."""
+        name, flat = self.decode(data)
+        return defaultdict(name and FACTORIES[name], zip(flat[::2], flat[1::2], strict=True))
+
+    def deque(self, data: Any) -> deque[Any]:
+        """Return a queue."""
+        longest, items = self.decode(data)
+        return deque(items, longest)
+
+    def record(self, data: Any) -> Any:
+        """Return an instance of a known class, or a record that stands for one."""
+        name, fields = self.decode(data)
+        if not isinstance(name, str) or not isinstance(fields, dict):
+            raise CorruptLog("a record without the name of its class or without fields")
+        kind = registered().get(name) or self._types.get(name)
+        form = None if kind is None else form_of(kind)
+        if form is None:
+            self.unknown = name
+            return Record(name, cast("dict[str, Any]", fields))
+        try:
+            return form.together(kind, cast("dict[str, Any]", fields))
+        except Unfit as unfit:
+            raise CorruptLog(
+                f"{unfit}; give new fields a default, or register a class that fits as {name!r}"
+            ) from unfit
+
+    def fact(self, data: Any) -> Any:
+        """Return a value that is kept beside the log."""
+        key = bytes(data)
+        if self._depth != 1:
+            raise CorruptLog("a reference to a fact inside of a value")
+        try:
+            body = self._facts[key]
+        except KeyError:
+            raise CorruptLog(f"the fact {key.hex()} is missing; hand over all facts of the run") from None
+        if content_hash(body) != key:
+            raise CorruptLog(f"the fact {key.hex()} was altered")
+        return self.decode(body)
+
+
+def _as_zone(zone: Any) -> dt.tzinfo | None:
+    match zone:
+        case None:
+            return None
+        case int():
+            return dt.timezone(zone * MICROSECOND) if zone else dt.UTC
+        case [int(micros), str(name)]:
+            return dt.timezone(micros * MICROSECOND, name)
+        case str() if _ZONE.fullmatch(zone):
+            try:
+                return zoneinfo.ZoneInfo(zone)
+            except zoneinfo.ZoneInfoNotFoundError:
+                raise CorruptLog(f"the time zone {zone!r} is not known on this machine; install tzdata") from None
+        case _:
+            raise CorruptLog(f"{zone!r} is no time zone")
+
+
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+\-]{1,32}(?:/[A-Za-z0-9_+\-]{1,32}){0,3}")
+
+_READERS: Final[dict[int, Callable[[Values, Any], Any]]] = {
+    Code.TUPLE: lambda values, data: tuple(values.decode(data)),
+    Code.SET: lambda values, data: set(values.decode(data)),
+    Code.FROZENSET: lambda values, data: frozenset(values.decode(data)),
+    Code.DICT: Values.pairs,
+    Code.INTEGER: lambda _, data: int.from_bytes(data, "big", signed=True),
+    Code.TEXT: lambda _, data: str(data, "utf-8", "surrogatepass"),
+    Code.COMPLEX: lambda _, data: complex(*struct.unpack(">dd", data)),
+    Code.BYTEARRAY: lambda _, data: bytearray(data),
+    Code.DATE: lambda _, data: dt.date.fromisoformat(str(data, "ascii")),
+    Code.TIME: lambda values, data: values.moment(dt.time, data),
+    Code.DATETIME: lambda values, data: values.moment(dt.datetime, data),
+    Code.TIMEDELTA: lambda _, data: dt.timedelta(*struct.unpack(">iII", data)),
+    Code.DECIMAL: lambda _, data: decimal.Decimal(str(data, "ascii")),
+    Code.UUID: lambda _, data: uuid.UUID(bytes=bytes(data)),
+    Code.RANGE: lambda values, data: range(*values.decode(data)),
+    Code.ELLIPSIS: lambda _, __: ...,
+    Code.ORDERED_DICT: lambda values, data: OrderedDict(values.pairs(data)),
+    Code.COUNTER: lambda values, data: Counter(values.pairs(data)),
+    Code.DEFAULT_DICT: Values.default_dict,
+    Code.DEQUE: Values.deque,
+    Code.RECORD: Values.record,
+    Code.FACT: Values.fact,
+}

@@ -1,0 +1,160 @@
+"""
+Events as MessagePack maps, and back.
+
+What an event looks like on the wire follows from its class: a map of its tag (``e``) and its fields by
+name, without those at their default.  Three kinds of fields are special, and are found by their
+annotations: ``Any`` holds a user's value, ``Workflow`` is written as the hash of its definition, and what
+only a type checker can name is treated as ``Any``.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from weft.core.events import Event, PolicyChanged, RunnableRetried
+from weft.core.workflow import Workflow
+from weft.log.functions import Memo
+from weft.log.terms import Reader, Writer
+
+
+class UnknownEvent(msgspec.Struct, frozen=True):
+    """
+    An event that a newer Weft wrote: it is kept as it is, and written to the same bytes again.
+
+    A run cannot be folded over it, since nobody here knows what it did: ``Run.from_log`` refuses it.
+    """
+
+    seq: int
+    tag: str
+    data: bytes
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """How one class of events is written and read."""
+
+    values: tuple[str, ...]
+    """The fields that hold a user's value."""
+    workflows: tuple[str, ...]
+    """The fields that hold a workflow."""
+    terms: tuple[str, ...]
+    """The fields that hold policies."""
+    mirror: Any
+    """The class that the bytes are read as."""
+    mirrored: bool
+    """Whether that is another one than the class of the event."""
+
+
+_TERMS: dict[type[Event], tuple[str, ...]] = {PolicyChanged: ("rules",), RunnableRetried: ("policy",)}
+"""The fields that hold policies, which are written like those of a definition."""
+
+
+def as_terms(policies: Any) -> Any:
+    """Return a policy, or rules, as plain data; functions are references."""
+    if policies is None:
+        return None
+    writer = Writer()
+    writer.owner = "a policy"
+    given = [list(rule) for rule in policies] if policies.__class__ is tuple else policies
+    return writer.write(given)
+
+
+def _from_terms(data: Any) -> Any:
+    if data is None:
+        return None
+    reader = Reader({}, Memo(), comparable=True)
+    reader.owner = "a policy"
+    found: Any = reader.read(data)
+    return tuple(tuple(rule) for rule in found) if found.__class__ is list else found
+
+
+def _wire(kind: type[Event]) -> Wire:
+    names: dict[str, Any] = {"Workflow": Workflow}
+    hints: dict[str, Any] = {}
+    while not hints:
+        try:
+            hints = typing.get_type_hints(kind, localns=names)
+        except NameError as error:  # imported for type checkers alone
+            names[str(error.name)] = Any
+    fields = kind.__struct_fields__
+    workflows = tuple(name for name in fields if hints[name] is Workflow)
+    terms = _TERMS.get(kind, ())
+    values = tuple(name for name in fields if hints[name] is Any and name not in terms)
+    if not workflows and not terms and len(names) == 1:
+        return Wire(values, workflows, terms, kind, mirrored=False)
+    required = len(fields) - len(kind.__struct_defaults__)
+    shape: list[Any] = []
+    for place, name in enumerate(fields):
+        hint = bytes if name in workflows else Any if name in terms else hints[name]
+        shape.append((name, hint) if place < required else (name, hint, kind.__struct_defaults__[place - required]))
+    config = kind.__struct_config__
+    mirror = msgspec.defstruct(kind.__name__, shape, tag_field=config.tag_field, tag=config.tag, frozen=True)
+    return Wire(values, workflows, terms, mirror, mirrored=True)
+
+
+def _tagged(base: type[Event]) -> list[type[Event]]:
+    """Return *base* and the classes below it that have a tag of their own."""
+    own = [base] if base.__struct_config__.tag != base.__name__ else []
+    return own + [kind for below in base.__subclasses__() for kind in _tagged(below)]
+
+
+WIRES: dict[type[Any], Wire] = {kind: _wire(kind) for kind in _tagged(Event)}
+
+DEFINED: dict[str, tuple[str, ...]] = {
+    str(kind.__struct_config__.tag): wire.workflows for kind, wire in WIRES.items() if wire.workflows
+}
+"""The fields that refer to a definition, by the tag of their event."""
+
+_BY_MIRROR = {wire.mirror: (kind, wire) for kind, wire in WIRES.items() if wire.mirrored}
+_UNION: Any = typing.Union[tuple(wire.mirror for wire in WIRES.values())]  # noqa: UP007
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What every event has."""
+
+    e: str
+    seq: int
+
+
+_read_head = msgspec.msgpack.Decoder(_Head).decode
+_read_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_TAGS = {str(kind.__struct_config__.tag) for kind in WIRES}
+
+Restore = Callable[[int, memoryview], Any]
+
+
+def reader(restore: Restore, workflows: Mapping[bytes, Workflow]) -> Callable[[Any], list[Any]]:
+    """Return what reads a list of events: *restore* makes user values, *workflows* are known by hash."""
+    read_all = msgspec.msgpack.Decoder(list[_UNION], ext_hook=restore).decode
+
+    def read(data: Any) -> list[Any]:
+        try:
+            events: list[Any] = read_all(data)
+        except msgspec.ValidationError:  # one of them is of a kind that is not known, or wrong
+            read_one = msgspec.msgpack.Decoder(_UNION, ext_hook=restore).decode
+            events = [_unknown(raw) or read_one(raw) for raw in _read_raw(data)]
+        for place, event in enumerate(events):
+            known = _BY_MIRROR.get(type(event))
+            if known is not None:
+                events[place] = _real(*known, event, workflows)
+        return events
+
+    return read
+
+
+def _unknown(raw: Any) -> UnknownEvent | None:
+    """Return an event of a kind that is not known here."""
+    head = _read_head(raw)
+    return None if head.e in _TAGS else UnknownEvent(head.seq, head.e, bytes(raw))
+
+
+def _real(kind: type, wire: Wire, mirror: Any, workflows: Mapping[bytes, Workflow]) -> Any:
+    fields = {name: getattr(mirror, name) for name in mirror.__struct_fields__}
+    for name in wire.workflows:
+        fields[name] = workflows[fields[name]]
+    for name in wire.terms:
+        fields[name] = _from_terms(fields[name])
+    return kind(**fields)

@@ -1,0 +1,60 @@
+"""
+What a fallback may answer, and what becomes of it.
+
+    >>> RetryWith(model="small")
+    RetryWith(model='small')
+
+A fallback is asked once, after the last retry, with the runnable and the error.  It completes the component
+with a value, has it tried once more with other context, or has another function tried on the same arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import CoroutineType
+from typing import Any
+
+import msgspec
+
+from weft.core.runnable import Runnable
+from weft.errors import InvalidFallback
+
+
+class Value(msgspec.Struct, frozen=True):
+    """What a fallback gives to complete the component with *value*."""
+
+    value: Any
+
+
+class RetryWith:
+    """What a fallback gives for one more attempt with other context: ``RetryWith(model="small")``."""
+
+    def __init__(self, **context: Any) -> None:
+        self.context = context
+
+    def __repr__(self) -> str:
+        return f"RetryWith({', '.join(f'{key}={value!r}' for key, value in self.context.items())})"
+
+
+def ask(fallback: Callable[..., Any], runnable: Runnable, error: BaseException) -> Value | Runnable:
+    """
+    Return what *fallback* says about *runnable*, which failed with *error*: its value, or what to try once more.
+
+    Raises:
+        InvalidFallback: it gave something else.
+    """
+    answer = fallback(runnable, error)
+    match answer:
+        case Value():
+            once: Any = answer.value
+            return Value(list(once)) if isinstance(answer.value, Iterator) else answer
+        case RetryWith():
+            return runnable.with_context(answer.context)
+        case Runnable():
+            return answer
+        case CoroutineType():
+            answer.close()
+            wrong = f"a coroutine, for which nobody waits; give runnable.using({answer.__qualname__}) from it instead"
+        case _:
+            wrong = f"{answer!r:.80}; it must give Value(...), RetryWith(...) or runnable.using(function)"
+    raise InvalidFallback(f"the fallback of {runnable.component!r} gave {wrong}")

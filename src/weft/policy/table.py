@@ -1,0 +1,49 @@
+"""
+What rules say of every node of a plan, looked up once.
+
+A policy that only says what to do after a failure costs nothing before one, so there are two tables: the
+*reactive* ones, asked when an attempt has failed, and the *guarded* ones, asked before the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from weft.core.node import Node
+from weft.policy.matching import PolicyRule, Target, winner
+from weft.policy.policy import Policy
+
+
+class PolicyTable:
+    """The policies of one plan under certain rules."""
+
+    __slots__ = ("guarded", "priorities", "reactive")
+
+    def __init__(
+        self, nodes: Iterable[Node], rules: Sequence[PolicyRule], check: Callable[[str, Policy], object]
+    ) -> None:
+        """
+        Look up what *rules* say of *nodes*.
+
+        Raises:
+            InvalidPolicy: *check* refuses a policy for a node.
+        """
+        self.reactive: dict[str, Policy] = {}
+        self.guarded: dict[str, Policy] = {}
+        self.priorities: dict[str, int] = {}
+        for node in nodes if rules else ():
+            if not node.is_runnable:
+                continue
+            policy = winner(rules, Target(node.name, node.component)).policy
+            check(node.name, policy)
+            if policy.priority:
+                self.priorities[node.name] = policy.priority
+            if not policy.is_reactive:
+                self.guarded[node.name] = policy
+            elif policy.changes():
+                self.reactive[node.name] = policy
+
+    def of(self, name: str) -> tuple[Policy | None, bool]:
+        """Return the policy of the node *name*, and whether it matters before an attempt fails."""
+        policy = self.guarded.get(name)
+        return (policy, True) if policy is not None else (self.reactive.get(name), False)

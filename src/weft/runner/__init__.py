@@ -1,0 +1,20 @@
+"""Many runs in one process: durable, supervised, addressable by id."""
+
+from weft.runner.blocking import Runner
+from weft.runner.handle import Handle
+from weft.runner.options import WorkerHooks
+from weft.runner.runner import AsyncRunner
+from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
+
+__all__ = [
+    "AsyncRunner",
+    "Checkpoints",
+    "Handle",
+    "Runner",
+    "WorkerHooks",
+    "every_cycle",
+    "every_n",
+    "manual",
+    "on_complete",
+    "pipelined",
+]

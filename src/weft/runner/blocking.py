@@ -1,0 +1,209 @@
+"""
+The runner for scripts and threads: the same methods, blocking.
+
+It owns a thread with an event loop, in which an :class:`AsyncRunner` lives.  All methods can be called from any
+thread, also from inside of a running event loop, which they block.
+
+    >>> from weft import Workflow, step
+    >>> with Runner() as runner:
+    ...     runner.start(Workflow("double", step(lambda x: x * 2, name="double")), 21).result()
+    42
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from weft.core.events import AnyEvent
+from weft.core.references import MISSING
+from weft.core.run import Run
+from weft.core.workflow import Workflow
+from weft.errors import RunnerClosed
+from weft.ports.store import LogStore, RunRecord
+from weft.runner.handle import Handle
+from weft.runner.runner import AsyncRunner
+from weft.typing import PoliciesMode
+
+T = TypeVar("T")
+
+
+class Runner:
+    """Runs workflows on a thread of its own.  The arguments are those of :class:`AsyncRunner`."""
+
+    def __init__(self, store: LogStore | None = None, **options: Any) -> None:
+        self._inner = AsyncRunner(store, **options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    def open(self) -> Self:
+        """
+        Open the store and get ready.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        if self._loop is None:
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_live, args=(loop,), name="weft-runner", daemon=True)
+            thread.start()
+            self._loop, self._thread = loop, thread
+            try:
+                self._do(self._inner.open())
+            except BaseException:
+                self._end()
+                raise
+        return self
+
+    def close(self, *, grace: float | None = None) -> None:
+        """Start nothing more, let what is under way end, write everything, and give up all runs."""
+        if self._loop is not None:
+            try:
+                self._do(self._inner.close(grace=grace))
+            finally:
+                self._end()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run *work* in the loop of the runner, and wait for it."""
+        loop = self._loop
+        if loop is None or threading.current_thread() is self._thread:
+            work.close()
+            if loop is None:
+                raise RunnerClosed
+            raise RuntimeError("a blocking Runner was called from inside of its own loop; use AsyncRunner there")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    # -- the same methods ------------------------------------------------------------------------
+
+    def start(self, workflow: Workflow, value: Any = MISSING, *, id: str | None = None, **options: Any) -> Handle[Self]:
+        """Start a run with *value* as its input; see :meth:`AsyncRunner.start`."""
+        return Handle(self, self._do(self._inner.start(workflow, value, id=id, **options)).id)
+
+    def start_workflow(self, id: str, workflow: Workflow, **options: Any) -> Handle[Self]:
+        """Create a run that has had no input yet; see :meth:`AsyncRunner.start_workflow`."""
+        self._do(self._inner.start_workflow(id, workflow, **options))
+        return Handle(self, id)
+
+    def register(self, *workflows: Workflow) -> None:
+        """Make *workflows* known, so that stored runs of them find functions that have no name of their own."""
+        self._inner.register(*workflows)
+
+    def run(self, id: str, value: Any, **options: Any) -> None:
+        """Give the run *id* an input; see :meth:`AsyncRunner.run`."""
+        self._do(self._inner.run(id, value, **options))
+
+    def wait(self, id: str, timeout: float | None = None) -> Run:
+        """Wait until the run *id* has nothing left to do; see :meth:`AsyncRunner.wait`."""
+        return self._do(self._inner.wait(id, timeout))
+
+    def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
+        """Wait until *predicate* holds for the run *id*; it is called in the loop of the runner."""
+        return self._do(self._inner.wait_until(id, predicate, timeout))
+
+    def result(self, id: str, timeout: float | None = None) -> Any:
+        """Wait until the run *id* has nothing left to do, and return its output."""
+        return self._do(self._inner.result(id, timeout))
+
+    def get_results(self, id: str) -> dict[str, Any]:
+        """Return what the leaves of the run *id* have made so far."""
+        return self._do(self._inner.get_results(id))
+
+    def get_workflow(self, id: str) -> Run:
+        """Return the run *id* as it is now."""
+        return self._do(self._inner.get_workflow(id))
+
+    def log(self, id: str) -> list[AnyEvent]:
+        """Return everything that has happened in the run *id*."""
+        return self._do(self._inner.log(id))
+
+    def status(self, id: str) -> str:
+        """Return the state of the run *id*."""
+        return self._do(self._inner.status(id))
+
+    def lookup(self, id: str) -> Handle[Self] | None:
+        """Return a handle of the run *id*, or None if it is not in this runner."""
+        return None if self._do(self._inner.lookup(id)) is None else Handle(self, id)
+
+    def list_workflows(self) -> list[str]:
+        """Return the ids of the runs in this runner."""
+        return self._do(self._inner.list_workflows())
+
+    def stored(self, **filters: Any) -> list[str]:
+        """Return the ids of all runs in the store, oldest first."""
+        return self._do(self._inner.stored(**filters))
+
+    def records(self, **filters: Any) -> list[RunRecord]:
+        """Return what the store knows of its runs, oldest first."""
+        return self._do(self._inner.records(**filters))
+
+    def checkpoint(self, id: str) -> None:
+        """Write everything that has happened in the run *id*."""
+        self._do(self._inner.checkpoint(id))
+
+    def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
+        """Let go of the run *id*; see :meth:`AsyncRunner.stop`."""
+        self._do(self._inner.stop(id, persist=persist, grace=grace))
+
+    def resume(self, id: str, **options: Any) -> Handle[Self]:
+        """Bring the stored run *id* back, and go on with it; see :meth:`AsyncRunner.resume`."""
+        self._do(self._inner.resume(id, **options))
+        return Handle(self, id)
+
+    def resume_all(self, **options: Any) -> list[Handle[Self]]:
+        """Bring back every stored run that has something to do and that nobody alive owns."""
+        return [Handle(self, handle.id) for handle in self._do(self._inner.resume_all(**options))]
+
+    def cancel(self, id: str, reason: str = "") -> None:
+        """Close the run *id*."""
+        self._do(self._inner.cancel(id, reason))
+
+    def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
+        """Let these *policies* hold for the run *id* from the next decision on."""
+        self._do(self._inner.set_policies(id, policies, mode=mode))
+
+    def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
+        """Return what ``set_policies`` would change for work of the run *id* that is pending."""
+        return self._do(self._inner.preview(id, policies, mode=mode))
+
+    def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
+        """Give dead letters of the run *id* another chance."""
+        self._do(self._inner.retry(id, which, policy=policy, input=input))
+
+    def discard(self, id: str, which: object = None) -> None:
+        """Give dead letters of the run *id* up."""
+        self._do(self._inner.discard(id, which))
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    """Be the thread of a runner."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()

@@ -1,0 +1,47 @@
+"""
+What a runner uses where nobody says otherwise.  Adapters are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.ports.clock import Clock
+from weft.ports.counters import Counters
+from weft.ports.executor import Executor
+from weft.ports.store import LogStore
+
+
+def store() -> LogStore:
+    """Return a store that lives as long as the process."""
+    from weft.stores import MemoryStore
+
+    return MemoryStore()
+
+
+def clock() -> Clock:
+    """Return the time of this machine."""
+    from weft.local.clock import SystemClock
+
+    return SystemClock()
+
+
+def counters() -> Counters:
+    """Return the states of limits that all runs of this process share."""
+    from weft.local.counters import COUNTERS
+
+    return COUNTERS
+
+
+def executors(*, threads: int | None = None, processes: int | None = None) -> dict[str, Executor]:
+    """Return an executor of each kind, by the name that policies use."""
+    from weft.executors import InlineExecutor, ProcessExecutor, TaskExecutor, ThreadExecutor
+
+    sized: dict[str, Any] = {} if threads is None else {"max_workers": threads}
+    found: dict[str, Executor] = {
+        "inline": InlineExecutor(),
+        "async": TaskExecutor(),
+        "thread": ThreadExecutor(**sized),
+    }
+    found["process"] = ProcessExecutor(**({} if processes is None else {"max_workers": processes}))
+    return found

@@ -1,0 +1,57 @@
+"""
+One runnable on its way: from being ready to having ended, through attempts, waits and limits.
+
+A flight holds no thread and no task.  It is either in line at its worker (*grounded*), with an executor under a
+ticket, waiting for a timer or for a limit, or over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from weft.core.runnable import Runnable
+from weft.core.scope import Activation
+from weft.policy.driver import Attempt, Begun, Conversation
+from weft.policy.policy import Policy
+
+
+class Flight(msgspec.Struct, eq=False):
+    """The state of one runnable under way."""
+
+    activation: Activation
+    policy: Policy | None = None
+    begun: Begun | None = None
+    """How far it had come in an earlier life."""
+    runnable: Runnable | None = None
+    conversation: Conversation | None = None
+    """Its driver; None as long as no policy has anything to say."""
+    attempt: Attempt | None = None
+    """What to do when it is its turn; None if it has not been launched."""
+    ticket: int = 0
+    executor: str = ""
+    priority: int = 0
+    ready_since: float = 0.0
+    """When it came into line, on the monotonic clock."""
+    started: float = 0.0
+    """When the attempt was handed over, on the monotonic clock."""
+    last_sign: float = 0.0
+    """When the attempt gave its last sign of life."""
+    spent_ns: int = 0
+    """How long its attempts took."""
+    timers: list[Any] = msgspec.field(default_factory=list[Any])
+    """What will wake it, to be cancelled when it no longer matters."""
+    queue_timer: Any = None
+    """What ends the wait for a first start."""
+    is_paused: bool = False
+    """Whether it waited for time or a limit, and goes on when it is its turn."""
+    is_aloft: bool = False
+    """Whether an executor has it, or it stands in line for one."""
+    is_over: bool = False
+
+    def disarm(self) -> None:
+        """Forget what would have woken it."""
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()

@@ -1,0 +1,54 @@
+"""
+One run, held by whoever started it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class Handle(Generic[R]):
+    """
+    A run of a runner.
+
+    Of an ``AsyncRunner`` the methods give awaitables; of a ``Runner`` they block.
+    """
+
+    __slots__ = ("_runner", "id")
+
+    def __init__(self, runner: R, run_id: str) -> None:
+        self._runner: Any = runner
+        self.id = run_id
+
+    def send(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Any:
+        """Give the run a further input."""
+        return self._runner.run(self.id, value, key=key, deadline=deadline)
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait until there is nothing left to do; give the run."""
+        return self._runner.wait(self.id, timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait until there is nothing left to do; give the output, or raise what failed."""
+        return self._runner.result(self.id, timeout)
+
+    def results(self) -> Any:
+        """Give what the leaves have made so far."""
+        return self._runner.get_results(self.id)
+
+    def status(self) -> Any:
+        """Give the state of the run."""
+        return self._runner.status(self.id)
+
+    def log(self) -> Any:
+        """Give everything that has happened."""
+        return self._runner.log(self.id)
+
+    def cancel(self, reason: str = "") -> Any:
+        """Close the run; what is under way is stopped or left behind."""
+        return self._runner.cancel(self.id, reason)
+
+    def __repr__(self) -> str:
+        return f"Handle({self.id!r})"

@@ -1,0 +1,166 @@
+"""
+Group commit: the events of all runs, one transaction.
+
+All workers of a runner hand their events to one journal.  While a commit is under way the next batch collects:
+a worker says that it has something (``note``) and is asked for it when a batch is made up, so everything that a
+run did meanwhile is one append.  A run whose append is refused leaves the batch; the others commit.
+
+    clean ──note──► noted ──batch──► committing ──done──► clean (or noted again)
+                                         │
+                                         ├── refused ──► the worker is told, and dropped
+                                         └── the store is away ──► the same batch again, later
+
+What always holds: a run is in one batch at a time; an event is written once; a worker learns that an event is
+durable only after the store has said so; nothing is forgotten while the store is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from weft.errors import StoreError, StoreUnavailable
+from weft.ports.store import Append, LogStore
+from weft.telemetry import bus
+from weft.telemetry.catalogue import STORE_EXCEPTION, STORE_START, STORE_STOP
+
+_log = logging.getLogger("weft.runner")
+
+LARGEST = 512
+"""How many runs share a batch at most, so that one part of a busy runner computes while the other commits."""
+FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
+"""How many seconds to wait for a store that is away, at first and at most."""
+
+
+class Writer(Protocol):
+    """A worker, as the journal sees it."""
+
+    def segment(self) -> Append | None:
+        """Return what the run has to write; None if nothing."""
+        ...
+
+    def committed(self, append: Append) -> None:
+        """*append* is durable."""
+        ...
+
+    def refused(self, append: Append, error: StoreError) -> None:
+        """*append* was not written, and never will be."""
+        ...
+
+
+class Journal:
+    """Writes what workers have to write, in batches."""
+
+    def __init__(self, store: LogStore, time: Callable[[], float]) -> None:
+        self._store, self._time = store, time
+        self._noted: dict[Writer, None] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self.away: StoreError | None = None
+        """Why nothing can be written just now; None if all is well."""
+        self.batches = 0
+
+    def open(self) -> None:
+        """Begin to write."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="weft-journal")
+
+    async def close(self) -> None:
+        """Write everything that is noted, and stop; if the store is away, say so."""
+        self._is_closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    def note(self, writer: Writer) -> None:
+        """*writer* has something to write."""
+        if not self._noted:
+            self._wake.set()
+        self._noted[writer] = None
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._noted:
+                await self._write(self._batch())
+            if self._is_closing:
+                return
+
+    def _batch(self) -> list[tuple[Writer, Append]]:
+        batch: list[tuple[Writer, Append]] = []
+        noted = self._noted
+        while noted and len(batch) < LARGEST:
+            writer = next(iter(noted))
+            del noted[writer]
+            append = writer.segment()
+            if append is not None:
+                batch.append((writer, append))
+        return batch
+
+    async def _write(self, batch: list[tuple[Writer, Append]]) -> None:
+        if not batch:
+            return
+        appends: Sequence[Append] = [append for _, append in batch]
+        results = await self._append(appends)
+        self.batches += 1
+        for (writer, append), refused in zip(batch, results, strict=True):
+            if refused is None:
+                writer.committed(append)
+            else:
+                writer.refused(append, refused)
+
+    async def _append(self, appends: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write *appends*, waiting for a store that is away."""
+        wait = FIRST_WAIT
+        while True:
+            started = self._told(STORE_START, appends) if bus.store_start else 0.0
+            if bus.store_stop or bus.store_exception:
+                started = monotonic()
+            try:
+                results = await self._store.append(appends)
+            except StoreUnavailable as error:
+                self._told(STORE_EXCEPTION, appends, started, error)
+                if self.away is None:
+                    _log.warning("the store is away: %s; trying again", error)
+                self.away = error
+                if self._is_closing:
+                    return [error] * len(appends)
+                appends = [replace(append, again=True) for append in appends]
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+            except StoreError as error:
+                self._told(STORE_EXCEPTION, appends, started, error)
+                _log.exception("the store cannot be written to")
+                self.away = error
+                return [error] * len(appends)
+            else:
+                if self.away is not None:
+                    _log.warning("the store is back")
+                    self.away = None
+                if bus.store_stop:
+                    self._told(STORE_STOP, appends, started)
+                return results
+
+    def _told(
+        self, event: str, appends: Sequence[Append], started: float | None = None, error: BaseException | None = None
+    ) -> float:
+        measured: dict[str, Any] = {"events": sum(append.count for append in appends)}
+        if started is None:
+            measured["time"] = self._time()
+        else:
+            measured["duration"] = monotonic() - started
+        told: dict[str, Any] = {
+            "store": type(self._store).__name__,
+            "operation": "append",
+            "workflow_ids": [append.run for append in appends],
+        }
+        if error is not None:
+            told["error"] = error
+        bus.emit(event, measured, told)
+        return monotonic()

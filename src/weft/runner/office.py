@@ -1,0 +1,271 @@
+"""
+What the workers of a runner share: the journal, the executors, timers, limits, and one turn of the loop.
+
+Whatever ends, on whatever thread, wakes the loop once; a turn then collects all that has ended, hands it to the
+workers it belongs to, and lets each of them go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from weft.core.plan import Plan
+from weft.core.runnable import Runnable
+from weft.errors import InvalidPolicy
+from weft.policy.policy import Policy
+from weft.policy.table import PolicyTable
+from weft.ports.clock import Clock
+from weft.ports.counters import Counters
+from weft.ports.executor import Executor
+from weft.runner.flight import Flight
+from weft.runner.journal import Journal
+
+if TYPE_CHECKING:
+    from weft.runner.worker import Worker
+
+_log = logging.getLogger("weft.runner")
+
+
+class Office:
+    """The machinery behind the workers of one runner."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        executors: Mapping[str, Executor],
+        clock: Clock,
+        counters: Counters,
+        crashed: Callable[[Worker, BaseException], None],
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.journal, self.executors, self.clock, self.counters, self.draw = journal, executors, clock, counters, draw
+        self.loop = asyncio.get_running_loop()
+        self.monotonic: Callable[[], float] = monotonic
+        self.is_closing = False
+        self._crashed = crashed
+        self._thread = threading.get_ident()
+        self._tickets = itertools.count(1)
+        self._order = itertools.count()
+        self._aloft: dict[int, tuple[Worker, Flight]] = {}
+        """By ticket: what is with an executor."""
+        self._desks = {name: _Desk(executor) for name, executor in executors.items()}
+        self._is_awake = False
+        self._tables: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
+
+    def open(self) -> None:
+        """Get the executors ready."""
+        for executor in self.executors.values():
+            executor.open(self.wake)
+
+    # -- turns -----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something has ended; called from any thread."""
+        if threading.get_ident() == self._thread:
+            self._awake()
+        else:
+            try:
+                self.loop.call_soon_threadsafe(self._awake)
+            except RuntimeError:  # the loop is closed: nobody is left to tell
+                _log.debug("something ended after its runner had closed")
+
+    def _awake(self) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self.loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Hand what has ended to its workers, and start what waited for a place."""
+        self._is_awake = False
+        self.collect()
+        self._start_waiting()
+
+    def collect(self) -> None:
+        """Hand what has ended to its workers."""
+        touched: dict[Worker, None] = {}
+        for desk in self._desks.values():
+            for ticket, outcome in desk.executor.collect():
+                found = self._aloft.pop(ticket, None)
+                if found is not None:
+                    worker, flight = found
+                    touched[worker] = None
+                    desk.landed(outcome.duration_ns)
+                    self.guard(worker, worker.landed, flight, outcome)
+        for worker in touched:
+            self.guard(worker, worker.turn)
+
+    def guard(self, worker: Worker, call: Callable[..., object], *args: object) -> None:
+        """Call something of *worker*; what it raises is its crash and nobody else's."""
+        try:
+            call(*args)
+        except Exception as error:  # noqa: BLE001 - a worker that crashes is rebuilt, the others go on
+            self._crashed(worker, error)
+
+    # -- executors -------------------------------------------------------------------------------
+
+    def submit(self, worker: Worker, flight: Flight) -> None:
+        """Start *flight*, or let it stand in line until its executor has a place."""
+        desk = self._desks[flight.executor]
+        heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight))
+        self._serve(desk)
+
+    def _start_waiting(self) -> None:
+        for desk in self._desks.values():
+            if desk.line:
+                self._serve(desk)
+
+    def _serve(self, desk: _Desk) -> None:
+        line = desk.line
+        while line and desk.has_room():
+            self._start_first(desk)
+
+    def _start_first(self, desk: _Desk) -> None:
+        _, _, worker, flight = heapq.heappop(desk.line)
+        if flight.is_over or flight.attempt is None:
+            return
+        self.guard(worker, self._start, desk, worker, flight, flight.attempt.runnable)
+
+    def _start(self, desk: _Desk, worker: Worker, flight: Flight, runnable: Runnable) -> None:
+        flight.ticket = next(self._tickets)
+        self._aloft[flight.ticket] = (worker, flight)
+        desk.aloft += 1
+        worker.taking_off(flight)
+        desk.executor.submit(flight.ticket, runnable)
+
+    def abandon(self, flight: Flight) -> None:
+        """Lose interest in *flight*."""
+        flight.is_over = True
+        self.withdraw(flight)
+
+    def withdraw(self, flight: Flight) -> None:
+        """Lose interest in the attempt that is under way."""
+        flight.disarm()
+        if self._aloft.pop(flight.ticket, None) is not None:
+            desk = self._desks[flight.executor]
+            desk.aloft -= 1
+            desk.executor.cancel(flight.ticket)
+
+    def started(self, flight: Flight) -> float | None:
+        """Return when the attempt began to run; None if it still waits for a worker."""
+        return self.executors[flight.executor].started(flight.ticket)
+
+    # -- time and limits -------------------------------------------------------------------------
+
+    def later(self, seconds: float, worker: Worker, call: Callable[..., object], *args: object) -> asyncio.TimerHandle:
+        """Call something of *worker* after *seconds*."""
+        return self.loop.call_later(max(0.0, seconds), self.guard, worker, call, *args)
+
+    def watch(self, key: tuple[str, str], worker: Worker, call: Callable[..., object], *args: object) -> Any:
+        """Call something of *worker* when the limit at *key* changes; return what stops it."""
+        return _Watch(self, key, worker, call, args)
+
+    def table(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
+        """
+        Return what *rules* say of the nodes of *plan*; worked out once for all runs that share both.
+
+        Raises:
+            InvalidPolicy: a policy that this runner cannot keep.
+        """
+        known = self._tables.get(plan)
+        if known is None or known[0] is not rules:
+            known = self._tables[plan] = (rules, PolicyTable(plan.nodes.values(), rules, self.check))
+        return known[1]
+
+    def check(self, component: str, policy: Policy) -> None:
+        """
+        Refuse what this runner cannot keep.
+
+        Raises:
+            InvalidPolicy: the policy of *component* asks for it.
+        """
+        if policy.execution_mode == "external":
+            raise InvalidPolicy(
+                f"the policy of {component!r} says execution_mode='external', which needs an inbox for what comes from "
+                "outside, and this runner has none"
+            )
+        if policy.executor is not None and policy.executor not in self.executors:
+            known = ", ".join(map(repr, self.executors))
+            raise InvalidPolicy(
+                f"the policy of {component!r} says executor={policy.executor!r}; this runner has {known}"
+            )
+        if policy.heartbeat is not None and policy.executor == "process":
+            raise InvalidPolicy(
+                f"the policy of {component!r} wants heartbeats from another process, where nobody listens; "
+                "use timeout=, which kills the process, or another executor"
+            )
+
+
+class _Desk:
+    """
+    Where flights wait for one executor: by priority, then in order.
+
+    What an executor holds can no longer be overtaken, so it is given only as much as its workers need to be busy for
+    a moment: many short steps, whose hand-over is cheapest in numbers, or one long step each.
+    """
+
+    __slots__ = ("_mean_ns", "_workers", "aloft", "executor", "line")
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.line: list[tuple[int, int, Worker, Flight]] = []
+        """A heap."""
+        self.aloft = 0
+        self._workers: int | None = getattr(executor, "max_workers", None)
+        self._mean_ns = 1e9  # long, until the first ones have shown otherwise
+
+    def has_room(self) -> bool:
+        """Whether another one may be handed over."""
+        if self.executor.free <= 0:
+            return False
+        workers = self._workers
+        return workers is None or self.aloft < workers + int(workers * _MOMENT_NS / self._mean_ns)
+
+    def landed(self, duration_ns: int) -> None:
+        """One that took so long has ended."""
+        self.aloft -= 1
+        self._mean_ns += 0.1 * (max(duration_ns, 1) - self._mean_ns)
+
+
+_MOMENT_NS = 2_000_000
+"""For how long the workers of an executor should have work without the loop."""
+
+
+class _Watch:
+    """A wait for a limit; wakes its flight once, from whatever thread the limit changed on."""
+
+    def __init__(
+        self,
+        office: Office,
+        key: tuple[str, str],
+        worker: Worker,
+        call: Callable[..., object],
+        args: tuple[object, ...],
+    ) -> None:
+        self._office, self._call, self._worker, self._args = office, call, worker, args
+        self._is_done = False
+        self._stop = office.counters.on_change(key, self._changed)
+
+    def _changed(self) -> None:
+        try:
+            self._office.loop.call_soon_threadsafe(self._fire)
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            _log.debug("a limit changed after its runner had closed")
+
+    def _fire(self) -> None:
+        if not self._is_done:
+            self._office.guard(self._worker, self._call, *self._args)
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        self._is_done = True
+        self._stop()

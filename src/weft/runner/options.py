@@ -1,0 +1,52 @@
+"""
+What a run can be told when it is started or resumed, and hooks into its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from weft.core.run import Run
+from weft.core.runnable import Runnable
+from weft.errors import InvalidOption
+from weft.runner.strategies import Checkpoints, check_count, every_cycle
+
+OnComplete = Callable[..., object] | str
+"""A function of the run's id and the run, or where to find one: ``"module:function"``."""
+
+
+class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Functions that are told what a worker does.  What they raise is logged and changes nothing.
+
+    They are called in the event loop of the runner and must return at once.
+    """
+
+    on_dispatch: Callable[[Runnable], object] | None = None
+    on_complete: Callable[[Runnable, float], object] | None = None
+    """Also told how long it took, in seconds."""
+    on_failed: Callable[[Runnable, BaseException], object] | None = None
+    on_idle: Callable[[Run], object] | None = None
+    transform: Callable[[list[Runnable]], list[Runnable]] | None = None
+    """Puts what is ready into another order; what it leaves out is offered again with the next change."""
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How one run is driven."""
+
+    max_concurrency: int = 16
+    checkpoints: Checkpoints = every_cycle
+    executor: str = "thread"
+    """Where plain functions run, unless their policy says otherwise."""
+    on_complete: OnComplete | None = None
+    on_complete_args: tuple[Any, ...] = ()
+    hooks: WorkerHooks | None = None
+    context: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        check_count("max_concurrency", self.max_concurrency)
+        if isinstance(self.on_complete, str) and ":" not in self.on_complete:
+            raise InvalidOption(f"on_complete={self.on_complete!r}: use a function or 'module:function'")

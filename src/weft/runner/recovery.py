@@ -1,0 +1,58 @@
+"""
+A stored run, brought back: load, decode, fold, and find out what was under way.
+
+Nothing of the user's is called.  What has completed in the log is never executed again; what was in flight is
+ready, and is started like anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from weft.core.run import Run
+from weft.core.workflow import Workflow
+from weft.log import decode_segments, references
+from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
+
+
+class Recovered(msgspec.Struct, frozen=True, eq=False):
+    """A run as it was when its last event was stored."""
+
+    run: Run
+    record: RunRecord
+
+
+async def recover(
+    store: LogStore,
+    loaded: LoadedRun,
+    *,
+    workflow: Workflow | None = None,
+    context: Mapping[str, Any] | None = None,
+    strict: bool = False,
+) -> Recovered:
+    """
+    Rebuild the run that was *loaded* from *store*.
+
+    Args:
+        workflow: the live definition: functions are taken from it where they cannot be found elsewhere.
+        context: what components read with ``context(key)``; it is never stored.
+        strict: refuse code that has changed since the run was written.
+
+    Raises:
+        CorruptLog: what was stored is no log.
+        ChangedCode: *strict*, and some code has changed.
+        MissingContext: a required context key was not given.
+    """
+    bodies = [segment.body for segment in loaded.segments]
+    wanted = references(bodies)
+    definitions = await store.load_definitions(wanted.definitions)
+    facts: Mapping[bytes, bytes] = {}
+    if isinstance(store, FactStore):
+        facts = await store.load_facts(loaded.record.id, wanted.facts)
+    events = decode_segments(bodies, definitions=definitions, facts=facts, workflow=workflow, strict=strict)
+    run = Run.from_log(events, context=context)
+    run.check_context()
+    return Recovered(run, loaded.record)

@@ -1,0 +1,153 @@
+"""
+What a worker tells about its run: telemetry, hooks, the log of the process.
+
+Nobody listening costs a look at an empty tuple.  What a listener raises is logged and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from weft.core.events import AttemptFailed
+from weft.core.run import Run
+from weft.core.runnable import Outcome, Runnable
+from weft.errors import StoreError
+from weft.runner.flight import Flight
+from weft.runner.options import WorkerHooks
+from weft.telemetry import bus, catalogue
+
+_log = logging.getLogger("weft.runner")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Reporter:
+    """The voice of one worker."""
+
+    __slots__ = ("_began", "_hooks", "_run")
+
+    def __init__(self, run: Run, hooks: WorkerHooks | None) -> None:
+        self._run, self._hooks = run, hooks
+        self._began = monotonic()
+
+    # -- the run ---------------------------------------------------------------------------------
+
+    def begun(self, time: Callable[[], float], *, is_resumed: bool) -> None:
+        """The run was started, or resumed."""
+        self._began = monotonic()
+        if bus.workflow_start:
+            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": is_resumed})
+
+    def settled(self, status: str) -> None:
+        """There is nothing left to do."""
+        hooks = self._hooks
+        if hooks is not None and hooks.on_idle is not None:
+            self._call("on_idle", hooks.on_idle, self._run)
+        if bus.workflow_stop:
+            spent = monotonic() - self._began
+            bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._whose(), "status": status})
+
+    def lost(self, error: StoreError) -> None:
+        """The run cannot be written any more."""
+        _log.error("run %r was dropped: %s", self._run.id, error)
+        if bus.workflow_exception:
+            spent = monotonic() - self._began
+            bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._whose(), "error": error})
+
+    def restarted(self, error: BaseException, restarts: int) -> None:
+        """The worker crashed, and is rebuilt from the store."""
+        _log.error("the worker of run %r crashed and is rebuilt from the store", self._run.id, exc_info=error)
+        if bus.worker_restart:
+            bus.emit(catalogue.WORKER_RESTART, {"restarts": restarts}, {**self._whose(), "error": error})
+
+    def parked(self, reason: str) -> None:
+        """The run was set aside."""
+        _log.error("run %r is parked: %s", self._run.id, reason)
+        if bus.worker_parked:
+            bus.emit(catalogue.WORKER_PARKED, {}, {**self._whose(), "reason": reason})
+
+    # -- attempts --------------------------------------------------------------------------------
+
+    def started(self, flight: Flight, time: Callable[[], float]) -> None:
+        """An attempt is about to start."""
+        hooks = self._hooks
+        if hooks is not None and hooks.on_dispatch is not None and flight.runnable is not None:
+            self._call("on_dispatch", hooks.on_dispatch, flight.runnable)
+        if bus.runnable_start:
+            told = {**self._attempt(flight), "executor": flight.executor}
+            bus.emit(catalogue.RUNNABLE_START, {"time": time()}, told)
+
+    def ended(self, flight: Flight, outcome: Outcome) -> None:
+        """An attempt has ended."""
+        if outcome.status == "completed":
+            if bus.runnable_stop:
+                told = {**self._attempt(flight), "executor": flight.executor}
+                bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, told)
+        elif bus.runnable_exception:
+            told = {**self._attempt(flight), "executor": flight.executor, "error": outcome.error}
+            bus.emit(catalogue.RUNNABLE_EXCEPTION, {"duration": outcome.duration_ns / 1e9}, told)
+
+    def timed_out(self, flight: Flight, spent: float, error: BaseException) -> None:
+        """An attempt was stopped."""
+        if bus.runnable_timeout:
+            measured = {"duration": spent, "timeout": getattr(error, "seconds", spent)}
+            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._attempt(flight))
+
+    def retrying(self, after: AttemptFailed, now: float) -> None:
+        """Another attempt follows."""
+        if bus.runnable_retry:
+            told = {**self._whose(), "component": after.component, "attempt": after.attempt, "error": after.error}
+            bus.emit(catalogue.RUNNABLE_RETRY, {"delay": max(0.0, after.retry_at - now)}, told)
+
+    def falling_back(self, flight: Flight, error: BaseException) -> None:
+        """The fallback is about to be asked."""
+        if bus.runnable_fallback:
+            bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(flight), "error": error})
+
+    def finished(self, flight: Flight, outcome: Outcome) -> None:
+        """A runnable has its outcome."""
+        hooks, runnable, policy = self._hooks, flight.runnable, flight.policy
+        if hooks is not None and runnable is not None:
+            if outcome.status == "completed" and hooks.on_complete is not None:
+                self._call("on_complete", hooks.on_complete, runnable, flight.spent_ns / 1e9)
+            elif outcome.status == "failed" and hooks.on_failed is not None:
+                self._call("on_failed", hooks.on_failed, runnable, outcome.error)
+        if outcome.status == "skipped" and bus.runnable_skip:
+            bus.emit(catalogue.RUNNABLE_SKIP, {}, {**self._attempt(flight), "error": outcome.error})
+        if policy is not None and policy.log_level is not None:
+            how = f"{outcome.status} after {flight.spent_ns / 1e6:.1f} ms, attempt {outcome.attempt}"
+            name = f"{policy.telemetry_prefix or 'weft.runner'}"
+            level = _LEVELS[policy.log_level]
+            logging.getLogger(name).log(level, "%s of run %r %s", flight.activation.node.name, self._run.id, how)
+
+    def transformed(self, runnables: list[Runnable]) -> list[Runnable]:
+        """Return *runnables* as the hook wants them; as they are, if it fails."""
+        hooks = self._hooks
+        if hooks is None or hooks.transform is None:
+            return runnables
+        try:
+            return list(hooks.transform(list(runnables)))
+        except Exception:  # noqa: BLE001 - what a listener raises changes nothing
+            _log.exception("the hook transform of run %r failed; nothing is changed by that", self._run.id)
+            return runnables
+
+    def _call(self, name: str, hook: Callable[..., object], *args: object) -> None:
+        try:
+            hook(*args)
+        except Exception:  # noqa: BLE001 - what a listener raises changes nothing
+            _log.exception("the hook %s of run %r failed; nothing is changed by that", name, self._run.id)
+
+    def _whose(self) -> dict[str, Any]:
+        return {"workflow_id": self._run.id, "workflow": self._run.workflow.name}
+
+    def _attempt(self, flight: Flight) -> dict[str, Any]:
+        attempt = 1 if flight.attempt is None else flight.attempt.runnable.attempt
+        told = {**self._whose(), "component": flight.activation.node.name, "attempt": attempt}
+        policy = flight.policy
+        if policy is not None and policy.telemetry_prefix is not None:
+            told["prefix"] = policy.telemetry_prefix
+        if policy is not None and policy.metadata is not None:
+            told["metadata"] = dict(policy.metadata)
+        return told

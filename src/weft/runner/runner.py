@@ -1,0 +1,632 @@
+"""
+The embedded runner: many runs in one process, durable, supervised, addressable by id.
+
+    >>> import asyncio
+    >>> from weft import Workflow, step
+    >>> double = Workflow("double", step(lambda x: x * 2, name="double"))
+    >>> async def main():
+    ...     async with AsyncRunner() as runner:
+    ...         handle = await runner.start(double, 21)
+    ...         return await handle.result()
+    >>> asyncio.run(main())
+    42
+
+All runs share one event loop, one journal and a few executors; a run that waits costs its memory and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from weft.core import events as ev
+from weft.core.fold import record
+from weft.core.references import MISSING
+from weft.core.run import Run
+from weft.core.workflow import Workflow
+from weft.errors import (
+    InvalidOption,
+    RunClosed,
+    RunExists,
+    RunnerClosed,
+    RunNotFound,
+    RunParked,
+    StoreError,
+    WaitTimeout,
+    WorkflowAlreadyStarted,
+    WorkflowNotFound,
+)
+from weft.log import check_encodable
+from weft.policy.matching import combine
+from weft.ports.clock import Clock
+from weft.ports.counters import Counters
+from weft.ports.executor import Executor
+from weft.ports.store import ListableStore, LogStore, OwnedStore, RunRecord
+from weft.runner import defaults
+from weft.runner.handle import Handle
+from weft.runner.journal import Journal
+from weft.runner.office import Office
+from weft.runner.options import OnComplete, RunOptions, WorkerHooks
+from weft.runner.recovery import recover
+from weft.runner.strategies import Checkpoints, as_checkpoints
+from weft.runner.supervisor import Supervisor
+from weft.runner.waiting import Waiters
+from weft.runner.worker import Worker
+from weft.typing import PoliciesMode
+
+
+class AsyncRunner:
+    """Runs workflows in the event loop that it was opened in."""
+
+    def __init__(
+        self,
+        store: LogStore | None = None,
+        *,
+        executor: str = "thread",
+        max_concurrency: int = 16,
+        checkpoint: str | Checkpoints = "every_cycle",
+        context: Mapping[str, Any] | None = None,
+        grace: float = 10.0,
+        threads: int | None = None,
+        processes: int | None = None,
+        executors: Mapping[str, Executor] | None = None,
+        clock: Clock | None = None,
+        counters: Counters | None = None,
+    ) -> None:
+        """
+        Make a runner; ``async with`` opens it.
+
+        Args:
+            store: where runs outlive the process; memory if not given.  It is opened and closed by the runner,
+                unless it is open already.
+            executor: where plain functions run: ``"thread"``, ``"inline"`` or ``"process"``.
+            max_concurrency: how many runnables of one run may be under way at once.
+            checkpoint: when what has happened becomes durable; a run may say otherwise.
+            context: values for parameters that read ``context(key)``; never stored.
+            grace: how many seconds what is under way gets to end when the runner is closed.
+            threads: how many threads there are at most.
+            processes: how many worker processes there are at most.
+            executors: more executors, by name, or others in place of the usual ones.
+            clock: where the time of day comes from.
+            counters: where the states of limits live.
+        """
+        self._store = defaults.store() if store is None else store
+        self._owns_store = False
+        self._clock = clock or defaults.clock()
+        self._counters = counters or defaults.counters()
+        self._executors = {**defaults.executors(threads=threads, processes=processes), **(executors or {})}
+        if executor not in self._executors:
+            raise InvalidOption(f"executor={executor!r}: use one of {', '.join(map(repr, self._executors))}")
+        self._options = RunOptions(
+            max_concurrency=max_concurrency,
+            checkpoints=as_checkpoints(checkpoint),
+            executor=executor,
+            context=dict(context or {}),
+        )
+        self._grace = grace
+        self._workers: dict[str, Worker] = {}
+        self._known: dict[tuple[str, str], Workflow] = {}
+        """Definitions that this process has seen, by name and version."""
+        self._waiters = Waiters(self._clock.time)
+        self._office: Office | None = None
+        self._supervisor = Supervisor(self._rebuild, self._parked)
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    async def open(self) -> Self:
+        """
+        Open the store and get ready.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        if self._office is not None:
+            return self
+        if not self._store.is_open:
+            await self._store.open()
+            self._owns_store = True
+        journal = Journal(self._store, self._clock.time)
+        self._office = Office(
+            journal=journal,
+            executors=self._executors,
+            clock=self._clock,
+            counters=self._counters,
+            crashed=self._supervisor.crashed,
+        )
+        self._office.open()
+        journal.open()
+        return self
+
+    async def close(self, *, grace: float | None = None) -> None:
+        """Start nothing more, let what is under way end, write everything, and give up all runs."""
+        office = self._office
+        if office is None:
+            return
+        office.is_closing = True
+        self._supervisor.close()
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.stop()
+        patience = self._grace if grace is None else grace
+        await asyncio.gather(*(executor.close(patience) for executor in office.executors.values()))
+        office.collect()
+        for worker in workers:
+            worker.abandon()
+            worker.checkpoint()
+        await office.journal.close()
+        self._waiters.close()
+        self._workers.clear()
+        self._office = None
+        if isinstance(self._store, OwnedStore):
+            await self._store.release([worker.id for worker in workers])
+        if self._owns_store:
+            await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def _open(self) -> Office:
+        if self._office is None or self._office.is_closing:
+            raise RunnerClosed
+        return self._office
+
+    # -- starting --------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        workflow: Workflow,
+        value: Any = MISSING,
+        *,
+        id: str | None = None,
+        **options: Any,
+    ) -> Handle[Self]:
+        """
+        Start a run of *workflow* with *value* as its input; the same *id* again is the same run.
+
+        Args:
+            id: the name of the run; unique by itself if not given.
+            options: those of :meth:`start_workflow`, and ``deadline=``.
+        """
+        self._open  # noqa: B018
+        name = uuid.uuid4().hex if id is None else id
+        deadline = options.pop("deadline", None)
+        if name in self._workers:
+            return Handle(self, name)
+        try:
+            worker = self._new_worker(name, workflow, **options)
+            if value is not MISSING:
+                self._take(worker, value, None, deadline)
+            await self._create(worker, needed=len(worker.run.memory.log))
+        except WorkflowAlreadyStarted:
+            await self.resume(name, workflow=workflow, context=options.get("context"))
+        return Handle(self, name)
+
+    async def start_workflow(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] = (),
+        hooks: WorkerHooks | None = None,
+    ) -> Handle[Self]:
+        """
+        Create a run that has had no input yet; it is stored when this returns.
+
+        Args:
+            id: the name of the run.
+            max_concurrency: how many of its runnables may be under way at once.
+            checkpoint: when what has happened becomes durable.
+            executor: where its plain functions run.
+            context: values for parameters that read ``context(key)``, over those of the runner; never stored.
+            policies: rules in front of the workflow's own, or in their place.
+            policies_mode: ``"merge"`` or ``"replace"``.
+            on_complete: called with the id and the run whenever nothing is left to do: a function, or where to find
+                one, ``"module:function"``.
+            on_complete_args: what it is called with besides.
+            hooks: functions that are told what the worker does.
+
+        Raises:
+            WorkflowAlreadyStarted: a run of this id exists.
+            InvalidPolicy: a policy that this runner cannot keep.
+            MissingContext: a required context key was not given.
+        """
+        self._open  # noqa: B018
+        worker = self._new_worker(
+            id,
+            workflow,
+            max_concurrency=max_concurrency,
+            checkpoint=checkpoint,
+            executor=executor,
+            context=context,
+            policies=policies,
+            policies_mode=policies_mode,
+            on_complete=on_complete,
+            on_complete_args=on_complete_args,
+            hooks=hooks,
+        )
+        await self._create(worker, needed=1)
+        return Handle(self, id)
+
+    def _new_worker(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        **given: Any,
+    ) -> Worker:
+        if id in self._workers:
+            raise WorkflowAlreadyStarted(id)
+        office, options = self._open, self._merged(**given)
+        run = Run(workflow, id=id, context=options.context)
+        run.check_context()
+        if policies is None:
+            office.table(run.memory.plan, workflow.policies)
+        else:
+            self._rule(run, policies, policies_mode)
+        self._known[workflow.name, workflow.version] = workflow
+        worker = self._workers[id] = Worker(office, run, options, self._waiters.settled)
+        return worker
+
+    async def _create(self, worker: Worker, *, needed: int) -> None:
+        """Write the beginning of a run, and wait until it is stored."""
+        worker.report.begun(self._clock.time, is_resumed=False)
+        worker.checkpoint()
+        try:
+            await self._waiters.durable(worker, needed)
+        except RunExists:
+            self._workers.pop(worker.id, None)
+            raise WorkflowAlreadyStarted(worker.id) from None
+        except StoreError:
+            self._workers.pop(worker.id, None)
+            raise
+
+    def _merged(
+        self,
+        *,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] = (),
+        hooks: WorkerHooks | None = None,
+    ) -> RunOptions:
+        base = self._options
+        if executor is not None and executor not in self._executors:
+            raise InvalidOption(f"executor={executor!r}: use one of {', '.join(map(repr, self._executors))}")
+        return RunOptions(
+            max_concurrency=base.max_concurrency if max_concurrency is None else max_concurrency,
+            checkpoints=base.checkpoints if checkpoint is None else as_checkpoints(checkpoint),
+            executor=executor or base.executor,
+            on_complete=on_complete,
+            on_complete_args=on_complete_args,
+            hooks=hooks,
+            context={**base.context, **(context or {})},
+        )
+
+    def register(self, *workflows: Workflow) -> None:
+        """Make *workflows* known, so that stored runs of them find functions that have no name of their own."""
+        for workflow in workflows:
+            self._known[workflow.name, workflow.version] = workflow
+
+    # -- input -----------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        id: str,
+        value: Any,
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+    ) -> None:
+        """
+        Give the run *id* an input.  When this returns, the input is as durable as the strategy asks for.
+
+        Args:
+            key: makes giving it twice harmless.
+            deadline: seconds in which everything that comes of it must be done.
+            policies: rules that hold from now on.
+            policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
+
+        Raises:
+            WorkflowNotFound: there is no such run here.
+            UnencodableValue: the value could not be stored.
+            RunClosed: the run was cancelled.
+        """
+        worker = await self._worker(id)
+        if policies is not None:
+            self._rule(worker.run, policies, policies_mode)
+        self._take(worker, value, key, deadline)
+        if worker.options.checkpoints.takes_input_first:
+            await self._waiters.durable(worker, len(worker.run.memory.log))
+
+    def _take(self, worker: Worker, value: Any, key: str | None, deadline: float | None) -> None:
+        if worker.state == "cancelled":
+            raise RunClosed(worker.id, worker.reason)
+        if worker.state == "parked":
+            raise RunParked(worker.id, worker.reason)
+        check_encodable(value, "INPUT")
+        worker.run.plan(value, key=key, deadline=deadline, at=self._clock.time())
+        worker.changed()
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    async def wait(self, id: str, timeout: float | None = None) -> Run:
+        """
+        Wait until the run *id* has nothing left to do, and all of that is durable; return it as it is then.
+
+        Raises:
+            WorkflowNotFound: there is no such run here.
+            WaitTimeout: it took longer than *timeout* seconds.
+            RunParked: it needs a person.
+        """
+        worker = await self._worker(id)
+        if not self._waiters.is_settled(worker):
+            await self._in_time(worker, timeout, self._waiters.idle(worker))
+        worker = self._workers.get(id, worker)
+        if worker.state == "parked":
+            raise RunParked(id, worker.reason)
+        return worker.run.still()
+
+    async def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
+        """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
+        worker = await self._worker(id)
+        run: Run = await self._in_time(worker, timeout, self._waiters.until(worker, predicate))
+        return run
+
+    async def _in_time(self, worker: Worker, timeout: float | None, future: asyncio.Future[Any]) -> Any:
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            if not future.cancelled():
+                raise
+            state = self._workers.get(worker.id, worker).state
+            raise WaitTimeout(worker.id, timeout or 0.0, state) from None
+
+    async def result(self, id: str, timeout: float | None = None) -> Any:
+        """
+        Wait until the run *id* has nothing left to do; return its output.
+
+        Raises:
+            StepFailed: something failed, and there is no output.
+        """
+        run = await self.wait(id, timeout)
+        if run.failed and not run.results():
+            raise next(iter(run.failures.values()))
+        return run.output
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    async def get_results(self, id: str) -> dict[str, Any]:
+        """Return what the leaves of the run *id* have made so far."""
+        return (await self._worker(id)).run.results()
+
+    async def get_workflow(self, id: str) -> Run:
+        """Return the run *id* as it is now."""
+        return (await self._worker(id)).run.still()
+
+    async def log(self, id: str) -> list[ev.AnyEvent]:
+        """Return everything that has happened in the run *id*."""
+        return (await self._worker(id)).run.log()
+
+    async def status(self, id: str) -> str:
+        """Return the state of the run *id*."""
+        return (await self._worker(id)).state
+
+    async def lookup(self, id: str) -> Handle[Self] | None:
+        """Return a handle of the run *id*, or None if it is not in this runner."""
+        return Handle(self, id) if id in self._workers else None
+
+    async def list_workflows(self) -> list[str]:
+        """Return the ids of the runs in this runner."""
+        return list(self._workers)
+
+    async def stored(self, **filters: Any) -> list[str]:
+        """Return the ids of all runs in the store, oldest first; *filters* are those of its ``list``."""
+        return [found.id for found in await self.records(**filters)]
+
+    async def records(self, **filters: Any) -> list[RunRecord]:
+        """Return what the store knows of its runs, oldest first."""
+        self._open  # noqa: B018
+        if not isinstance(self._store, ListableStore):
+            raise InvalidOption(f"{type(self._store).__name__} cannot list its runs")
+        found: list[RunRecord] = []
+        while page := await self._store.list(after=found[-1] if found else None, limit=1_000, **filters):
+            found.extend(page)
+        return found
+
+    async def _worker(self, id: str) -> Worker:
+        self._open  # noqa: B018
+        worker = self._workers.get(id)
+        if worker is None:
+            stored = isinstance(self._store, ListableStore) and await self._store.exists(id)
+            raise WorkflowNotFound(id, stored=stored)
+        return worker
+
+    # -- stopping and resuming -------------------------------------------------------------------
+
+    async def checkpoint(self, id: str) -> None:
+        """Write everything that has happened in the run *id*."""
+        worker = await self._worker(id)
+        worker.checkpoint()
+        await self._waiters.durable(worker, len(worker.run.memory.log))
+
+    async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
+        """
+        Let go of the run *id*: what is under way gets *grace* seconds, then it is left; no attempt is burnt by that.
+
+        Args:
+            persist: whether to write what has happened since the last checkpoint.
+        """
+        worker = await self._worker(id)
+        if worker.stop():
+            patience = self._grace if grace is None else grace
+            try:
+                async with asyncio.timeout(patience):
+                    await self._waiters.grounded(worker)
+            except TimeoutError:
+                pass
+        worker.abandon()
+        if persist:
+            worker.checkpoint()
+            await self._waiters.durable(worker, len(worker.run.memory.log))
+        else:
+            worker.forget()
+        self._workers.pop(id, None)
+        self._waiters.gone(worker)
+        if isinstance(self._store, OwnedStore):
+            await self._store.release([id])
+
+    async def resume(
+        self,
+        id: str,
+        *,
+        workflow: Workflow | None = None,
+        strict: bool = False,
+        **options: Any,
+    ) -> Handle[Self]:
+        """
+        Bring the stored run *id* back, and go on with it.  One that is here already is left as it is.
+
+        Args:
+            workflow: the live definition, where functions cannot be found by their names.
+            strict: refuse code that has changed since the run was written.
+            options: those of :meth:`start_workflow`, but for policies.
+
+        Raises:
+            WorkflowNotFound: nothing is stored under this id.
+            RunOwned: another process that is alive has it.
+            MissingContext: a required context key was not given.
+        """
+        self._open  # noqa: B018
+        known = self._workers.get(id)
+        if known is not None and known.state != "parked":
+            return Handle(self, id)
+        try:
+            if isinstance(self._store, OwnedStore):
+                await self._store.acquire(id)
+            await self._bring_back(id, workflow, self._merged(**options), strict=strict)
+        except RunNotFound:
+            raise WorkflowNotFound(id) from None
+        return Handle(self, id)
+
+    async def resume_all(self, **options: Any) -> list[Handle[Self]]:
+        """Bring back every stored run that has something to do and that nobody alive owns."""
+        self._open  # noqa: B018
+        if not isinstance(self._store, OwnedStore):
+            raise InvalidOption(f"{type(self._store).__name__} does not know which runs are free; resume() them by id")
+        handles: list[Handle[Self]] = []
+        for found in await self._store.acquire_all():
+            if found.id in self._workers:
+                continue
+            try:
+                await self._bring_back(found.id, None, self._merged(**options), strict=False)
+            except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others from it
+                self._supervisor.unresumable(found, error)
+                await self._store.release([found.id])
+            else:
+                handles.append(Handle(self, found.id))
+        return handles
+
+    async def _bring_back(self, id: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
+        office = self._open
+        loaded = await self._store.load_since(id, 0)
+        stored = loaded.record
+        live = workflow or self._known.get((stored.workflow, stored.version))
+        try:
+            found = await recover(self._store, loaded, workflow=live, context=options.context, strict=strict)
+        except BaseException:
+            if isinstance(self._store, OwnedStore) and id not in self._workers:
+                await self._store.release([id])
+            raise
+        worker = self._workers[id] = Worker(
+            office,
+            found.run,
+            options,
+            self._waiters.settled,
+            epoch=stored.epoch,
+            stored=stored.head,
+            link=stored.chain,
+            status=stored.status,
+        )
+        worker.report.begun(self._clock.time, is_resumed=True)
+        office.guard(worker, worker.turn)
+        return worker
+
+    async def _rebuild(self, worker: Worker) -> None:
+        """Take a crashed *worker* from the store again."""
+        if self._office is None or self._workers.get(worker.id) is not worker:
+            return
+        if isinstance(self._store, OwnedStore):
+            await self._store.acquire(worker.id)
+        new = await self._bring_back(worker.id, worker.run.workflow, worker.options, strict=False)
+        self._waiters.moved(worker, new)
+
+    def _parked(self, worker: Worker, reason: str) -> None:
+        worker.park(reason)
+        worker.report.parked(reason)
+        self._waiters.settled(worker)
+
+    # -- changing --------------------------------------------------------------------------------
+
+    async def cancel(self, id: str, reason: str = "") -> None:
+        """Close the run *id*: what is under way is stopped or left behind, and nothing more happens."""
+        worker = await self._worker(id)
+        if worker.state != "cancelled":
+            worker.cancel(reason)
+        await self._waiters.durable(worker, len(worker.run.memory.log))
+
+    async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
+        """Let these *policies* hold for the run *id* from the next decision on."""
+        worker = await self._worker(id)
+        self._rule(worker.run, policies, mode)
+        await self._changed(worker)
+
+    async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
+        """Return what ``set_policies`` would change for work of the run *id* that is pending."""
+        return (await self._worker(id)).run.preview(policies, mode=mode)
+
+    async def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
+        """Give dead letters of the run *id* another chance."""
+        worker = await self._worker(id)
+        worker.run.retry(which, policy=policy, input=input)
+        await self._changed(worker)
+
+    async def discard(self, id: str, which: object = None) -> None:
+        """Give dead letters of the run *id* up."""
+        worker = await self._worker(id)
+        worker.run.discard(which)
+        await self._changed(worker)
+
+    async def _changed(self, worker: Worker) -> None:
+        worker.changed()
+        if worker.options.checkpoints.takes_input_first:
+            await self._waiters.durable(worker, len(worker.run.memory.log))
+
+    def _rule(self, run: Run, policies: Iterable[Any], mode: PoliciesMode) -> None:
+        memory = run.memory
+        now = run.workflow.policies if memory.rules is None else memory.rules
+        rules = combine(now, policies, mode)
+        self._open.table(memory.plan, rules)
+        record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))

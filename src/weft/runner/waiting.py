@@ -1,0 +1,217 @@
+"""
+Who waits for a run, and for what: that it is idle, that an event is durable, that something holds.
+
+``on_complete`` is called here, before anybody is told that the run is idle, and once for every time that it was
+busy.  That it was called is logged; a process that dies before that calls it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.run import Run
+from weft.errors import InvalidOption, StoreError, WorkflowNotFound
+from weft.runner.options import OnComplete
+from weft.runner.worker import Worker
+
+_log = logging.getLogger("weft.runner")
+
+
+class Waiters:
+    """The futures of one runner, by run."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._idle: dict[str, list[asyncio.Future[None]]] = {}
+        self._durable: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
+        self._until: dict[str, list[tuple[Callable[[Run], bool], asyncio.Future[Run]]]] = {}
+        self._grounded: dict[str, list[asyncio.Future[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: set[Worker] = set()
+        """Workers that are settled, and of which everybody knows."""
+
+    def is_settled(self, worker: Worker) -> bool:
+        """Whether there is nothing left to wait for."""
+        return worker in self._told and worker.is_settled
+
+    def idle(self, worker: Worker) -> asyncio.Future[None]:
+        """Return what ends when *worker* has nothing left to do."""
+        return _added(self._idle, worker.id)
+
+    def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
+        """Return what ends when *predicate* holds for the run."""
+        future: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        self._until.setdefault(worker.id, []).append((predicate, future))
+        worker.observer = self.progressed
+        self._try(worker)
+        return future
+
+    def grounded(self, worker: Worker) -> asyncio.Future[None]:
+        """Return what ends when nothing of *worker* is under way."""
+        worker.observer = self.progressed
+        return _added(self._grounded, worker.id)
+
+    async def durable(self, worker: Worker, position: int) -> None:
+        """
+        Wait until the event at *position* is stored.
+
+        Raises:
+            StoreError: it never will be.
+        """
+        if worker.acknowledged >= position:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._durable.setdefault(worker.id, []).append((position, future))
+        worker.observer = self.progressed
+        await future
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def progressed(self, worker: Worker) -> None:
+        """Something was stored, or has ended, or went wrong."""
+        waiting = self._durable.get(worker.id)
+        if waiting:
+            left: list[tuple[int, asyncio.Future[None]]] = []
+            for position, future in waiting:
+                if worker.lost is not None:
+                    _fail(future, worker.lost)
+                elif worker.acknowledged >= position:
+                    _end(future, None)
+                elif not future.done():
+                    left.append((position, future))
+            if left:
+                self._durable[worker.id] = left
+            else:
+                del self._durable[worker.id]
+        if not worker.has_flights:
+            for future in self._grounded.pop(worker.id, ()):
+                _end(future, None)
+        self._try(worker)
+        if worker.id not in self._durable and worker.id not in self._grounded and worker.id not in self._until:
+            worker.observer = None
+
+    def _try(self, worker: Worker) -> None:
+        waiting = self._until.get(worker.id)
+        if not waiting:
+            return
+        run = worker.run.still()
+        left: list[tuple[Callable[[Run], bool], asyncio.Future[Run]]] = []
+        for predicate, future in waiting:
+            if future.done():
+                continue
+            try:
+                if predicate(run):
+                    future.set_result(run)
+                    continue
+            except Exception as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
+                future.set_exception(error)
+                continue
+            left.append((predicate, future))
+        if left:
+            self._until[worker.id] = left
+        else:
+            del self._until[worker.id]
+
+    def settled(self, worker: Worker) -> None:
+        """*worker* has nothing left to do: call back, then tell everybody."""
+        self.progressed(worker)
+        if worker.owes_notice and worker.lost is None and worker.state == "idle":
+            task = asyncio.get_running_loop().create_task(self._notify(worker, worker.period))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._tell(worker)
+
+    async def _notify(self, worker: Worker, period: int) -> None:
+        call = worker.options.on_complete
+        assert call is not None  # noqa: S101
+        try:
+            await _called(call, worker.id, worker.run.still(), *worker.options.on_complete_args)
+        except Exception:  # noqa: BLE001 - the callback's failure is not the run's
+            _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
+        worker.noticed(period)
+        if worker.period == period:
+            self._tell(worker)
+
+    def _tell(self, worker: Worker) -> None:
+        self._told.add(worker)
+        worker.report.settled(worker.state)
+        for future in self._idle.pop(worker.id, ()):
+            _end(future, None)
+
+    # -- workers that change ---------------------------------------------------------------------
+
+    def moved(self, old: Worker, new: Worker) -> None:
+        """*new* drives the run that *old* has driven."""
+        self._told.discard(old)
+        new.observer = self.progressed
+        self.progressed(new)
+
+    def gone(self, worker: Worker) -> None:
+        """The run has left the runner: nobody will hear of it again."""
+        self._told.discard(worker)
+        error = WorkflowNotFound(worker.id, stored=True)
+        for table in (self._idle, self._grounded):
+            for future in table.pop(worker.id, ()):
+                _fail(future, error)
+        for _, future in self._durable.pop(worker.id, ()):
+            _fail(future, error)
+        for _, waiting in self._until.pop(worker.id, ()):
+            _fail(waiting, error)
+
+    def close(self) -> None:
+        """The runner is closed: whoever still waits is told so."""
+        for task in self._tasks:
+            task.cancel()
+        futures: list[asyncio.Future[Any]] = []
+        for table in (self._idle, self._grounded):
+            futures += [future for waiting in table.values() for future in waiting]
+        futures += [future for waiting in self._durable.values() for _, future in waiting]
+        futures += [future for waiting in self._until.values() for _, future in waiting]
+        for future in futures:
+            future.cancel()
+        self._told.clear()
+
+
+def _added(table: dict[str, list[asyncio.Future[None]]], id: str) -> asyncio.Future[None]:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    table.setdefault(id, []).append(future)
+    return future
+
+
+def _end(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: asyncio.Future[Any], error: StoreError | WorkflowNotFound) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+async def _called(call: OnComplete, *args: Any) -> None:
+    """Call what wants to know that a run is idle; a plain function on a thread, since it may take its time."""
+    function = _found(call) if isinstance(call, str) else call
+    if inspect.iscoroutinefunction(function):
+        await function(*args)
+    else:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, functools.partial(function, *args))
+
+
+def _found(reference: str) -> Callable[..., object]:
+    """Return the function at ``module:name``, of a module that the application has imported."""
+    module, _, path = reference.partition(":")
+    found: Any = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if not callable(found):
+        raise InvalidOption(f"on_complete={reference!r}: there is no such function; import its module first")
+    call: Callable[..., object] = found
+    return call

@@ -1,0 +1,298 @@
+"""
+The reference store: dicts in this process.
+
+It is the executable meaning of :mod:`weft.ports.store`: where an adapter and this file
+disagree, the adapter is wrong.  What it keeps survives closing and opening it again,
+as a restart would have it, and ends with the process.
+
+    >>> import asyncio
+    >>> async def two_appends():
+    ...     async with MemoryStore() as store:
+    ...         placed = Append(run="order-1", workflow="orders", create=True, expected=0, count=1,
+    ...                         body=b"placed", chain=b"1", at=0.0)
+    ...         paid = Append(run="order-1", expected=1, count=1, body=b"paid", chain=b"2", at=1.0)
+    ...         refused = await store.append([placed, paid, paid])
+    ...         return refused, (await store.load_since("order-1", 1)).segments
+    >>> asyncio.run(two_appends())
+    ([None, None, ConcurrentAppend("run 'order-1' is at 2, not 1: ...")], [Segment(first=2, count=1, body=b'paid')])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Self
+
+from msgspec import structs
+
+from weft.errors import (
+    ConcurrentAppend,
+    InvalidStoreOption,
+    MissingContent,
+    OwnershipLost,
+    RunExists,
+    RunNotFound,
+    StoreClosed,
+    StoreError,
+)
+from weft.ports.store import (
+    CLOSED,
+    DUE,
+    FINISHED,
+    Append,
+    ContentHash,
+    LoadedRun,
+    RunRecord,
+    RunStatus,
+    Segment,
+)
+from weft.typing import RunId
+
+_OWNER = "this process"
+
+
+class _Stored:
+    """One run."""
+
+    __slots__ = ("facts", "record", "segments")
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+        self.segments: list[Segment] = []
+        self.facts: dict[ContentHash, bytes] = {}
+
+    def holds(self, append: Append) -> bool:
+        """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
+        if self.record.epoch != append.epoch:
+            return False
+        if not append.count:
+            return append.create or self.record.head > append.expected
+        return Segment(append.expected + 1, append.count, append.body) in self.segments
+
+    def add(self, append: Append) -> None:
+        """Write *append*."""
+        there = self.record
+        self.record = structs.replace(
+            there,
+            workflow=there.workflow if append.workflow is None else append.workflow,
+            version=there.version if append.version is None else append.version,
+            status=append.status or there.status,
+            reason=append.reason if append.status else there.reason,
+            head=append.head,
+            chain=append.chain if append.count or append.create else there.chain,
+            updated_at=append.at,
+            owner=None if append.release else there.owner,
+        )
+        if append.count:
+            self.segments.append(Segment(append.expected + 1, append.count, append.body))
+        _keep(append.facts, self.facts)
+
+
+class MemoryStore:
+    """
+    Keeps runs in this process.
+
+    There is one owner, whoever has it open, so no run is ever held by somebody else;
+    closing it frees all runs.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[RunId, _Stored] = {}
+        self._definitions: dict[ContentHash, bytes] = {}
+        self._is_open = False
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({len(self._runs)} runs)"
+
+    # -- Store -----------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._is_open
+
+    async def open(self) -> None:
+        """Make it ready."""
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Free all runs, and keep them."""
+        self._is_open = False
+        for stored in self._runs.values():
+            stored.record = structs.replace(stored.record, owner=None)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def save(self, record: RunRecord, body: bytes) -> None:
+        """Put the whole log of a run in place of what was there."""
+        self._check()
+        stored = self._runs.get(record.id)
+        if stored is None:
+            stored = self._runs[record.id] = _Stored(structs.replace(record, owner=_OWNER))
+        elif stored.record.epoch != record.epoch:
+            raise OwnershipLost(record.id, record.epoch, stored.record.epoch)
+        stored.record = structs.replace(record, owner=stored.record.owner, created_at=stored.record.created_at)
+        stored.segments = [Segment(1, record.head, body)] if record.head else []
+
+    async def load(self, run: RunId) -> LoadedRun:
+        """Return the whole log."""
+        return await self.load_since(run, 0)
+
+    # -- LogStore --------------------------------------------------------------------------------
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write the batch; return, for each of it, None or why it was refused."""
+        self._check()
+        return [self._take(each) for each in batch]
+
+    def _take(self, append: Append) -> StoreError | None:
+        stored = self._runs.get(append.run)
+        if stored is None:
+            if not append.create:
+                return RunNotFound(append.run)
+            self._runs[append.run] = stored = _Stored(_first(append))
+        elif append.again and stored.holds(append):
+            return None
+        elif append.create:
+            return RunExists(append.run)
+        if stored.record.epoch != append.epoch:
+            return OwnershipLost(append.run, append.epoch, stored.record.epoch)
+        if stored.record.head != append.expected:
+            return ConcurrentAppend(append.run, append.expected, stored.record.head)
+        stored.add(append)
+        _keep(append.definitions, self._definitions)
+        return None
+
+    async def load_since(self, run: RunId, position: int) -> LoadedRun:
+        """Return the segments that hold what came after *position*."""
+        stored = self._stored(run)
+        return LoadedRun(stored.record, [each for each in stored.segments if each.last > position])
+
+    async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return the definitions."""
+        self._check()
+        return _pick("definition", self._definitions, hashes)
+
+    # -- FactStore -------------------------------------------------------------------------------
+
+    async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep *facts*; what is there already stays."""
+        _keep(facts, self._stored(run).facts)
+
+    async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return the values."""
+        return _pick("fact", self._stored(run).facts, hashes)
+
+    # -- OwnedStore ------------------------------------------------------------------------------
+
+    async def acquire(self, run: RunId) -> RunRecord:
+        """Own the run, in a new epoch."""
+        return self._own(self._stored(run))
+
+    async def acquire_all(
+        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
+    ) -> Sequence[RunRecord]:
+        """Own every run in one of *statuses* that nobody owns."""
+        self._check()
+        free = [each for each in self._in_order() if each.record.status in statuses and each.record.owner is None]
+        return [self._own(each) for each in free[:limit]]
+
+    def _own(self, stored: _Stored) -> RunRecord:
+        stored.record = structs.replace(stored.record, owner=_OWNER, epoch=stored.record.epoch + 1)
+        return stored.record
+
+    async def release(self, runs: Iterable[RunId]) -> None:
+        """Give these runs up."""
+        self._check()
+        for stored in (self._runs[run] for run in runs if run in self._runs):
+            stored.record = structs.replace(stored.record, owner=None)
+
+    # -- ListableStore ---------------------------------------------------------------------------
+
+    async def exists(self, run: RunId) -> bool:
+        """Whether something is stored under this id."""
+        self._check()
+        return run in self._runs
+
+    async def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        return self._stored(run).record
+
+    async def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs, oldest first."""
+        self._check()
+        wanted = [
+            record
+            for record in (each.record for each in self._in_order())
+            if (statuses is None or record.status in statuses)
+            and (workflow is None or record.workflow == workflow)
+            and (after is None or _order(record) > _order(after))
+        ]
+        return wanted[:limit]
+
+    async def delete(self, run: RunId) -> None:
+        """Forget a run, its log and its facts."""
+        self._stored(run)
+        del self._runs[run]
+
+    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+        """Forget finished runs that nobody owns and that were last written before a time; return how many."""
+        self._check()
+        if unfinished := sorted(set(statuses) - FINISHED):
+            raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
+        old = [
+            each.record.id
+            for each in self._in_order()
+            if each.record.status in statuses and each.record.updated_at < before and each.record.owner is None
+        ][:limit]
+        for run in old:
+            del self._runs[run]
+        return len(old)
+
+    # --------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise StoreClosed("the memory store")
+
+    def _stored(self, run: RunId) -> _Stored:
+        self._check()
+        try:
+            return self._runs[run]
+        except KeyError:
+            raise RunNotFound(run) from None
+
+    def _in_order(self) -> Sequence[_Stored]:
+        return sorted(self._runs.values(), key=lambda each: _order(each.record))
+
+
+def _order(record: RunRecord) -> tuple[float, RunId]:
+    return record.created_at, record.id
+
+
+def _first(append: Append) -> RunRecord:
+    return RunRecord(
+        id=append.run, workflow=append.workflow or "", owner=_OWNER, created_at=append.at, updated_at=append.at
+    )
+
+
+def _keep(contents: Mapping[ContentHash, bytes], there: dict[ContentHash, bytes]) -> None:
+    for key, content in contents.items():
+        there.setdefault(key, content)
+
+
+def _pick(kind: str, there: Mapping[ContentHash, bytes], hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:
+    if missing := [each for each in hashes if each not in there]:
+        raise MissingContent(kind, missing)
+    return {each: there[each] for each in hashes}

@@ -1,0 +1,213 @@
+"""
+A batch of appends, in one transaction.
+
+The fast way believes the batch: it adds all events with a compare-and-set and counts what
+was added.  Only if that is less than it should be does the slow way ask, run by run, who is
+refused and why.  The two differ in nothing but speed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from weft.errors import (
+    ConcurrentAppend,
+    InvalidAppend,
+    OwnershipLost,
+    RunExists,
+    RunNotFound,
+    StoreError,
+)
+from weft.ports.store import FIRST_EPOCH, Append, ContentHash
+from weft.stores.sqlite.ownership import transaction
+from weft.stores.sqlite.problems import BAD_DATA
+from weft.stores.sqlite.statements import RowStatement, query
+from weft.typing import RunId
+
+Row = tuple[Any, ...]
+
+_CREATE = RowStatement("create")
+_ADVANCE = RowStatement("advance")
+_CHANGE = RowStatement("change")
+_SEGMENT = query("segment")
+_FACT = query("fact")
+_DEFINITION = query("definition")
+_STANDING = query("standing")
+_HAS_SEGMENT = query("has_segment")
+
+_MOST_REMEMBERED = 100_000
+
+
+class Appender:
+    """Writes batches for one session, on the connection of its writer."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        # What a row is found by.  A key that is no longer right fails the compare-and-set, which looks at the id too.
+        self._keys: dict[RunId, int] = {}
+        self._definitions: set[ContentHash] = set()
+
+    def append(self, db: sqlite3.Connection, batch: Sequence[Append]) -> list[StoreError | None]:
+        """Write *batch* and commit; return, for each of it, None or why it was refused."""
+        try:
+            if len(batch) == 1 and self._advance_alone(db, batch[0]):
+                return [None]
+            with transaction(db):
+                created, definitions = self._believe(db, batch)
+        except (_NotAsExpected, *BAD_DATA):
+            self._keys.clear()
+        else:
+            self._remember(created, definitions)
+            return [None] * len(batch)
+        with transaction(db):
+            return [self._ask(db, each) for each in batch]
+
+    # -- the fast way ----------------------------------------------------------------------------
+
+    def _advance_alone(self, db: sqlite3.Connection, append: Append) -> bool:
+        """Write what is nothing but events, if it may be: one statement is a transaction of its own."""
+        key = self._keys.get(append.run)
+        if key is None or append.facts or append.definitions or not append.count or _is_change(append):
+            return False
+        return _ADVANCE.execute(db, [(*_segment(key, append), key, append.epoch, append.run)]) == 1
+
+    def _believe(self, db: sqlite3.Connection, batch: Sequence[Append]) -> tuple[dict[RunId, int], set[ContentHash]]:
+        """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
+        creates: list[Row] = []
+        advances: list[Row] = []
+        changes: list[Row] = []
+        facts: list[Row] = []
+        definitions: dict[ContentHash, bytes] = {}
+        keys, created = self._keys, dict[RunId, int]()
+        next_key = 0
+        for each in batch:
+            if each.create:
+                next_key = next_key + 1 if next_key else _next_key(db)
+                key = created[each.run] = next_key
+                creates.append(_new_run(key, each, self._session))
+            else:
+                key = created.get(each.run) or keys.get(each.run) or self._look_up(db, each.run)
+                if not each.count or _is_change(each):
+                    changes.append(_change(key, each))
+            if each.count:
+                advances.append((*_segment(key, each), key, each.epoch, each.run))
+            if each.facts:
+                facts.extend((key, content, body) for content, body in each.facts.items())
+            if each.definitions:
+                definitions = {**each.definitions, **definitions}
+        # A change looks for the head that its own events have made, so it comes after all events.
+        for statement, rows in ((_CREATE, creates), (_ADVANCE, advances), (_CHANGE, changes)):
+            if rows and statement.execute(db, rows) != len(rows):
+                raise _NotAsExpected
+        if facts:
+            db.executemany(_FACT, facts)
+        new = definitions.keys() - self._definitions
+        if new:
+            db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
+        return created, new
+
+    def _look_up(self, db: sqlite3.Connection, run: RunId) -> int:
+        row = db.execute(_STANDING, (run,)).fetchone()
+        if row is None:
+            raise _NotAsExpected
+        key = self._keys[run] = int(row[0])
+        return key
+
+    def _remember(self, created: dict[RunId, int], definitions: set[ContentHash]) -> None:
+        """Keep what need not be looked up again, once it is committed: definitions are never removed."""
+        if len(self._keys) + len(self._definitions) > _MOST_REMEMBERED:
+            self._keys.clear()
+            self._definitions.clear()
+        self._keys.update(created)
+        self._definitions |= definitions
+
+    # -- the slow way ----------------------------------------------------------------------------
+
+    def _ask(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+        db.execute("savepoint one")
+        try:
+            refused = self._take(db, append)
+        except BAD_DATA as error:
+            refused = InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}; mend what it holds")
+            refused.__cause__ = error
+            db.execute("rollback to one")
+        db.execute("release one")
+        return refused
+
+    def _take(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+        row = db.execute(_STANDING, (append.run,)).fetchone()
+        if row is None:
+            if not append.create:
+                return RunNotFound(append.run)
+            key = _next_key(db)
+            _CREATE.execute(db, [_new_run(key, append, self._session)])
+        else:
+            key, head, epoch, owner = row
+            if append.again and self._holds(db, append, key, head, epoch, owner):
+                return None
+            if append.create:
+                return RunExists(append.run)
+            if epoch != append.epoch:
+                return OwnershipLost(append.run, append.epoch, epoch)
+            if head != append.expected:
+                return ConcurrentAppend(append.run, append.expected, head)
+        if append.count:
+            db.execute(_SEGMENT, _segment(key, append))
+        if row is not None:
+            _CHANGE.execute(db, [_change(key, append)])
+        db.executemany(_FACT, [(key, content, body) for content, body in append.facts.items()])
+        db.executemany(_DEFINITION, list(append.definitions.items()))
+        return None
+
+    def _holds(
+        self, db: sqlite3.Connection, append: Append, key: int, head: int, epoch: int, owner: int | None
+    ) -> bool:
+        """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
+        if epoch != append.epoch:
+            return False
+        if append.create and owner not in {self._session, None}:  # it may have been given up later in its batch
+            return False
+        if not append.count:
+            return append.create or head > append.expected
+        place = (key << 32) + append.expected + 1
+        return bool(db.execute(_HAS_SEGMENT, (place, append.count, append.body)).fetchone()[0])
+
+
+class _NotAsExpected(Exception):
+    """Somebody in the batch is refused; never leaves this module."""
+
+
+def _next_key(db: sqlite3.Connection) -> int:
+    return int(db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()[0])
+
+
+def _new_run(key: int, append: Append, session: int) -> Row:
+    return (
+        *(key, append.run, append.workflow, append.version or "", append.status or "running"),
+        append.reason if append.status else "",
+        *(append.chain, FIRST_EPOCH, append.at, append.at, None if append.release else session),
+    )
+
+
+def _is_change(append: Append) -> bool:
+    """Whether it touches the row of its run."""
+    return (
+        append.status is not None
+        or append.create
+        or append.release
+        or append.workflow is not None
+        or append.version is not None
+    )
+
+
+def _segment(key: int, append: Append) -> Row:
+    return (key << 32) + append.expected + 1, append.count, append.chain, append.at, append.body
+
+
+def _change(key: int, append: Append) -> Row:
+    return (
+        *(key, append.epoch, append.run, append.head, append.at),
+        *(append.status, append.reason, append.workflow, append.version, append.release),
+    )

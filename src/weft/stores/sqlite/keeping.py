@@ -1,0 +1,127 @@
+"""
+What changes a run besides appending to it: saving, taking, giving up, forgetting.
+
+Each is one transaction on the connection of the writer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, islice
+
+from weft.errors import OwnershipLost, RunNotFound, RunOwned
+from weft.ports.store import ContentHash, RunRecord, RunStatus
+from weft.stores.sqlite.ownership import Session, transaction
+from weft.stores.sqlite.reading import find
+from weft.stores.sqlite.statements import query
+from weft.typing import RunId
+
+_CREATE = query("create")
+_REPLACE = query("replace_run")
+_SEGMENT = query("segment")
+_FACT = query("fact")
+_STANDING = query("standing")
+_ACQUIRE = query("acquire")
+_RELEASE = query("release")
+_CANDIDATES = query("candidates")
+_OLD_RUNS = query("old_runs")
+
+_PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
+
+
+def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: bytes) -> None:
+    """Put the whole log of a run in place of what was there."""
+    with transaction(db):
+        row = db.execute(_STANDING, (record.id,)).fetchone()
+        told = (record.workflow, record.version, record.status, record.reason, record.chain)
+        if row is None:
+            (key,) = db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()
+            times = (record.created_at, record.updated_at)
+            db.execute(_CREATE, (key, record.id, *told, record.epoch, *times, session.key))
+        else:
+            key, _, epoch, _ = row
+            if epoch != record.epoch:
+                raise OwnershipLost(record.id, record.epoch, epoch)
+            db.execute(_REPLACE, (*told, record.updated_at, key))
+            _forget_segments(db, key)
+        if record.head:
+            db.execute(_SEGMENT, ((key << 32) + 1, record.head, record.chain, record.updated_at, body))
+
+
+def save_facts(db: sqlite3.Connection, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+    """Keep large values of a run; what is there already stays."""
+    with transaction(db):
+        key, _ = find(db, run)
+        db.executemany(_FACT, [(key, content, body) for content, body in facts.items()])
+
+
+def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
+    """Own the run, in a new epoch."""
+    with transaction(db):
+        key = _of_nobody_else(db, session, run)
+        db.execute(_ACQUIRE, (session.key, key))
+        return find(db, run)[1]
+
+
+def acquire_all(
+    db: sqlite3.Connection, session: Session, statuses: Collection[RunStatus], limit: int | None
+) -> list[RunRecord]:
+    """Own every run in one of *statuses* that nobody alive owns, oldest first."""
+    with transaction(db):
+        taken = {session.key, *session.others_alive(db)}
+        found = heapq.merge(*(db.execute(_CANDIDATES, (status,)) for status in dict.fromkeys(statuses)))
+        free = list(islice(((run, key) for _, run, key, owner in found if owner not in taken), limit))
+        db.executemany(_ACQUIRE, [(session.key, key) for _, key in free])
+        return [find(db, run)[1] for run, _ in free]
+
+
+def release(db: sqlite3.Connection, session: Session, runs: Iterable[RunId]) -> None:
+    """Give runs up, those of them that are ours."""
+    with transaction(db):
+        db.executemany(_RELEASE, [(run, session.key) for run in runs])
+
+
+def delete(db: sqlite3.Connection, session: Session, run: RunId) -> None:
+    """Forget a run, its log and its facts."""
+    with transaction(db):
+        _forget(db, _of_nobody_else(db, session, run))
+
+
+def purge(
+    db: sqlite3.Connection, session: Session, before: float, statuses: Collection[RunStatus], limit: int | None
+) -> tuple[int, bool]:
+    """Forget some old runs that nobody alive owns; return how many, and whether there may be more."""
+    most = _PURGED_AT_ONCE if limit is None else min(limit, _PURGED_AT_ONCE)
+    with transaction(db):
+        taken = {session.key, *session.others_alive(db)}
+        found = chain.from_iterable(
+            db.execute(_OLD_RUNS, {"status": status, "before": before}) for status in dict.fromkeys(statuses)
+        )
+        keys = list(islice((key for key, owner in found if owner not in taken), most))
+        for key in keys:
+            _forget(db, key)
+    return len(keys), len(keys) == most
+
+
+def _of_nobody_else(db: sqlite3.Connection, session: Session, run: RunId) -> int:
+    row = db.execute(_STANDING, (run,)).fetchone()
+    if row is None:
+        raise RunNotFound(run)
+    key, _, _, owner = row
+    if owner not in {None, session.key}:
+        holder = session.others_alive(db).get(owner)
+        if holder is not None:
+            raise RunOwned(run, holder)
+    return int(key)
+
+
+def _forget(db: sqlite3.Connection, key: int) -> None:
+    _forget_segments(db, key)
+    db.execute("delete from facts where run = ?", (key,))
+    db.execute("delete from runs where key = ?", (key,))
+
+
+def _forget_segments(db: sqlite3.Connection, key: int) -> None:
+    db.execute("delete from segments where place between ? << 32 and (? << 32) + 4294967295", (key, key))

@@ -1,0 +1,166 @@
+"""
+Who holds which run: ownership that dies with its process.
+
+Every open store is a session: a row that says who it is, and a file beside the database
+on which it holds a lock for as long as it is open.  A run names the session that took it.
+Whether that session is alive is a question to the kernel, never to a clock: **if its lock
+can be taken, it is dead**, and its runs are free at once, also after ``kill -9``.
+
+The lock belongs to an open file, not to a process, so two stores in one process are two
+owners.  A forked child would share it; it gives its copy up before anything else runs there.
+What a session leaves behind is removed by whoever finds it dead, while holding its lock.
+See docs/adr/0008-ownership-and-compare-and-set.md.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import uuid
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from weft.errors import InvalidStoreOption
+from weft.stores.sqlite.statements import query
+
+_OPEN_SESSION = query("open_session")
+
+
+class Session:
+    """One open store, alive until it is closed or its process ends."""
+
+    def __init__(self, database: Path) -> None:
+        """Take a lock that no other session has."""
+        if os.name != "posix":
+            raise InvalidStoreOption(
+                "SQLiteStore needs the file locks of a POSIX system (flock) to know who holds a run; "
+                "use MemoryStore, or a PostgreSQL store, on this one"
+            )
+        self.key = 0
+        self._database = database
+        while True:
+            self.token = uuid.uuid4().hex
+            self._file: int | None = _locked(_path(database, self.token), create=True)
+            if self._file is not None:
+                break
+        _sessions.add(self)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds its lock: not after closing it, nor in a forked child."""
+        return self._file is not None
+
+    def register(self, db: sqlite3.Connection) -> None:
+        """Write it down, so that runs can name it; remove what dead sessions have left."""
+        with transaction(db):
+            for key, token in db.execute("select key, token from sessions").fetchall():
+                _remove_if_dead(db, self._database, key, token)
+            self.key = db.execute(_OPEN_SESSION, (self.token, socket.gethostname(), os.getpid())).lastrowid or 0
+        _remove_strays(db, self._database)
+
+    def retire(self, db: sqlite3.Connection) -> None:
+        """Free every run that it holds."""
+        db.execute("delete from sessions where key = ?", (self.key,))
+
+    def close(self) -> None:
+        """Give the lock up."""
+        if self._file is not None:
+            _path(self._database, self.token).unlink(missing_ok=True)
+            self.forsake()
+
+    def forsake(self) -> None:
+        """Close the file without a word: in a forked child, its parent goes on holding the lock."""
+        _sessions.discard(self)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def others_alive(self, db: sqlite3.Connection) -> dict[int, str]:
+        """Return the other sessions that are alive, in words; remove the dead ones."""
+        found = db.execute("select key, token, pid, host from sessions where key != ?", (self.key,)).fetchall()
+        return {
+            key: f"process {pid} on {host}"
+            for key, token, pid, host in found
+            if not _remove_if_dead(db, self._database, key, token)
+        }
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
+    """Take the write lock at once; commit, or roll back on any error."""
+    db.execute("begin immediate")
+    try:
+        yield
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+
+
+def _path(database: Path, token: str) -> Path:
+    return database.with_name(f"{database.name}-owner-{token}")
+
+
+def _locked(path: Path, *, create: bool) -> int | None:
+    """Return the open file at *path* with its lock taken, or None if it is somebody else's or not there."""
+    import fcntl  # not everywhere, see above
+
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL if create else os.O_RDONLY, 0o666)
+    except (FileNotFoundError, FileExistsError):
+        if create and not path.exists():
+            raise
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between opening and locking, somebody who took it for a dead one's may have removed it.
+        if os.path.samestat(os.fstat(file), path.stat()):
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+def _remove_if_dead(db: sqlite3.Connection, database: Path, key: int, token: str) -> bool:
+    """Remove what a session has left, if it is dead; return whether it is."""
+    path = _path(database, token)
+    file = _locked(path, create=False)
+    if file is None and path.exists():
+        return False
+    db.execute("delete from sessions where key = ?", (key,))
+    if file is not None:
+        path.unlink(missing_ok=True)
+        os.close(file)
+    return True
+
+
+def _remove_strays(db: sqlite3.Connection, database: Path) -> None:
+    """Remove the files of sessions that died before they were written down, or while they were closed."""
+    known = {token for (token,) in db.execute("select token from sessions")}
+    for path in database.parent.glob(f"{database.name}-owner-*"):
+        if path.name.rpartition("-")[2] not in known:
+            file = _locked(path, create=False)
+            if file is not None:
+                path.unlink(missing_ok=True)
+                os.close(file)
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _forsake_all() -> None:
+    for session in list(_sessions):
+        with suppress(OSError):  # closed already by whoever closes all files after a fork
+            session.forsake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forsake_all)

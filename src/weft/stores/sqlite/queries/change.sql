@@ -1,0 +1,16 @@
+-- Say what changed besides the log, if the run is in the right epoch and its head is the one that was meant.
+update runs
+set updated_at = v.column5,
+    status = coalesce(v.column6, status),
+    reason = case when v.column6 is null then reason else v.column7 end,
+    workflow = coalesce(v.column8, workflow),
+    version = coalesce(v.column9, version),
+    owner = case when v.column10 then null else owner end
+from (values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) as v
+where runs.key = v.column1 and runs.epoch = v.column2 and runs.id = v.column3
+  and v.column4 = coalesce(
+    (select (place & 4294967295) + count - 1 from segments
+     where place between v.column1 << 32 and (v.column1 << 32) + 4294967295
+     order by place desc limit 1),
+    0
+)

@@ -1,0 +1,1 @@
+insert into sessions (token, host, pid) values (?, ?, ?)

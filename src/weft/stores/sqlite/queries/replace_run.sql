@@ -1,0 +1,4 @@
+-- What a saved log makes of the record of a run that was there.
+update runs
+set workflow = ?, version = ?, status = ?, reason = ?, chain = ?, updated_at = ?
+where key = ?

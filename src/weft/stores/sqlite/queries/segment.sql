@@ -1,0 +1,1 @@
+insert into segments (place, count, chain, at, body) values (?, ?, ?, ?, ?)

@@ -1,0 +1,110 @@
+"""
+The file: whose it is, which version its schema has, and how it is opened.
+
+A file is ours if its application id says so.  Its schema version counts the migrations that
+were applied; they are applied under the write lock, in one transaction with the new version,
+so two processes that open an old file at once migrate it once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from weft.errors import ForeignStore, InvalidStoreOption, NewerStore, ReadOnlyStore
+from weft.stores.sqlite.statements import migrations
+
+Synchronous: TypeAlias = Literal["full", "normal", "extra"]
+"""When SQLite waits for the disk: at every commit (full, extra) or at checkpoints (normal)."""
+
+APPLICATION_ID = 0x57656674  # "Weft"
+MIGRATIONS = migrations()
+VERSION = MIGRATIONS[-1].version
+
+_OLDEST_SQLITE = (3, 33)  # the first with `update ... from`
+_CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is never idle
+
+
+def validated(path: str | Path, synchronous: str, busy_timeout: float) -> Path:
+    """Return the path, without links, if a store can be there with these options."""
+    if str(path) in {"", ":memory:"} or str(path).startswith("file:"):
+        raise InvalidStoreOption(
+            f"{str(path)!r} is no file that a second process could open; use MemoryStore() for a store in memory"
+        )
+    if synchronous not in get_args(Synchronous):
+        raise InvalidStoreOption(f"synchronous={synchronous!r} is none of {', '.join(get_args(Synchronous))}")
+    if not busy_timeout >= 0:
+        raise InvalidStoreOption(f"busy_timeout={busy_timeout!r} is no number of seconds")
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise InvalidStoreOption(f"SQLite {sqlite3.sqlite_version} is too old; Weft needs 3.33 or newer")
+    return Path(path).resolve()  # under one name for all: the owners' files stand beside it
+
+
+def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite3.Connection:
+    """Open a connection to a file that may be new, foreign or old, for the thread that calls this."""
+    if not path.parent.is_dir():
+        raise InvalidStoreOption(f"there is no folder {path.parent} for the store; create it first")
+    if path.is_dir():
+        raise InvalidStoreOption(f"{path} is a folder; give the path of a file in it")
+    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
+    try:
+        _check(db, path)
+        _write_ahead(db, path)
+        db.execute(f"pragma synchronous = {synchronous}")
+        db.execute("pragma temp_store = memory")
+        db.execute(f"pragma wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the schema to this version."""
+    if _version(db) == VERSION:
+        return
+    db.execute("begin immediate")
+    try:
+        found = _check(db, path)
+        for version, script in MIGRATIONS:
+            if version > found:
+                for statement in _statements(script):
+                    db.execute(statement)
+        db.execute(f"pragma application_id = {APPLICATION_ID}")
+        db.execute(f"pragma user_version = {VERSION}")
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+
+
+def _check(db: sqlite3.Connection, path: Path) -> int:
+    """Return the schema version of a file that is ours or empty."""
+    (application,) = db.execute("pragma application_id").fetchone()
+    version = _version(db)
+    if application != APPLICATION_ID:
+        (tables,) = db.execute("select count(*) from sqlite_master").fetchone()
+        if application or version or tables:
+            raise ForeignStore(f"the database at {path}", f"application id {application}, {tables} tables and indexes")
+    if version > VERSION:
+        raise NewerStore(f"the store at {path}", version, VERSION)
+    return version
+
+
+def _write_ahead(db: sqlite3.Connection, path: Path) -> None:
+    (mode,) = db.execute("pragma journal_mode = wal").fetchone()
+    if mode != "wal":
+        raise ReadOnlyStore(f"the store at {path}", f"its journal mode stays {mode}")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (version,) = db.execute("pragma user_version").fetchone()
+    return int(version)
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script, since ``executescript`` would commit first; no statement of ours holds a ``;`` inside."""
+    lines = (line.partition("--")[0] for line in script.splitlines())
+    return [each for each in " ".join(lines).split(";") if each.strip()]

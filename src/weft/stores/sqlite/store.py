@@ -1,0 +1,287 @@
+"""
+Runs in one SQLite file.
+
+Durable on one machine and shared by its processes: in WAL mode with ``synchronous=FULL``
+what ``append`` has returned survives the power cut.  One thread writes, another reads, and
+the event loop never waits for the disk.
+
+    >>> import asyncio, tempfile
+    >>> async def started():
+    ...     with tempfile.TemporaryDirectory() as folder:
+    ...         async with SQLiteStore(f"{folder}/runs.db") as store:
+    ...             first = Append(run="order-1", workflow="orders", create=True, expected=0, count=1,
+    ...                            body=b"placed", chain=b"1", at=0.0)
+    ...             await store.append([first])
+    ...             return (await store.load("order-1")).segments
+    >>> asyncio.run(started())
+    [Segment(first=1, count=1, body=b'placed')]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+
+from weft.errors import InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
+from weft.ports.store import (
+    CLOSED,
+    DUE,
+    FINISHED,
+    Append,
+    ContentHash,
+    LoadedRun,
+    RunRecord,
+    RunStatus,
+)
+from weft.stores.sqlite import keeping, reading, schema
+from weft.stores.sqlite.ownership import Session
+from weft.stores.sqlite.problems import file_problem, problem, translated
+from weft.stores.sqlite.thread import DatabaseThread
+from weft.stores.sqlite.writer import Writer
+from weft.typing import RunId
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Opened(NamedTuple):
+    """What an open store holds."""
+
+    loop: asyncio.AbstractEventLoop
+    session: Session
+    writer: Writer
+    reader: DatabaseThread
+
+
+class SQLiteStore:
+    """
+    Keeps runs in the file at *path*, which is made if it is not there.
+
+    Args:
+        path: A file on a local disk; its folder must exist.  Beside it SQLite keeps ``-wal`` and ``-shm``, and every
+            open store an ``-owner-`` file.  For ``:memory:`` there is :class:`~weft.stores.MemoryStore`.
+        synchronous: ``"full"`` waits for the disk at every commit.  With ``"normal"`` a power cut, but no crash of the
+            process, may lose the last commits.  ``"extra"`` is for file systems that need it.
+        busy_timeout: For how many seconds to wait while another process writes.
+    """
+
+    def __init__(
+        self, path: str | Path, *, synchronous: schema.Synchronous = "full", busy_timeout: float = 5.0
+    ) -> None:
+        self.path = schema.validated(path, synchronous, busy_timeout)
+        self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
+        self._opened: _Opened | None = None
+        self._opening = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    # -- Store -----------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._opened is not None and self._opened.session.is_held
+
+    async def open(self) -> None:
+        """Make the file ready, and be a new owner; open already: nothing."""
+        async with self._opening:
+            if not self.is_open:
+                self._opened = await self._open()
+
+    async def _open(self) -> _Opened:
+        writer = Writer(f"weft-writer-{self.path.name}", partial(_migrated, self._connect, self.path))
+        reader = DatabaseThread(f"weft-reader-{self.path.name}", self._connect)
+        with translated(self.path):
+            await writer.start()
+            try:
+                session = Session(self.path)
+                try:
+                    await writer.call(partial(_register, session, writer))
+                    await reader.start()
+                except BaseException:
+                    session.close()
+                    raise
+            except BaseException:
+                writer.abandon()
+                raise
+        return _Opened(asyncio.get_running_loop(), session, writer, reader)
+
+    async def close(self) -> None:
+        """Write what was handed over, free every run that is owned; closed already: nothing."""
+        opened, self._opened = self._opened, None
+        if opened is None or not opened.session.is_held:
+            return
+        try:
+            await opened.reader.stop()
+            await self._answer(opened.writer.call(opened.session.retire))
+        finally:
+            # The lock goes last, and it does go: without it the session is dead, whatever else failed.
+            try:
+                await opened.writer.stop()
+            finally:
+                opened.session.close()
+
+    def __del__(self) -> None:
+        opened = getattr(self, "_opened", None)
+        if opened is not None and opened.session.is_held:
+            warnings.warn(f"{self!r} was never closed; use `async with`", ResourceWarning, source=self, stacklevel=2)
+            opened.reader.abandon()
+            opened.writer.abandon()
+            opened.session.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def save(self, record: RunRecord, body: bytes) -> None:
+        """Put the whole log of a run in place of what was there."""
+        await self._write(keeping.save, record, body)
+
+    async def load(self, run: RunId) -> LoadedRun:
+        """Return the whole log."""
+        return await self._read(reading.load, run, 0)
+
+    # -- LogStore --------------------------------------------------------------------------------
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write the whole *batch* in one transaction; return, for each of it, None or why it was refused."""
+        writer = self._usable().writer
+        return await self._answer(writer.append(batch)) if batch else []
+
+    async def load_since(self, run: RunId, position: int) -> LoadedRun:
+        """Return the segments that hold what came after *position*."""
+        return await self._read(reading.load, run, position)
+
+    async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return the definitions."""
+        return await self._read(reading.load_definitions, hashes)
+
+    # -- FactStore -------------------------------------------------------------------------------
+
+    async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep *facts*; what is there already stays."""
+        await self._answer(self._usable().writer.call(lambda db: keeping.save_facts(db, run, facts)))
+
+    async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return the values."""
+        return await self._read(reading.load_facts, run, hashes)
+
+    # -- OwnedStore ------------------------------------------------------------------------------
+
+    async def acquire(self, run: RunId) -> RunRecord:
+        """Own the run, in a new epoch."""
+        return await self._write(keeping.acquire, run)
+
+    async def acquire_all(
+        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
+    ) -> Sequence[RunRecord]:
+        """Own every run in one of *statuses* that nobody alive owns, oldest first."""
+        return await self._write(keeping.acquire_all, statuses, limit)
+
+    async def release(self, runs: Iterable[RunId]) -> None:
+        """Give these runs up; what is not owned by this store is left alone."""
+        await self._write(keeping.release, list(runs))
+
+    # -- ListableStore ---------------------------------------------------------------------------
+
+    async def exists(self, run: RunId) -> bool:
+        """Whether something is stored under this id."""
+        return await self._read(reading.exists, run)
+
+    async def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        _, record = await self._read(reading.find, run)
+        return record
+
+    async def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs, oldest first."""
+        return await self._read(reading.page, statuses, workflow, after, limit)
+
+    async def delete(self, run: RunId) -> None:
+        """Forget a run, its log and its facts."""
+        await self._write(keeping.delete, run)
+
+    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+        """Forget finished runs that nobody alive owns and that were last written before a time; return how many."""
+        if unfinished := sorted(set(statuses) - FINISHED):
+            raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
+        gone, more = 0, True
+        while more and gone != limit:
+            some, more = await self._write(keeping.purge, before, statuses, None if limit is None else limit - gone)
+            gone += some
+        return gone
+
+    # -- CheckpointStore -------------------------------------------------------------------------
+
+    async def checkpoint(self) -> None:
+        """Fold the write-ahead log into the file, as before copying it."""
+        await self._answer(self._usable().writer.call(_checkpoint))
+
+    # --------------------------------------------------------------------------------------------
+
+    def _usable(self) -> _Opened:
+        opened = self._opened
+        if opened is None or not opened.session.is_held:
+            raise StoreClosed(f"the store at {self.path}")
+        if opened.loop is not asyncio.get_running_loop():
+            raise WrongLoop(f"the store at {self.path}")
+        return opened
+
+    async def _read(
+        self, question: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        return await self._answer(self._usable().reader.call(lambda db: question(db, *arguments, **named)))
+
+    async def _write(
+        self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        opened = self._usable()
+        return await self._answer(opened.writer.call(lambda db: command(db, opened.session, *arguments, **named)))
+
+    async def _answer(self, future: asyncio.Future[T]) -> T:
+        try:
+            return await future
+        except sqlite3.Error as error:
+            raise problem(self.path, error) from error
+        except OSError as error:
+            raise file_problem(self.path, error) from error
+
+
+# Below are functions, not methods: what the threads hold must not keep a store alive that was forgotten.
+
+
+def _migrated(connect: Callable[[], sqlite3.Connection], path: Path) -> sqlite3.Connection:
+    db = connect()
+    try:
+        schema.migrate(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _register(session: Session, writer: Writer, db: sqlite3.Connection) -> None:
+    session.register(db)
+    writer.begin(session.key)
+
+
+def _checkpoint(db: sqlite3.Connection) -> None:
+    busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+    if busy:
+        raise StoreUnavailable("the write-ahead log", "a reader or another writer is in the way")

@@ -1,0 +1,89 @@
+"""
+The one thread that writes.
+
+SQLite has one writer at a time, so Weft has one per store: whatever tasks append while a
+commit is under way is committed together by the next.  In between, when nobody asks for
+anything, it moves what was written from the write-ahead log into the database, so that a
+commit seldom has to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from weft.errors import StoreError
+from weft.ports.store import Append
+from weft.stores.sqlite.appending import Appender
+from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
+
+_MOST_APPENDS = 10_000  # of one transaction, beyond what one caller asks for
+_WORTH_A_CHECKPOINT = 1000  # rows, about as many pages
+_IDLE = 0.05  # seconds without work
+
+
+class Writer(DatabaseThread):
+    """Does what changes the database, in the order in which it was asked for."""
+
+    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(name, connect)
+        self._appender: Appender | None = None
+        self._since_checkpoint = 0
+
+    def begin(self, session: int) -> None:
+        """Write for this session from now on; called in the thread."""
+        self._appender = Appender(session)
+
+    def append(self, batch: Sequence[Append]) -> asyncio.Future[Sequence[StoreError | None]]:
+        """Have *batch* written, in one transaction with whatever else waits."""
+        future: asyncio.Future[Sequence[StoreError | None]] = self._loop.create_future()
+        self._queue.put((list(batch), future))  # whatever its owner does with it from now on
+        return future
+
+    # -- in the thread ---------------------------------------------------------------------------
+
+    def _handle(
+        self, db: sqlite3.Connection, work: Any, future: asyncio.Future[Any]
+    ) -> tuple[Any, asyncio.Future[Any]] | None:
+        if callable(work):
+            self._since_checkpoint += 1
+            return super()._handle(db, work, future)
+        appends, waiting = [*work], [(len(work), future)]
+        following = None
+        while len(appends) < _MOST_APPENDS and not self._queue.empty():  # nobody else takes from it
+            more, future = self._queue.get_nowait()
+            if more is None or callable(more):
+                following = more, future
+                break
+            appends += more
+            waiting.append((len(more), future))
+        self._since_checkpoint += len(appends)
+        self._deliver(self._append(db, appends, waiting))
+        return following
+
+    def _append(
+        self, db: sqlite3.Connection, appends: list[Append], waiting: list[tuple[int, asyncio.Future[Any]]]
+    ) -> list[Answer]:
+        assert self._appender is not None, "a store appends after it was opened"  # noqa: S101
+        results, error = attempt(self._appender.append, db, appends)
+        answers: list[Answer] = []
+        start = 0
+        for count, future in waiting:
+            answers.append((future, None if error else results[start : start + count], error))
+            start += count
+        return answers
+
+    def _next(self, db: sqlite3.Connection) -> tuple[Any, asyncio.Future[Any]]:
+        if self._since_checkpoint >= _WORTH_A_CHECKPOINT:
+            try:
+                return self._queue.get(timeout=_IDLE)
+            except queue.Empty:
+                # If it cannot be done now (a reader is in the way), a later commit does it.
+                with suppress(sqlite3.OperationalError):
+                    db.execute("pragma wal_checkpoint(passive)").fetchall()
+                self._since_checkpoint = 0
+        return self._queue.get()

@@ -1,0 +1,100 @@
+"""
+Every telemetry event: its name, when it is emitted, what it carries.
+
+The list is closed: a handler cannot be attached to, and nobody can emit, what is not here.  Measurements are
+numbers, durations in seconds; metadata says whose they are.  ``docs/reference/telemetry.md`` is this table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+WORKFLOW_START: Final = "weft.runner.workflow.start"
+WORKFLOW_STOP: Final = "weft.runner.workflow.stop"
+WORKFLOW_EXCEPTION: Final = "weft.runner.workflow.exception"
+RUNNABLE_START: Final = "weft.runner.runnable.start"
+RUNNABLE_STOP: Final = "weft.runner.runnable.stop"
+RUNNABLE_EXCEPTION: Final = "weft.runner.runnable.exception"
+RUNNABLE_RETRY: Final = "weft.runner.runnable.retry"
+RUNNABLE_TIMEOUT: Final = "weft.runner.runnable.timeout"
+RUNNABLE_FALLBACK: Final = "weft.runner.runnable.fallback"
+RUNNABLE_SKIP: Final = "weft.runner.runnable.skip"
+STORE_START: Final = "weft.runner.store.start"
+STORE_STOP: Final = "weft.runner.store.stop"
+STORE_EXCEPTION: Final = "weft.runner.store.exception"
+BATCH_START: Final = "weft.runner.batch.start"
+BATCH_STOP: Final = "weft.runner.batch.stop"
+WORKER_RESTART: Final = "weft.runner.worker.restart"
+WORKER_PARKED: Final = "weft.runner.worker.parked"
+WORKER_EVICTED: Final = "weft.runner.worker.evicted"
+
+PREFIX: Final = "weft.runner."
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of the catalogue."""
+
+    name: str
+    when: str
+    measurements: tuple[str, ...]
+    metadata: tuple[str, ...]
+
+    @property
+    def slot(self) -> str:
+        """The attribute of the bus that holds the handlers of this event."""
+        return self.name.removeprefix(PREFIX).replace(".", "_")
+
+
+_RUN = ("workflow_id", "workflow")
+_ATTEMPT = (*_RUN, "component", "attempt")
+_STORE = ("store", "operation", "workflow_ids")
+
+CATALOGUE: Final[tuple[Entry, ...]] = (
+    Entry(WORKFLOW_START, "a run is started, or resumed", ("time",), (*_RUN, "is_resumed")),
+    Entry(WORKFLOW_STOP, "a run has nothing more to do, or is closed", ("duration",), (*_RUN, "status")),
+    Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_RUN, "error")),
+    Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),
+    Entry(RUNNABLE_STOP, "an attempt has given a value", ("duration",), (*_ATTEMPT, "executor")),
+    Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error")),
+    Entry(RUNNABLE_RETRY, "another attempt will be made, after a delay", ("delay",), (*_ATTEMPT, "error")),
+    Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _ATTEMPT),
+    Entry(RUNNABLE_FALLBACK, "the fallback is asked after the last attempt", (), (*_ATTEMPT, "error")),
+    Entry(RUNNABLE_SKIP, "a component is passed over", (), (*_ATTEMPT, "error")),
+    Entry(STORE_START, "the store is asked for something", ("time", "events"), _STORE),
+    Entry(STORE_STOP, "the store has done it", ("duration", "events"), _STORE),
+    Entry(STORE_EXCEPTION, "the store has refused or failed", ("duration", "events"), (*_STORE, "error")),
+    Entry(BATCH_START, "several runnables are dispatched as one", ("time", "size"), (*_RUN, "components")),
+    Entry(BATCH_STOP, "all of them have ended", ("duration", "size"), (*_RUN, "components")),
+    Entry(WORKER_RESTART, "a worker that crashed is rebuilt from the store", ("restarts",), (*_RUN, "error")),
+    Entry(WORKER_PARKED, "a run is set aside until a person looks at it", (), (*_RUN, "reason")),
+    Entry(WORKER_EVICTED, "a run that only waits has left memory", (), _RUN),
+)
+
+EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
+"""The names of all events."""
+
+MEANINGS: Final[dict[str, str]] = {
+    "attempt": "which attempt it is, from 1",
+    "component": "the name of what runs",
+    "components": "the names of what runs, in order",
+    "delay": "seconds until the next attempt",
+    "duration": "seconds since the matching start, on a monotonic clock",
+    "error": "the exception",
+    "events": "how many events are written or were read",
+    "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
+    "is_resumed": "whether it existed before",
+    "operation": "the method of the store",
+    "reason": "why, in words",
+    "restarts": "how many there have been within the time that the limit counts",
+    "size": "how many runnables",
+    "status": "the state of the run, such as `idle` or `completed`",
+    "store": "the class of the store",
+    "time": "seconds since the epoch",
+    "timeout": "the seconds that were allowed",
+    "workflow": "the name of the workflow",
+    "workflow_id": "the id of the run",
+    "workflow_ids": "the ids of the runs that share the operation",
+}
+"""What each measurement and each key of the metadata is."""

@@ -1,0 +1,58 @@
+"""
+What every adapter must do, as tests to inherit: one class per protocol of the ports.
+
+    class TestRedisStore(LogStoreContract, OwnedStoreContract):
+        @pytest.fixture
+        def store(self, redis_server):
+            return RedisStore(redis_server.url)  # empty, and not opened
+
+They need pytest; nothing else of Weft does.  They are imported when they are asked for: a worker process that runs
+a step of a contract has no use for them.
+They are public: a stricter contract is a breaking change, and is announced as one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.testing.contracts.executor import ConcurrentExecutorContract, ExecutorContract
+    from weft.testing.contracts.fact_store import FactStoreContract
+    from weft.testing.contracts.listable_store import ListableStoreContract
+    from weft.testing.contracts.log_store import LogStoreContract
+    from weft.testing.contracts.owned_store import OwnedStoreContract
+    from weft.testing.contracts.shared_store import SharedStoreContract
+    from weft.testing.contracts.store import StoreContract
+
+__all__ = [
+    "ConcurrentExecutorContract",
+    "ExecutorContract",
+    "FactStoreContract",
+    "ListableStoreContract",
+    "LogStoreContract",
+    "OwnedStoreContract",
+    "SharedStoreContract",
+    "StoreContract",
+]
+
+_HOMES = {
+    "ConcurrentExecutorContract": "executor",
+    "ExecutorContract": "executor",
+    "FactStoreContract": "fact_store",
+    "ListableStoreContract": "listable_store",
+    "LogStoreContract": "log_store",
+    "OwnedStoreContract": "owned_store",
+    "SharedStoreContract": "shared_store",
+    "StoreContract": "store",
+}
+
+if "pytest" in sys.modules:
+    sys.modules["pytest"].register_assert_rewrite(*(f"{__name__}.{home}" for home in dict.fromkeys(_HOMES.values())))
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

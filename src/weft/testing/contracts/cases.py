@@ -1,0 +1,95 @@
+"""
+What the contracts of stores are told with: small appends, and tests that are coroutines.
+
+No plugin for coroutines is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol
+
+from msgspec import structs
+
+from weft.errors import RunNotFound
+from weft.ports.store import Append, FactStore, ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, Store
+
+P = ParamSpec("P")
+
+Test = Callable[Concatenate[Any, P], None]
+
+
+class LogAndFactStore(LogStore, FactStore, Protocol):
+    """What the contract of facts is told on."""
+
+
+class OwnedLogStore(LogStore, OwnedStore, ListableStore, Protocol):
+    """What the contract of ownership is told on."""
+
+
+class ListableLogStore(LogStore, FactStore, ListableStore, Protocol):
+    """What the contract of listings and retention is told on."""
+
+
+def opened(test: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]]) -> Test[P]:
+    """Make a test of a coroutine: every store that it is given is open inside, and closed afterwards."""
+
+    @functools.wraps(test)
+    def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        stores = [each for each in kwargs.values() if isinstance(each, Store)]
+
+        async def main() -> None:
+            for store in stores:
+                await store.open()
+            try:
+                await test(self, *args, **kwargs)
+            finally:
+                for store in stores:
+                    await store.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+def first(run: str, body: bytes = b"1", **given: Any) -> Append:
+    """Return the append that creates a run, with one event unless told otherwise."""
+    settings: dict[str, Any] = {"workflow": "orders", "count": 1, "chain": b"c" + body[:16], "at": 1.0, **given}
+    return Append(run=run, create=True, expected=0, body=body, **settings)
+
+
+def more(run: str, expected: int, body: bytes = b"2", **given: Any) -> Append:
+    """Return an append to a run that stands at *expected*."""
+    settings: dict[str, Any] = {"count": 1, "chain": b"c" + body[:16], "at": 2.0, **given}
+    return Append(run=run, expected=expected, body=body, **settings)
+
+
+def bodies(loaded: LoadedRun) -> list[bytes]:
+    """Return the bodies of the segments."""
+    return [each.body for each in loaded.segments]
+
+
+async def write(store: LogStore, *batch: Append) -> None:
+    """Append what must not be refused."""
+    assert list(await store.append(batch)) == [None] * len(batch)
+
+
+def unowned(record: RunRecord) -> RunRecord:
+    """Return the record without its owner, which is in words of the store's own."""
+    return structs.replace(record, owner=None)
+
+
+def again(append: Append) -> Append:
+    """Return the append as one whose first try ended in doubt."""
+    return structs.replace(append, again=True)
+
+
+async def is_there(store: LogStore, run: str) -> bool:
+    """Whether a run is stored."""
+    try:
+        await store.load(run)
+    except RunNotFound:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""What a store must do that lists runs and forgets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.errors import InvalidStoreOption, MissingContent, RunNotFound
+from weft.ports.store import CLOSED, RunStatus
+from weft.testing.contracts.cases import ListableLogStore, bodies, first, more, opened, write
+
+
+class ListableStoreContract:
+    """Listings and retention."""
+
+    @pytest.fixture
+    def store(self) -> Any:
+        """Return an empty store that is not open."""
+        raise NotImplementedError("override the fixture `store`: return an empty store, not opened")
+
+    @opened
+    async def test_a_run_is_found_by_its_id(self, store: ListableLogStore) -> None:
+        await write(store, first("r"))
+
+        assert await store.find("r") == (await store.load("r")).record
+        assert await store.exists("r")
+        assert not await store.exists("nope")
+        with pytest.raises(RunNotFound):
+            await store.find("nope")
+
+    @opened
+    async def test_runs_are_listed_oldest_first_and_page_by_page(self, store: ListableLogStore) -> None:
+        await write(store, *(first(f"r{i}", at=float(i // 2), status="idle" if i % 3 else "failed") for i in range(9)))
+
+        pages: list[list[str]] = []
+        last = None
+        while page := await store.list(after=last, limit=4):
+            pages.append([each.id for each in page])
+            last = page[-1]
+
+        assert pages == [["r0", "r1", "r2", "r3"], ["r4", "r5", "r6", "r7"], ["r8"]]
+
+    @opened
+    async def test_a_page_goes_on_where_a_deleted_run_was(self, store: ListableLogStore) -> None:
+        await write(store, *(first(f"r{i}", at=float(i)) for i in range(4)))
+        *_, last = await store.list(limit=2)
+
+        await store.delete(last.id)
+
+        assert [each.id for each in await store.list(after=last)] == ["r2", "r3"]
+
+    @opened
+    async def test_a_listing_is_of_the_statuses_and_the_workflow_asked_for(self, store: ListableLogStore) -> None:
+        await write(
+            store,
+            first("a", status="idle", workflow="x"),
+            first("b", status="failed", workflow="x"),
+            first("c", status="idle", workflow="y"),
+        )
+
+        async def listed(**asked: Any) -> list[str]:
+            return [each.id for each in await store.list(**asked)]
+
+        assert await listed() == ["a", "b", "c"]
+        assert await listed(statuses=["idle"]) == ["a", "c"]
+        assert await listed(statuses=["idle", "failed"], workflow="x") == ["a", "b"]
+        assert await listed(statuses=[]) == []
+        assert await listed(workflow="z") == []
+
+    @opened
+    async def test_deleting_removes_the_log_and_the_facts(self, store: ListableLogStore) -> None:
+        await write(store, first("r", b"old", facts={b"h": b"x"}), more("r", 1), first("s"))
+
+        await store.delete("r")
+
+        assert [each.id for each in await store.list()] == ["s"]
+        with pytest.raises(RunNotFound):
+            await store.load("r")
+        with pytest.raises(RunNotFound):
+            await store.delete("r")
+        (refused,) = await store.append([more("r", 2)])
+        assert isinstance(refused, RunNotFound)
+
+    @opened
+    async def test_a_deleted_id_can_be_usedagain(self, store: ListableLogStore) -> None:
+        await write(store, first("r", b"old", facts={b"h": b"x"}), more("r", 1))
+        await store.delete("r")
+
+        await write(store, first("r", b"new"))
+
+        assert bodies(await store.load("r")) == [b"new"]
+        with pytest.raises(MissingContent):
+            await store.load_facts("r", [b"h"])
+
+    @opened
+    async def test_purging_forgets_what_is_closed_and_old(self, store: ListableLogStore) -> None:
+        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(CLOSED))
+        await write(store, *(first(status, status=status, at=1.0, release=True) for status in statuses))
+        await write(store, first("young", status="completed", at=9.0, release=True))
+        await write(store, first("touched", status="running", at=1.0))
+        await write(store, more("touched", 1, status="completed", at=9.0, release=True))
+
+        gone = await store.purge(before=5.0)
+
+        assert gone == len(CLOSED)
+        left = {each.id for each in await store.list()}
+        assert left == {"running", "waiting", "idle", "parked", "young", "touched"}
+
+    @opened
+    async def test_purging_goes_no_further_than_asked(self, store: ListableLogStore) -> None:
+        await write(store, *(first(f"r{i:03}", status="idle", at=float(i), release=True) for i in range(450)))
+
+        some = await store.purge(before=1000.0, statuses=["idle"], limit=3)
+        rest = await store.purge(before=440.0, statuses=["idle"])
+
+        assert (some, rest) == (3, 437)
+        assert len(await store.list()) == 10
+
+    @opened
+    async def test_purging_leaves_what_is_owned(self, store: ListableLogStore) -> None:
+        await write(store, first("held", status="completed"), first("free", status="completed", release=True))
+
+        assert await store.purge(before=5.0) == 1
+        assert await store.exists("held")
+
+    @opened
+    async def test_unfinished_work_is_never_purged(self, store: ListableLogStore) -> None:
+        unfinished: tuple[RunStatus, ...] = ("running", "waiting", "parked")
+        for status in unfinished:
+            with pytest.raises(InvalidStoreOption, match=status):
+                await store.purge(before=5.0, statuses=["completed", status])

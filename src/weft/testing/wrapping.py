@@ -1,0 +1,137 @@
+"""
+A store around a store, for those that do something to one call and leave the others alone.
+
+Every call of the protocols goes through one method, :meth:`WrappedStore.around`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, Self, TypeVar
+
+from weft.errors import StoreError
+from weft.ports.store import (
+    CLOSED,
+    DUE,
+    Append,
+    ContentHash,
+    FactStore,
+    ListableStore,
+    LoadedRun,
+    LogStore,
+    OwnedStore,
+    RunRecord,
+    RunStatus,
+)
+from weft.typing import RunId
+
+T = TypeVar("T")
+
+
+class FullStore(LogStore, FactStore, OwnedStore, ListableStore, Protocol):
+    """What the stores of Weft can do."""
+
+
+class WrappedStore:
+    """Hands every call on to *inner*."""
+
+    def __init__(self, inner: FullStore) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002 - for subclasses
+        """Do what was asked for under the name *call*; override it to do something else too."""
+        return await act()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the inner one is."""
+        return self.inner.is_open
+
+    async def open(self) -> None:
+        """Open the inner one."""
+        await self.around("open", self.inner.open)
+
+    async def close(self) -> None:
+        """Close the inner one."""
+        await self.around("close", self.inner.close)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def save(self, record: RunRecord, body: bytes) -> None:
+        """Put the whole log of a run."""
+        await self.around("save", lambda: self.inner.save(record, body))
+
+    async def load(self, run: RunId) -> LoadedRun:
+        """Return the whole log."""
+        return await self.around("load", lambda: self.inner.load(run))
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write the batch."""
+        return await self.around("append", lambda: self.inner.append(batch))
+
+    async def load_since(self, run: RunId, position: int) -> LoadedRun:
+        """Return what came after *position*."""
+        return await self.around("load_since", lambda: self.inner.load_since(run, position))
+
+    async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return definitions."""
+        return await self.around("load_definitions", lambda: self.inner.load_definitions(hashes))
+
+    async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep facts."""
+        await self.around("save_facts", lambda: self.inner.save_facts(run, facts))
+
+    async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return facts."""
+        return await self.around("load_facts", lambda: self.inner.load_facts(run, hashes))
+
+    async def acquire(self, run: RunId) -> RunRecord:
+        """Own the run."""
+        return await self.around("acquire", lambda: self.inner.acquire(run))
+
+    async def acquire_all(
+        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
+    ) -> Sequence[RunRecord]:
+        """Own what is free."""
+        return await self.around("acquire_all", lambda: self.inner.acquire_all(statuses=statuses, limit=limit))
+
+    async def release(self, runs: Iterable[RunId]) -> None:
+        """Give runs up."""
+        await self.around("release", lambda: self.inner.release(runs))
+
+    async def exists(self, run: RunId) -> bool:
+        """Whether something is stored under this id."""
+        return await self.around("exists", lambda: self.inner.exists(run))
+
+    async def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        return await self.around("find", lambda: self.inner.find(run))
+
+    async def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs."""
+        return await self.around(
+            "list", lambda: self.inner.list(statuses=statuses, workflow=workflow, after=after, limit=limit)
+        )
+
+    async def delete(self, run: RunId) -> None:
+        """Forget a run."""
+        await self.around("delete", lambda: self.inner.delete(run))
+
+    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+        """Forget old runs."""
+        return await self.around("purge", lambda: self.inner.purge(before=before, statuses=statuses, limit=limit))

@@ -1,0 +1,205 @@
+"""Workflows of every kind of component, defined as an application would: at the top of a module."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+from dataclasses import dataclass
+
+from weft import (
+    INPUT,
+    Policy,
+    Workflow,
+    accumulator,
+    all_values,
+    condition,
+    context,
+    each,
+    fact_count,
+    join,
+    latest,
+    reduce,
+    rule,
+    state_of,
+    step,
+    step_ran,
+)
+from weft.core.components.rule import Rule
+from weft.core.components.step import Step
+from weft.core.runnable import Runnable
+from weft.policy import DEFAULT, CircuitBreaker, kind, matching, tag
+
+
+class Kind(enum.Enum):
+    """What an order is."""
+
+    SMALL = 1
+    LARGE = 2
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is ordered."""
+
+    amount: int
+    kind: Kind = Kind.SMALL
+
+
+@step
+def order(amount: int) -> Order:
+    """Make an order."""
+    return Order(amount, Kind.LARGE if amount > 10 else Kind.SMALL)
+
+
+@step
+def price(of: Order, rate: int = 2) -> int:
+    """Price an order."""
+    return of.amount * rate
+
+
+@step
+async def later(x: int) -> int:
+    """Take time."""
+    return x
+
+
+double = step(lambda x: x * 2, name="double")
+is_even = condition(lambda x: x % 2 == 0, name="is_even")
+is_large = condition(lambda x: x > 10, name="is_large")
+
+
+@rule(when=is_even & ~is_large)
+def small_even(x: int) -> int:
+    """React to a small even number."""
+    return x
+
+
+halved = rule(when=lambda x: x > 1, then=lambda x: x // 2, name="halved")
+
+
+@accumulator(init=dict)
+def seen(state: dict[str, int], x: int) -> dict[str, int]:
+    """Count what was seen."""
+    return {**state, str(x): state.get(str(x), 0) + 1}
+
+
+@accumulator(init=Order(0))
+def largest(state: Order, x: int) -> Order:
+    """Keep the largest."""
+    return max(state, Order(x), key=lambda held: held.amount)
+
+
+@step
+def report(x: int, counts: dict[str, int] = state_of("seen"), limit: int = context("limit", default=5)) -> int:
+    """Read another component."""
+    return x + len(counts) + limit
+
+
+@step
+def readings(
+    x: int,
+    last: int | None = latest("double", default=(1, 2)),
+    every: list[int] = all_values("double"),
+    ran: bool = step_ran("double"),
+    count: int = fact_count("double"),
+) -> tuple[object, ...]:
+    """Read all there is."""
+    return (x, last, tuple(every), ran, count)
+
+
+def pair(a: int, b: int) -> tuple[int, int]:
+    """Make a pair."""
+    return (a, b)
+
+
+def scaled(factor: int, x: int) -> int:
+    """Scale."""
+    return factor * x
+
+
+class Service:
+    """Has methods."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+    def shift(self, x: int) -> int:
+        """Shift."""
+        return x + self.offset
+
+    @classmethod
+    def named(cls, x: int) -> str:
+        """Name."""
+        return f"{cls.__name__}-{x}"
+
+    @staticmethod
+    def plain(x: int) -> int:
+        """Return it."""
+        return x
+
+    def __call__(self, x: int) -> int:
+        return x * self.offset
+
+
+service = Service(3)
+
+
+def give_up(runnable: Runnable, error: BaseException) -> object:
+    """Fall back."""
+    return error
+
+
+def is_fetch(target: object) -> bool:
+    """Match."""
+    return str(target).startswith("fetch")
+
+
+inner = Workflow("inner", order >> price, double)
+
+WORKFLOWS: dict[str, tuple[Workflow, object]] = {
+    "pipeline": (Workflow("pipeline", order >> price >> double), 12),
+    "async": (Workflow("async", later >> double), 3),
+    "conditions": (Workflow("conditions", is_even >> double, small_even, halved), 4),
+    "named_condition": (Workflow("named", (is_even | is_large).named("either") >> double), 4),
+    "join": (Workflow("join", [double, INPUT] >> step(pair)), 4),
+    "race": (Workflow("race", join(double, later, wait="any") >> step(operator.neg, name="first")), 4),
+    "all_done": (Workflow("done", join(is_large >> double, later, wait="all_done") >> step(pair)), 4),
+    "map": (Workflow("map", each(double >> halved) >> reduce(operator.add, init=0, name="sum")), [1, 2, 3]),
+    "nested_map": (
+        Workflow("maps", each(each(double) >> reduce(operator.add, init=0, name="row")) >> reduce(max, init=0)),
+        [[1, 2], [3]],
+    ),
+    "state": (Workflow("state", seen, largest, report, double, readings), 4),
+    "nested": (Workflow("outer", inner >> step(pair)), 4),
+    "bound": (Workflow("bound", order >> price.bind(rate=5)), 4),
+    "spread": (Workflow("spread", step(pair, spread=True)), [1, 2]),
+    "callables": (
+        Workflow(
+            "callables",
+            step(functools.partial(scaled, 3), name="partial"),
+            step(service.shift, name="method"),
+            step(Service.named, name="class_method"),
+            step(Service.plain, name="static_method"),
+            step(service, name="instance"),
+            step(str, name="builtin"),
+            step(Order, name="class"),
+        ),
+        4,
+    ),
+    "tagged": (Workflow("tagged", double.tagged("db", "slow")), 4),
+    "policies": (
+        Workflow("policies", double).with_policies(
+            [
+                ("fetch", Policy(max_retries=3, backoff="jitter", retryable=(OSError, KeyError))),
+                (matching("^llm_"), Policy.llm(metadata={"team": ("a", 1)})),
+                (kind(Step, Rule), Policy(circuit_breaker=CircuitBreaker("api"))),
+                (tag("db"), Policy(on_failure="fallback", fallback=give_up)),
+                (is_fetch, Policy(timeout=5.0)),
+                (DEFAULT, Policy(priority=2)),
+            ]
+        ),
+        4,
+    ),
+}
+"""A workflow and an input for it, by what is special about it."""

@@ -1,0 +1,97 @@
+"""
+The wire format as it was: bytes that must be read for ever.
+
+Run as a program it adds what is missing in ``wire/``, and changes nothing that is there:
+
+    python tests/log/pinned.py
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from flows import WORKFLOWS
+from kept import VALUES
+
+from weft import Workflow, reduce, step
+from weft.core import events as ev
+from weft.log import encode, encode_segment
+from weft.log.packing import encode_value
+from weft.policy import DEFAULT, Policy
+
+FOLDER = Path(__file__).parent / "wire"
+
+# Of functions that have no code in Python, whose hash is the same in every version of it.
+WORKFLOW = Workflow("pinned", step(operator.neg, name="negate") >> step(abs, name="absolute"))
+GROWN = WORKFLOW.add(reduce(max, init=0, name="largest"), to="negate")
+
+EVENTS: dict[str, Any] = {
+    "workflow_defined": ev.WorkflowDefined(1, "run-1", WORKFLOW),
+    "component_added": ev.ComponentAdded(2, ("largest",), GROWN),
+    "component_removed": ev.ComponentRemoved(3, "largest", WORKFLOW),
+    "input_received": ev.InputReceived(4, [1, 2], 1, 1700000000.5, "key", 1700000060.0),
+    "input_received_plainly": ev.InputReceived(4, 5, 1),
+    "reaction_occurred": ev.ReactionOccurred(5, "negate", (4,), -5, 2, 1234),
+    "reaction_occurred_with_large_value": ev.ReactionOccurred(5, "negate", (4,), ("x" * 2000, 1)),
+    "reaction_occurred_with_large_number": ev.ReactionOccurred(5, "negate", (4,), 2**80),
+    "fanned_out": ev.FannedOut(6, "map_1", (5,), (1, 2, 3)),
+    "condition_evaluated": ev.ConditionEvaluated(7, "is_even", ((6, 0),), holds=False),
+    "runnable_dispatched": ev.RunnableDispatched(8, "absolute", (5, (6, 1)), 3),
+    "runnable_completed": ev.RunnableCompleted(9, "absolute", (5,), {"a": 1}),
+    "runnable_failed": ev.RunnableFailed(
+        10, "absolute", (5,), ev.ErrorDetail("ValueError", ("Exception",), "no", "Traceback"), 3, 5, "dead_letter"
+    ),
+    "attempt_failed": ev.AttemptFailed(
+        9, "absolute", (5,), ev.ErrorDetail("OSError", ("Exception",), "not yet"), 2, 1700000003.5
+    ),
+    "runnable_retried": ev.RunnableRetried(12, "absolute", (5,), (7,), Policy(max_retries=2, timeout=1.5)),
+    "runnable_retried_as_it_was": ev.RunnableRetried(12, "absolute", (5,)),
+    "policy_changed": ev.PolicyChanged(
+        13, (("absolute", Policy(backoff="linear", non_retryable=(ValueError,))), (DEFAULT, Policy.io()))
+    ),
+    "notified": ev.Notified(14),
+    "run_cancelled": ev.RunCancelled(15, "not wanted"),
+    "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
+}
+"""One event of each kind; the names begin with the tag."""
+
+
+def pinned(name: str) -> dict[str, Any]:
+    """Return the fixtures of one file."""
+    path = FOLDER / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def current() -> dict[str, dict[str, Any]]:
+    """Return what would be written now."""
+    segments = {name: encode_segment([event]) for name, event in EVENTS.items()}
+    return {
+        "values": {name: encode_value(value).hex() for name, value in VALUES.items()},
+        "events": {
+            name: {
+                "body": segment.body.hex(),
+                "definitions": {key.hex(): body.hex() for key, body in segment.definitions.items()},
+                "facts": {key.hex(): body.hex() for key, body in segment.facts.items()},
+            }
+            for name, segment in segments.items()
+        },
+        "definitions": {name: workflow.to_dict() for name, (workflow, _) in WORKFLOWS.items()},
+        "logs": {"finished": encode(WORKFLOW.run(5, id="run-1").log()).hex()},
+    }
+
+
+def main() -> None:
+    """Add what is missing."""
+    for name, made in current().items():
+        kept = made | pinned(name)
+        (FOLDER / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

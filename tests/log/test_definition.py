@@ -1,0 +1,403 @@
+"""A workflow as data, and back: the same components, the same wiring, the same identity."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import flows
+import pytest
+from building import build
+from cases import Case, budget, cases
+from flows import WORKFLOWS
+from hypothesis import given
+
+from weft import Policy, Run, Workflow, accumulator, each, reduce, step
+from weft.errors import ChangedCode, CorruptLog, UnresolvedFunction
+from weft.log import decode, definition_of, encode
+
+
+def as_json(workflow: Workflow) -> Any:
+    """What another program would get."""
+    return json.loads(json.dumps(workflow.to_dict(), sort_keys=True))
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_workflow_comes_back_from_json(name: str) -> None:
+    workflow, value = WORKFLOWS[name]
+
+    again = Workflow.from_dict(as_json(workflow))
+
+    assert (again.hash, again.version, again.name) == (workflow.hash, workflow.version, workflow.name)
+    assert again == workflow
+    assert list(again.components) == list(workflow.components)
+    assert again.edges() == workflow.edges()
+    assert {n: c.tags for n, c in again.components.items()} == {n: c.tags for n, c in workflow.components.items()}
+    assert (again.changed, again.unresolved) == ((), ())
+    assert again.policies == workflow.policies
+    assert again.run(value).results() == workflow.run(value).results()
+    assert again.to_dict() == workflow.to_dict()
+
+
+@budget(0.2)
+@given(cases())
+def test_any_workflow_comes_back(case: Case) -> None:
+    workflow = build(case.graph)
+
+    again = Workflow.from_dict(as_json(workflow))
+
+    assert (again.hash, again.version) == (workflow.hash, workflow.version)
+    assert again.edges() == workflow.edges()
+
+
+def test_every_function_of_the_samples_can_be_found_elsewhere() -> None:
+    lost = {name: definition_of(workflow).unportable for name, (workflow, _) in WORKFLOWS.items()}
+
+    assert {name: what for name, what in lost.items() if what} == {}
+
+
+def test_a_definition_is_known_by_its_policies_too() -> None:
+    plain = Workflow("w", flows.double)
+    known = definition_of(plain)
+
+    ruled = plain.with_policies([("double", Policy(max_retries=1))])
+
+    assert ruled == plain
+    assert definition_of(ruled).hash != known.hash
+    assert definition_of(plain) is known, "worked out once"
+
+
+def test_a_component_can_be_added_behind_a_map_that_was_read() -> None:
+    workflow, _ = WORKFLOWS["map"]
+    (name,) = (name for name, component in workflow.components.items() if component.kind == "map")
+    last = reduce(lambda acc, x: [*acc, x], init=list, name="all")
+    again = Workflow.from_dict(as_json(workflow))
+
+    assert again.add(last, to=name).run([1, 2, 3]).value("all") == workflow.add(last, to=name).run([1, 2, 3]).value(
+        "all"
+    )
+    assert (
+        Workflow("other", again.component(name) >> last).hash
+        == Workflow("other", workflow.component(name) >> last).hash
+    )
+
+
+# -- functions that cannot be found --------------------------------------------------------------
+
+
+def local_workflow() -> Workflow:
+    """Functions that have no place of their own."""
+
+    def tripled(x: int) -> int:
+        return 3 * x
+
+    return Workflow("local", step(tripled) >> accumulator(lambda s, x: s + x, init=lambda: 100, name="sum"))
+
+
+def test_a_local_function_says_so_when_it_is_run() -> None:
+    workflow = local_workflow()
+
+    again = Workflow.from_dict(as_json(workflow))
+
+    assert again == workflow, "it has the identity it had"
+    assert again.unresolved == ("tripled", "sum")
+    run = again.run(5)
+    cause = run.failures["tripled"].__cause__
+    assert isinstance(cause, UnresolvedFunction)
+    assert cause.component == "tripled"
+    assert "tripled" in str(cause)
+    assert "hand the workflow over" in str(cause)
+    assert again.to_dict()["components"] == workflow.to_dict()["components"], "written again as it was read"
+
+
+def test_a_function_is_taken_from_the_workflow_that_is_handed_over() -> None:
+    log = local_workflow().react(5).log()
+
+    run = Run.from_log(decode(encode(log), workflow=local_workflow()))
+
+    assert run.workflow.unresolved == ()
+    assert run.react_until_satisfied().value("sum") == 115
+
+
+def test_functions_are_taken_by_component_from_a_workflow_that_has_grown() -> None:
+    live = local_workflow().add(flows.double, to="sum")
+    data = as_json(local_workflow())
+
+    again = Workflow.from_dict(data, workflow=live)
+
+    assert (again.unresolved, again.changed) == ((), ())
+    assert again == local_workflow()
+    assert again.run(5).value("sum") == 115
+
+
+def test_a_constant_that_is_no_data_is_taken_from_the_workflow_that_is_handed_over() -> None:
+    handle = object()
+    live = Workflow("bound", step(isinstance_of, name="ask").bind(handle=handle))
+    data = as_json(live)
+
+    alone, given_back = Workflow.from_dict(data), Workflow.from_dict(data, workflow=live.renamed("other"))
+
+    assert alone == live
+    assert alone.unresolved == ("ask",)
+    assert isinstance(alone.run(1).failures["ask"].__cause__, UnresolvedFunction)
+    assert given_back.run(1).value("ask") == repr(handle)
+
+
+def isinstance_of(x: int, handle: object) -> str:
+    """Show what it was bound to."""
+    return repr(handle) if x else ""
+
+
+def test_an_initial_state_that_is_no_data_says_so_when_it_is_wanted() -> None:
+    live = Workflow("held", accumulator(keep, init=Odd(), name="kept"))
+
+    again = Workflow.from_dict(as_json(live))
+
+    assert again == live
+    assert isinstance(again.run(1).failures["kept"].__cause__, UnresolvedFunction)
+
+
+class Odd:
+    """No data."""
+
+
+def keep(state: Any, x: Any) -> Any:
+    """Keep it."""
+    return state
+
+
+def test_a_definition_that_could_not_be_found_elsewhere_is_not_portable() -> None:
+    log = local_workflow().run(1).log()
+
+    with pytest.raises(UnresolvedFunction, match="tripled"):
+        encode(log, portable=True)
+    assert decode(encode(log)) == log
+
+
+# -- code that changed ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Define the module ``shop`` anew, as a deploy does."""
+
+    def deploy(source: str) -> ModuleType:
+        module = ModuleType("shop")
+        exec(compile(source, "shop.py", "exec"), module.__dict__)  # noqa: S102
+        monkeypatch.setitem(sys.modules, "shop", module)
+        return module
+
+    return deploy
+
+
+FIRST = """
+from weft import Workflow, step
+
+def one(x): return x + 1
+def two(x): return x * 2
+
+wf = Workflow("shop", step(one) >> step(two))
+"""
+
+
+def test_code_that_changed_is_used_and_reported(app: Callable[[str], ModuleType]) -> None:
+    data = encode(app(FIRST).wf.react(5).log())
+    app(FIRST.replace("x * 2", "x * 3"))
+
+    run = Run.from_log(decode(data))
+
+    assert run.workflow.changed == ("two",)
+    assert run.value("one") == 6, "what completed stands"
+    assert run.react_until_satisfied().value("two") == 18, "what is pending runs the new code"
+
+
+def test_code_that_changed_is_refused_if_asked(app: Callable[[str], ModuleType]) -> None:
+    data = encode(app(FIRST).wf.run(5).log())
+    assert decode(data, strict=True)
+    app(FIRST.replace("x * 2", "x * 3"))
+
+    with pytest.raises(ChangedCode, match="'two'") as caught:
+        decode(data, strict=True)
+
+    assert caught.value.components == ("two",)
+
+
+def test_code_that_takes_something_else_now_says_so_when_it_is_run(app: Callable[[str], ModuleType]) -> None:
+    data = encode(app(FIRST).wf.react(5).log())
+    app(FIRST.replace("def two(x): return x * 2", "def two(x, y): return x * y").replace("wf =", "nowf = 0 and"))
+
+    run = Run.from_log(decode(data))
+
+    cause = run.react_until_satisfied().failures["two"].__cause__
+    assert isinstance(cause, UnresolvedFunction)
+    assert "takes other parameters" in str(cause)
+
+
+def test_code_that_became_a_coroutine_is_awaited(app: Callable[[str], ModuleType]) -> None:
+    data = encode(app(FIRST).wf.react(5).log())
+    app(FIRST.replace("def two(x): return x * 2", "async def two(x): return x * 4"))
+
+    assert Run.from_log(decode(data)).react_until_satisfied().value("two") == 24
+
+
+def test_a_function_that_is_gone_is_unresolved(app: Callable[[str], ModuleType]) -> None:
+    data = encode(app(FIRST).wf.run(5).log())
+    app("")
+
+    (run,) = [Run.from_log(decode(data))]
+
+    assert run.workflow.unresolved == ("one", "two")
+    assert run.value("two") == 12, "what was made stands"
+
+
+def test_code_of_another_python_is_not_compared() -> None:
+    workflow, value = WORKFLOWS["pipeline"]
+    data = as_json(workflow) | {"python": "cpython-2.7"}
+
+    again = Workflow.from_dict(data)
+
+    assert again.changed == ()
+    assert again.run(value).results() == workflow.run(value).results()
+    with pytest.raises(ChangedCode):
+        Workflow.from_dict(data, strict=True)
+
+
+# -- constants and policies ----------------------------------------------------------------------
+
+
+def test_constants_of_every_kind_come_back() -> None:
+    for value in (2**70, -(2**53), float("inf"), b"x", "\ud800", {1: (2,)}, [{"a": flows.pair}], flows.pair):
+        workflow = Workflow("w", step(isinstance_of, name="show").bind(handle=value))
+
+        again = Workflow.from_dict(as_json(workflow))
+
+        assert again.unresolved == ()
+        assert again.run(1).value("show") == repr(value)
+
+
+def test_a_constant_of_a_class_that_is_not_known_is_not_passed_on_as_a_record() -> None:
+    live = Workflow("w", step(isinstance_of, name="show").bind(handle=[flows.Order(1)]))
+
+    alone, given_back = Workflow.from_dict(as_json(live)), Workflow.from_dict(as_json(live), workflow=live.renamed("x"))
+
+    assert alone.unresolved == ("show",)
+    assert given_back.run(1).value("show") == repr([flows.Order(1)])
+
+
+def test_a_policy_whose_function_cannot_be_found_says_so_when_it_is_asked() -> None:
+    workflow = Workflow("w", flows.double).with_policies([(lambda target: False, Policy(max_retries=1))])
+    data = as_json(workflow)
+
+    alone, given_back = Workflow.from_dict(data), Workflow.from_dict(data, workflow=workflow)
+
+    assert alone.unresolved == ("policy rule 1",)
+    with pytest.raises(UnresolvedFunction, match="policy rule 1"):
+        alone.run(1)
+    assert given_back.run(1).value("double") == 2
+    with pytest.raises(UnresolvedFunction, match="policy rule 1"):
+        encode(workflow.plan(1).log(), portable=True)
+
+
+def test_an_exception_whose_class_is_not_imported_is_known_by_its_name(app: Callable[[str], ModuleType]) -> None:
+    module = app("class Flaky(Exception): ...")
+    rules = [("double", Policy(max_retries=1, retryable=(module.Flaky,)))]
+    data = as_json(Workflow("w", flows.double).with_policies(rules))
+    del sys.modules["shop"]
+
+    ((_, policy),) = Workflow.from_dict(data).policies
+
+    assert isinstance(module.Flaky(), policy.retryable)
+    assert not isinstance(ValueError(), policy.retryable)
+
+
+# -- junk ----------------------------------------------------------------------------------------
+
+
+def spoilt(change: Callable[[Any], Any]) -> Any:
+    """A definition with something wrong in it."""
+    data = as_json(WORKFLOWS["map"][0])
+    change(data)
+    return data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"weft": 99, "python": "x"},
+        spoilt(lambda d: d.pop("components")),
+        spoilt(lambda d: d["components"].append({"kind": "nonsense", "name": "x"})),
+        spoilt(lambda d: d["components"][0].update(kind=["step"])),
+        spoilt(lambda d: d["components"][0].update(inlets=[[["nobody"], "all"]])),
+        spoilt(lambda d: d["components"][1].update(home="nobody")),
+        spoilt(lambda d: d["components"][1].update(home=d["components"][1]["name"])),
+        spoilt(lambda d: d["components"][1].update(fields={"function": {"$part": ["os.system", {}]}})),
+        spoilt(lambda d: d["components"][1].update(fields={"function": {"$call": {"module": "os"}}})),
+        spoilt(lambda d: d["components"][1].update(fields={"function": {"$value": "!"}})),
+        spoilt(lambda d: d["components"][1].update(fields={"function": {"$import": "os"}})),
+        spoilt(lambda d: d["components"][1].update(fields={"nothing": 1})),
+        spoilt(lambda d: d.update(policies=[[{"$pattern": ["(", 0]}, {"$part": ["policy.Policy", {}]}]])),
+        spoilt(lambda d: d.update(policies=[["x", {"$part": ["policy.Policy", {"max_retries": -1}]}]])),
+    ],
+)
+def test_what_describes_no_workflow_is_refused(data: Any) -> None:
+    before = set(sys.modules)
+
+    with pytest.raises(CorruptLog):
+        Workflow.from_dict(data)
+
+    assert set(sys.modules) == before
+
+
+def test_a_function_of_a_module_that_is_not_imported_is_not_looked_for() -> None:
+    data = as_json(Workflow("w", step(flows.pair, spread=True)))
+    reference = data["components"][0]["fields"]["function"]["$part"][1]["call"]["$call"]
+    reference.update(module="antigravity", name="fly")
+
+    again = Workflow.from_dict(data)
+
+    assert again.unresolved == ("pair",)
+    assert "antigravity" not in sys.modules
+
+
+def test_an_each_without_a_reduce_comes_back() -> None:
+    workflow = Workflow("w", each(flows.double, name="all"))
+
+    again = Workflow.from_dict(as_json(workflow))
+
+    assert again.run([1, 2]).values("double") == [2, 4]
+
+
+def broken(data: Any, dice: random.Random) -> Any:
+    """The same data with something in it replaced, dropped or repeated."""
+    places: list[tuple[Any, Any]] = []
+    pending = [data]
+    while pending:
+        held = pending.pop()
+        keys = list(held) if isinstance(held, dict) else range(len(held)) if isinstance(held, list) else []
+        places.extend((held, key) for key in keys)
+        pending.extend(held[key] for key in keys)
+    held, key = dice.choice(places)
+    junk = [None, -1, "", "x", [], {}, {"$call": {}}, {"$tuple": 1}, {"$part": ["policy.Policy", {}]}, True, [[[]]]]
+    held[key] = dice.choice([*junk, *(other[k] for other, k in places[:40])])
+    return data
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_definition_that_was_broken_anywhere_is_refused_or_is_a_workflow(name: str) -> None:
+    dice = random.Random(name)  # noqa: S311
+    before, written = set(sys.modules), json.dumps(as_json(WORKFLOWS[name][0]))
+    refused = 0
+
+    for _ in range(150):
+        try:
+            assert isinstance(Workflow.from_dict(broken(json.loads(written), dice)), Workflow)
+        except CorruptLog:
+            refused += 1
+
+    assert refused
+    assert set(sys.modules) == before

@@ -1,0 +1,88 @@
+"""Bytes that were written once are read for ever: ``wire/`` holds them, ``pinned.py`` adds new ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flows import WORKFLOWS
+from kept import CLASSES, VALUES, same
+from pinned import EVENTS, WORKFLOW, current, pinned
+
+from weft import Run, Workflow
+from weft.core.events import AnyEvent, Event
+from weft.log import decode, decode_segments, encode_segment
+from weft.log.packing import encode_value
+from weft.log.records import name_of
+from weft.log.values import Values
+from weft.log.wire import WIRES
+
+KNOWN = {name_of(kind): kind for kind in CLASSES}
+
+
+@pytest.mark.parametrize("name", pinned("values"))
+def test_a_value_that_was_written_once_is_read(name: str) -> None:
+    data = bytes.fromhex(pinned("values")[name])
+
+    assert same(Values(KNOWN).decode(data), VALUES[name])
+    assert encode_value(VALUES[name]) == data, (
+        "the wire format has changed; old bytes must still be read: add a new kind"
+    )
+
+
+@pytest.mark.parametrize("name", pinned("events"))
+def test_an_event_that_was_written_once_is_read(name: str) -> None:
+    stored = pinned("events")[name]
+    held = {
+        kind: {bytes.fromhex(key): bytes.fromhex(body) for key, body in stored[kind].items()}
+        for kind in ("definitions", "facts")
+    }
+
+    (event,) = decode_segments([bytes.fromhex(stored["body"])], **held)
+
+    assert event == EVENTS[name]
+    if not stored["definitions"]:  # these name the version of Python
+        assert encode_segment([EVENTS[name]]).body.hex() == stored["body"]
+
+
+@pytest.mark.parametrize("name", pinned("definitions"))
+def test_a_definition_that_was_written_once_is_read(name: str) -> None:
+    workflow, value = WORKFLOWS[name]
+
+    again = Workflow.from_dict(pinned("definitions")[name])
+
+    assert again == workflow
+    assert again.policies == workflow.policies
+    assert again.run(value).results() == workflow.run(value).results()
+
+
+@pytest.mark.parametrize("name", pinned("logs"))
+def test_a_log_that_was_written_once_is_a_run(name: str) -> None:
+    run = Run.from_log(decode(bytes.fromhex(pinned("logs")[name])))
+
+    assert run.workflow == WORKFLOW
+    assert run.values("absolute") == [5]
+
+
+def test_everything_that_can_be_written_is_pinned() -> None:
+    made = current()
+
+    assert {name: set(kind) - set(pinned(name)) for name, kind in made.items()} == {
+        "values": set(),
+        "events": set(),
+        "definitions": set(),
+        "logs": set(),
+    }
+
+
+def test_there_is_a_fixture_for_every_event() -> None:
+    tags = {str(kind.__struct_config__.tag) for kind in WIRES}
+
+    assert {tag for tag in tags if not any(name.startswith(tag) for name in EVENTS)} == set()
+
+
+def test_every_event_of_a_log_has_a_wire_form() -> None:
+    kinds: Any = AnyEvent
+
+    assert set(kinds.__args__) <= set(WIRES)
+    assert all(issubclass(kind, Event) for kind in WIRES)

@@ -1,0 +1,151 @@
+"""
+The SQLite store does what the reference does, whatever it is told in whatever order.
+
+Batches are drawn with everything that is refused in them, so that the fast way and the slow way are both taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from weft.errors import StoreError
+from weft.ports.store import Append, RunRecord
+from weft.stores import MemoryStore, SQLiteStore
+
+RUNS = ("a", "b", "c")
+STATUSES = (None, None, "running", "idle", "failed")
+
+
+@st.composite
+def appends(draw: st.DrawFn) -> Append:
+    """Draw an append that some run may take."""
+    create = draw(st.integers(0, 3)) == 0
+    count = draw(st.integers(0, 2))
+    number = draw(st.integers(0, 3))
+    return Append(
+        run=draw(st.sampled_from(RUNS)),
+        create=create,
+        workflow="w" if create else None,
+        expected=0 if create else draw(st.integers(0, 4)),
+        epoch=1 if create else draw(st.sampled_from((1, 1, 1, 2, 3))),
+        count=count,
+        body=b"%d" % number if count else b"",
+        chain=b"chain %d" % number,
+        at=0.0,
+        status=draw(st.sampled_from(STATUSES)),
+        reason=draw(st.sampled_from(("", "why"))),
+        version=draw(st.sampled_from((None, None, "v2"))),
+        release=draw(st.integers(0, 5)) == 0,
+        again=draw(st.booleans()),
+        facts={b"f%d" % number: b"%d" % count} if draw(st.booleans()) else {},
+        definitions={b"d": b"%d" % count} if draw(st.booleans()) else {},
+    )
+
+
+saved = st.builds(
+    lambda run, head, epoch: RunRecord(
+        id=run, workflow="s", head=head, epoch=epoch, chain=b"s", created_at=0.0, updated_at=0.0
+    ),
+    st.sampled_from(RUNS),
+    st.integers(0, 3),
+    st.sampled_from((1, 1, 2)),
+)
+
+calls = st.one_of(
+    st.tuples(st.just("append"), st.lists(appends(), max_size=5)),
+    st.tuples(st.just("append"), st.lists(appends(), max_size=5)),
+    st.tuples(st.just("append"), st.lists(appends(), max_size=1)),
+    st.tuples(st.just("acquire"), st.sampled_from(RUNS)),
+    st.tuples(st.just("release"), st.lists(st.sampled_from(RUNS))),
+    st.tuples(st.just("acquire_all"), st.none()),
+    st.tuples(st.just("delete"), st.sampled_from(RUNS)),
+    st.tuples(st.just("purge"), st.integers(0, 9)),
+    st.tuples(st.just("save"), saved),
+    st.tuples(st.just("load_since"), st.tuples(st.sampled_from(RUNS), st.integers(0, 5))),
+    st.tuples(st.just("restart"), st.none()),
+)
+
+
+def at(time: float, given: Any) -> Any:
+    """Return what is told with the time in it: it does not go back."""
+    match given:
+        case [Append(), *_]:
+            return [structs.replace(each, at=time) for each in given]
+        case RunRecord():
+            return structs.replace(given, created_at=time, updated_at=time)
+        case _:
+            return given
+
+
+async def told(store: MemoryStore | SQLiteStore, name: str, given: Any) -> Any:
+    """Make one call; return its result, or its error as data."""
+    try:
+        match name:
+            case "append":
+                return [_shown(each) for each in await store.append(given)]
+            case "acquire_all":
+                return [_shown(each) for each in await store.acquire_all()]
+            case "purge":
+                return await store.purge(before=float(given), statuses=["idle", "failed"])
+            case "save":
+                return await store.save(given, b"saved")
+            case "load_since":
+                return _shown(await store.load_since(*given))
+            case "restart":
+                await store.close()
+                return await store.open()
+            case _:
+                return _shown(await getattr(store, name)(given))
+    except StoreError as error:
+        return _shown(error)
+
+
+async def everything(store: MemoryStore | SQLiteStore) -> list[Any]:
+    """Return all that can be seen of a store."""
+    seen: list[Any] = [_shown(each) for each in await store.list()]
+    for run in RUNS:
+        seen.append(await told(store, "load_since", (run, 0)))
+        seen += [await told_of(store.load_facts(run, [b"f%d" % i])) for i in range(4)]
+    return [*seen, await told_of(store.load_definitions([b"d"]))]
+
+
+async def told_of(answer: Any) -> Any:
+    try:
+        return await answer
+    except StoreError as error:
+        return _shown(error)
+
+
+def _shown(value: Any) -> Any:
+    """Return what two stores must agree on: all but the words for an owner."""
+    match value:
+        case StoreError():
+            return type(value), str(value)
+        case RunRecord():
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            return {**fields, "owner": value.owner is not None}
+        case None | bool() | int():
+            return value
+        case _:
+            return _shown(value.record), list(value.segments)
+
+
+@settings(max_examples=60)
+@given(st.lists(calls, min_size=1, max_size=12))
+def test_the_sqlite_store_agrees_with_the_reference(script: list[tuple[str, Any]]) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            reference, store = MemoryStore(), SQLiteStore(f"{folder}/runs.db", synchronous="normal")
+            async with reference, store:
+                for time, (name, drawn) in enumerate(script):
+                    given_ = at(time, drawn)
+                    assert await told(store, name, given_) == await told(reference, name, given_), name
+                assert await everything(store) == await everything(reference)
+
+    asyncio.run(main())

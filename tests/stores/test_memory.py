@@ -1,0 +1,19 @@
+"""The reference store against the contract that it is the reference of."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.stores import MemoryStore
+from weft.testing import (
+    FactStoreContract,
+    ListableStoreContract,
+    LogStoreContract,
+    OwnedStoreContract,
+)
+
+
+class TestMemoryStore(LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract):
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return MemoryStore()
