@@ -7,12 +7,14 @@ Durable dataflow workflows.
     'hello, Ada'
 """
 
+from weft.core.check import Finding
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
 from weft.core.components.reduce import Reduce, Stop, reduce
+from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, rule
 from weft.core.components.step import Step, step
 from weft.core.current import Current, current
@@ -22,6 +24,7 @@ from weft.core.flow import INPUT
 from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable
+from weft.core.trace import workflow
 from weft.core.workflow import Workflow
 from weft.local.counters import limits
 from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies
@@ -38,12 +41,14 @@ __all__ = [
     "Current",
     "Fact",
     "Failure",
+    "Finding",
     "Join",
     "Map",
     "Outcome",
     "Policy",
     "PolicyDriver",
     "Reduce",
+    "Repeat",
     "Rule",
     "Run",
     "Runnable",
@@ -64,8 +69,10 @@ __all__ = [
     "latest",
     "limits",
     "reduce",
+    "repeat",
     "rule",
     "state_of",
     "step",
     "step_ran",
+    "workflow",
 ]

@@ -10,6 +10,8 @@ Everything this library can raise, in one screen.
     │   ├── InvalidPolicy           a policy that makes no sense, or cannot be kept here
     │   ├── MixedRegions            inside an ``each`` and outside of it at once
     │   ├── MutualWait              components that read each other would wait for ever
+    │   ├── PortMismatch            what a component gives is not what the next one takes
+    │   ├── TracingError            a value was used while the graph is only being drawn
     │   ├── UnknownComponent        nothing has this name
     │   ├── UnknownReference        a parameter or a rule names what is not there
     │   └── WrongArity              a function that does not take what it is given
@@ -20,6 +22,7 @@ Everything this library can raise, in one screen.
     │   ├── DeadlineExceeded        time for the run or the component is up
     │   ├── DescribedError          an exception of an earlier process, known by description
     │   ├── InvalidFallback         a fallback gave nothing that can be used
+    │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── NotTransferable         what cannot be sent to a worker process, or back
     │   ├── QueueTimeout            a component waited too long to be started
@@ -147,6 +150,21 @@ class MutualWait(DefinitionError):
         self.cycle = tuple(cycle)
 
 
+class PortMismatch(DefinitionError, TypeError):
+    """What *source* gives does not fit what *target* takes."""
+
+    def __init__(self, source: str, gives: str, target: str, takes: str) -> None:
+        super().__init__(
+            f"{source} gives {gives}, and {target} takes {takes}; put a step between them that converts it, "
+            "correct the annotation that is wrong, or say Workflow(..., validate='warn') or 'off'"
+        )
+        self.source, self.gives, self.target, self.takes = source, gives, target, takes
+
+
+class TracingError(DefinitionError, TypeError):
+    """Inside ``@workflow`` a value was used that is only there when the workflow runs, or a call cannot be drawn."""
+
+
 class UnknownComponent(DefinitionError, LookupError):
     """Nothing in this workflow has this name."""
 
@@ -197,6 +215,10 @@ class DescribedError(ExecutionError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message = kind, message
+
+
+class LoopExhausted(ExecutionError):
+    """A loop made as many turns as it may, and what it waits for never held."""
 
 
 class NotACollection(ExecutionError, TypeError):

@@ -290,7 +290,13 @@ class Compiler:
             node.keeps = node.stateful or bool(node.records) or node.keyed
             node.folds = node.stateful and not (node.fixed or node.contexts or node.readings or node.by_keyword)
             node.simple = not (
-                node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
+                node.blind
+                or node.spread
+                or node.fixed
+                or node.by_keyword
+                or node.contexts
+                or node.readings
+                or node.initial
             )
             node.plain = (
                 node.kind in (Kind.WORK, Kind.TEST)
@@ -310,7 +316,9 @@ class Compiler:
                 node.gathers = node.routes[0]
             node.bare = (
                 node.kind is Kind.WORK
-                and not (node.keeps or node.stateful or node.tracked or node.readings or node in collecting)
+                and not (
+                    node.keeps or node.stateful or node.tracked or node.readings or node.following or node in collecting
+                )
                 and len(node.easy) == len(node.routes)
             )
             node.dependents = tuple(d for d in self._dependents.get(node, ()) if d.tracked)

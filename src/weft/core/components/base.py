@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from weft.core.annotations import ANY
 from weft.core.failure import names_of
 from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
 from weft.core.function import Function
@@ -115,6 +116,16 @@ class Component(Fragment):
     @abstractmethod
     def functions(self) -> dict[str, Function]:
         """Return the user's functions, by part: ``""`` is the component itself, ``"when"`` is ``name.when``."""
+
+    def arriving(self) -> dict[str, Function]:
+        """Return those of its functions that get what arrives, by part."""
+        return self.functions()
+
+    @property
+    def makes(self) -> Any:
+        """The type of its values, as far as it is annotated."""
+        function = self.functions().get("")
+        return ANY if function is None else function.makes
 
     def refers_to(self) -> dict[str, str]:
         """Return the conditions that this component names, and how: name to word."""
