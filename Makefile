@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format pictures bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ check: $(DEV)  ## Lint, formatting and types: all run, one failure fails
 format: $(DEV)  ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+pictures: $(CORE)  ## Draw the pictures of the documentation again
+	@$(BIN)/python docs/pictures.py
 
 bench: $(BENCH)  ## Measure Weft beside its alternatives
 	@.venv-bench/bin/python benchmarks/run.py $(ARGS)

@@ -155,6 +155,13 @@ SUBJECTS = (
         ),
     ),
     Subject(
+        "drawing",
+        (
+            seconds("drawing", 1_000, "1,000 components drawn as SVG", target=0.75),
+            growth("drawing", 500, "a drawing"),
+        ),
+    ),
+    Subject(
         "growth",
         (
             growth("chain", 1_000, "chain"),

@@ -212,6 +212,19 @@ def _reactions(size: int) -> list[Any]:
     return [event for event in workflow.run(0).log() if isinstance(event, ReactionOccurred)]
 
 
+def drawing(size: int) -> Work:
+    """Ten lines of steps that exchange values with their neighbours, drawn as SVG."""
+    lines, flows = 10, []
+    for i in range(size):
+        parents = [f"step_{j}" for j in (i - lines, i - lines + 1 if (i + 1) % lines else i - 2 * lines + 1) if j >= 0]
+        flows.append((step(larger if len(parents) == 2 else add_one, name=f"step_{i}"), parents))
+    workflow = Workflow("mesh", *(flow for flow, parents in flows if not parents))
+    for flow, parents in flows:
+        if parents:
+            workflow = workflow.add(flow, to=parents)
+    return Work(lambda: workflow.to_svg().count("data-name="), expected=size + 1, units=size)
+
+
 def _steps(prefix: str, size: int) -> list[Any]:
     return [step(add_one, name=f"{prefix}_{i}") for i in range(size)]
 

@@ -7,6 +7,7 @@ Durable dataflow workflows.
     'hello, Ada'
 """
 
+from weft.core.check import Finding
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.aggregate import Aggregate
 from weft.core.components.base import Component
@@ -17,6 +18,7 @@ from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
 from weft.core.components.process_manager import ProcessManager
 from weft.core.components.reduce import Reduce, Stop, reduce
+from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, rule
 from weft.core.components.saga import Saga
 from weft.core.components.state_machine import StateMachine, state_machine
@@ -28,6 +30,7 @@ from weft.core.flow import INPUT
 from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable
+from weft.core.trace import workflow
 from weft.core.workflow import Workflow
 from weft.local.counters import limits
 from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies
@@ -46,6 +49,7 @@ __all__ = [
     "Current",
     "Fact",
     "Failure",
+    "Finding",
     "Join",
     "Map",
     "Outcome",
@@ -53,6 +57,7 @@ __all__ = [
     "PolicyDriver",
     "ProcessManager",
     "Reduce",
+    "Repeat",
     "Rule",
     "Run",
     "Runnable",
@@ -77,9 +82,11 @@ __all__ = [
     "latest",
     "limits",
     "reduce",
+    "repeat",
     "rule",
     "state_machine",
     "state_of",
     "step",
     "step_ran",
+    "workflow",
 ]

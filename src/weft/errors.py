@@ -10,6 +10,8 @@ Everything this library can raise, in one screen.
     │   ├── InvalidPolicy           a policy that makes no sense, or cannot be kept here
     │   ├── MixedRegions            inside an ``each`` and outside of it at once
     │   ├── MutualWait              components that read each other would wait for ever
+    │   ├── PortMismatch            what a component gives is not what the next one takes
+    │   ├── TracingError            a value was used while the graph is only being drawn
     │   ├── UnknownComponent        nothing has this name
     │   ├── UnknownReference        a parameter or a rule names what is not there
     │   └── WrongArity              a function that does not take what it is given
@@ -21,6 +23,7 @@ Everything this library can raise, in one screen.
     │   ├── DescribedError          an exception of an earlier process, known by description
     │   ├── InvalidFallback         a fallback gave nothing that can be used
     │   ├── InvalidTurn             a handler gave its component nothing that it can go on with
+    │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── NotTransferable         what cannot be sent to a worker process, or back
     │   ├── QueueTimeout            a component waited too long to be started
@@ -74,6 +77,7 @@ Everything this library can raise, in one screen.
     │   ├── ChangedCode             a function is not the one it was when the log was written
     │   └── UnresolvedFunction      a function that cannot be found again
     ├── UnencodableValue            a value that cannot be written to a log
+    ├── InvalidDrawing              a picture was asked for in a way that there is none
     └── UnidentifiableValue         a value without a canonical form has no hash
 
 A caller can catch at three heights: the library, the kind, the case.
@@ -147,6 +151,21 @@ class MutualWait(DefinitionError):
         self.cycle = tuple(cycle)
 
 
+class PortMismatch(DefinitionError, TypeError):
+    """What *source* gives does not fit what *target* takes."""
+
+    def __init__(self, source: str, gives: str, target: str, takes: str) -> None:
+        super().__init__(
+            f"{source} gives {gives}, and {target} takes {takes}; put a step between them that converts it, "
+            "correct the annotation that is wrong, or say Workflow(..., validate='warn') or 'off'"
+        )
+        self.source, self.gives, self.target, self.takes = source, gives, target, takes
+
+
+class TracingError(DefinitionError, TypeError):
+    """Inside ``@workflow`` a value was used that is only there when the workflow runs, or a call cannot be drawn."""
+
+
 class UnknownComponent(DefinitionError, LookupError):
     """Nothing in this workflow has this name."""
 
@@ -197,6 +216,10 @@ class DescribedError(ExecutionError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message = kind, message
+
+
+class LoopExhausted(ExecutionError):
+    """A loop made as many turns as it may, and what it waits for never held."""
 
 
 class NotACollection(ExecutionError, TypeError):
@@ -647,6 +670,13 @@ class UnencodableValue(WeftError, TypeError):
             f"{made}a {kind} at {path} is no data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
             "msgspec or pydantic classes, and pass handles by context(...)"
         )
+
+
+class InvalidDrawing(WeftError, ValueError):
+    """A picture was asked for in a direction, or of a kind, that there is none of."""
+
+    def __init__(self, option: str, given: object, known: Iterable[str]) -> None:
+        super().__init__(f"{option}={given!r} is no way to draw; use one of {', '.join(map(repr, known))}")
 
 
 class UnidentifiableValue(WeftError, TypeError):

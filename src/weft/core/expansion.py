@@ -146,5 +146,12 @@ class Expansion:
         """Let the failures of *first* feed *then*."""
         self._compiler.connect(first, then, 0, errors=EVERYTHING)
 
+    def loop(self, turn: list[Node], until: Node, *, at_most: int, gives_last: bool) -> None:
+        """Let *turn*, a chain of nodes that *until* follows, run again until it holds."""
+        for node, following in zip(turn, [*turn[1:], until], strict=True):
+            node.following, node.again = following, turn[0]
+            self.link(node, following)
+        until.again, until.at_most, until.gives_last = turn[0], at_most, gives_last
+
     def _node(self, kind: Kind, part: str) -> Node:
         return self._compiler.node(f"{self.name}.{part}" if part else self.name, self.name, kind, self.region)

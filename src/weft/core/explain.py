@@ -110,7 +110,7 @@ class Explanation:
 
 
 def _line(fact: Fact) -> str:
-    return f"{_title(fact)} = {_shown(fact.value)}"
+    return f"{_title(fact)} = {shown(fact.value)}"
 
 
 def _title(fact: Fact) -> str:
@@ -119,7 +119,7 @@ def _title(fact: Fact) -> str:
     return fact.producer if fact.index is None else f"{fact.producer}[{fact.index}]"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
     except Exception as error:  # noqa: BLE001 - what cannot be shown is still explained

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from weft.errors import InvalidJoin
+from weft.core.symbol import tracing
+from weft.errors import InvalidJoin, NoRun
 from weft.typing import Wait
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 class Fragment:
     """What can be composed with ``>>``."""
+
+    is_function: ClassVar[bool] = False
+    """Whether it can stand where a function is asked for, although it is composed."""
 
     def flow(self) -> Flow:
         """Return the entries, tails and links of this fragment."""
@@ -119,6 +123,13 @@ class Flow(Fragment):
     def flow(self) -> Flow:
         """Return the flow itself."""
         return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw this flow inside ``@workflow``, fed by the values it gets."""
+        tracer = tracing()
+        if tracer is None:
+            raise NoRun("a flow is called inside @workflow only; elsewhere make a workflow of it: Workflow(name, flow)")
+        return tracer.draw(self, args, kwargs)
 
     def __repr__(self) -> str:
         into = ", ".join(str(entry.child.name) for entry in self.entries)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.core import events as ev
-from weft.core import meeting, reading, settling
+from weft.core import looping, meeting, reading, settling
 from weft.core.lineage import Cell, Element, emission
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
@@ -175,6 +175,9 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         reading.remember(memory, node, event, scope, activation.order)
     if node.keeps:
         memory.produced.setdefault(node.name, []).append(event)
+    if node.following is not None:
+        looping.go_on(memory, activation, event)
+        return
     if node.gathers is not None:
         meeting.gather(node.gathers, event, scope, activation.order)
     elif node.carries:
@@ -270,6 +273,9 @@ def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
     """A condition has said whether it *holds* for the facts of *activation*."""
     node, scope = activation.node, activation.scope
+    if node.again is not None:
+        looping.decide_turn(memory, activation, holds=holds)
+        return
     if node.shared:
         if scope.outcomes is None:
             scope.outcomes = {}

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from weft.core.annotations import hints_of, made_by
+from weft.core.flow import Fragment
 from weft.core.identity import canonical, digest, fingerprint, hidden_state
 from weft.core.references import Context, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
@@ -42,6 +44,8 @@ class Function:
     is_async: bool = False
     unfilled: tuple[str, ...] = ()
     """Keyword-only parameters without a default, which must be bound before it can run."""
+    opened: tuple[str, ...] = ()
+    """Parameters that take arriving values although they need not: they have a default, or go by keyword only."""
 
     @staticmethod
     def of(call: Callable[..., Any]) -> Function:
@@ -58,6 +62,9 @@ class Function:
             inner = getattr(call, field_name, None)
             if isinstance(inner, Function):
                 return inner
+        given: object = call
+        if isinstance(given, Fragment) and not given.is_function:
+            raise InvalidComponent(f"expected a function, got {call!r}; it can stand beside >> as it is")
         try:
             parameters = inspect.signature(call).parameters.values()
         except (ValueError, TypeError):  # a builtin that does not tell its signature
@@ -117,6 +124,23 @@ class Function:
             references={**{n: r for n, r in self.references.items() if n not in constants}, **refs},
         )
 
+    def taking(self, names: tuple[str, ...]) -> Function:
+        """Return this function with the parameters *names*, which have defaults, open to values that arrive."""
+        if not names:
+            return self
+        if self.variadic:
+            raise WrongArity(f"{self.label} takes *args, so {names[0]!r} can only be a constant")
+        order = inspect.signature(self.call).parameters
+        return replace(
+            self,
+            required=tuple(name for name in order if name in self.required or name in names),
+            by_keyword=True,
+            constants={n: v for n, v in self.constants.items() if n not in names},
+            references={n: r for n, r in self.references.items() if n not in names},
+            unfilled=tuple(name for name in self.unfilled if name not in names),
+            opened=tuple(name for name in order if name in self.opened or name in names),
+        )
+
     def renamed(self, names: Mapping[str, str]) -> Function:
         """Return this function with the targets of its reads renamed."""
         moved = {
@@ -162,7 +186,18 @@ class Function:
         except UnidentifiableValue:
             constants = ",".join(sorted(self.constants)).encode()
         references = [digest(name.encode(), _identity(self.references[name])) for name in sorted(self.references)]
-        return digest(fingerprint(self.call), constants, *references)
+        opened = [digest(b"opened", *(name.encode() for name in self.opened))] if self.opened else []
+        return digest(fingerprint(self.call), constants, *references, *opened)
+
+    @functools.cached_property
+    def hints(self) -> Mapping[str, Any]:
+        """The types of its parameters and of ``return``, as far as they are annotated."""
+        return hints_of(self.call)
+
+    @functools.cached_property
+    def makes(self) -> Any:
+        """The type of the value that a run gets of it."""
+        return made_by(self.call, self.hints)
 
 
 def _identity(ref: Reference) -> bytes:

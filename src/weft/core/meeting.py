@@ -51,7 +51,7 @@ def carry(memory: Memory, routes: Iterable[tuple[Node, int]], fact: Cell, activa
 def carry_nothing(memory: Memory, activation: Activation) -> None:
     """Hand on everything that *activation*, which was skipped, was given, with what stands for its fact."""
     node = activation.node
-    nothing = _without_event(memory, Absent(node.name, "skipped"), node.name, activation.scope)
+    nothing = without_event(memory, Absent(node.name, "skipped"), node.name, activation.scope)
     carry(memory, node.routes, nothing, activation)
 
 
@@ -221,12 +221,13 @@ def _absent(memory: Memory, parent: str, scope: Scope) -> Element:
     reason: Literal["failed", "skipped", "gated"] = "gated"
     if ending is not None:
         reason = "skipped" if ending == "skipped" else "failed"
-    absent = _without_event(memory, Absent(parent, reason), parent, scope)
+    absent = without_event(memory, Absent(parent, reason), parent, scope)
     scope.hold(missing(parent), absent)
     return absent
 
 
-def _without_event(memory: Memory, value: Any, producer: str, scope: Scope) -> Element:
+def without_event(memory: Memory, value: Any, producer: str, scope: Scope) -> Element:
+    """Return a fact that follows from others and was not recorded by itself."""
     if memory.lineage.absent is None:
         memory.lineage.absent = []
     absent = memory.lineage.absent
@@ -275,7 +276,7 @@ def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -
         if routes:
             scope.endings[collect.name] = "handled"
             value = memory.lineage.failure(failed).value
-            rescue(memory, routes, _without_event(memory, value, reduce.name, scope), scope, ())
+            rescue(memory, routes, without_event(memory, value, reduce.name, scope), scope, ())
         else:
             memory.failures = {**(memory.failures or {}), reduce.name: failed}
         return

@@ -336,12 +336,20 @@ class Memory:
         """*activation* made nothing: *ending* says why."""
         self._tell(activation, ending)
         self.release(activation)
+        self._end_loop(activation)
 
     def bury(self, activation: Activation) -> None:
         """Give up *activation*, a dead letter, which left its place in line when it was parked."""
         self._tell(activation, "skipped")
         if activation.node.tracked and activation.flows:
             settling.close(self, activation.node, activation.scope)
+        self._end_loop(activation)
+
+    def _end_loop(self, activation: Activation) -> None:
+        """A turn that ended without a value is the last one of its loop."""
+        node = activation.node
+        if node.again is not None and node.again is not node and node.again.tracked:
+            settling.close(self, node.again, activation.scope)
 
     def _tell(self, activation: Activation, ending: Ending) -> None:
         """Tell those who wait for *activation* that it made nothing."""

@@ -66,6 +66,8 @@ class Node(Hot):
     """One vertex of a plan.  Complete, and never changed, once the plan is."""
 
     __slots__ = (
+        "again",
+        "at_most",
         "begin",
         "blind",
         "by_key",
@@ -82,8 +84,10 @@ class Node(Hot):
         "fires",
         "fixed",
         "folds",
+        "following",
         "follows_log",
         "gathers",
+        "gives_last",
         "handed",
         "initial",
         "inlets",
@@ -182,6 +186,15 @@ class Node(Hot):
         """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
+        # Loops.
+        self.following: Node | None = None
+        """What comes next in the turn of a loop."""
+        self.again: Node | None = None
+        """Of the test of a loop: what is run again where it does not hold.  Of a node of a turn: where it began."""
+        self.at_most = 0
+        """How many turns the loop of this test may make; 0 if it is none."""
+        self.gives_last = False
+        """Whether a loop that made all its turns gives its last value, rather than fail."""
         # Gates, joins, batches.
         self.inquiry: Inquiry = ()
         """What a gate asks."""

@@ -297,7 +297,13 @@ class Compiler:
             given = node.fixed or node.contexts or node.readings or node.by_keyword or node.sees_states
             node.folds = node.stateful and not given
             node.simple = not (
-                node.blind or node.spread or node.fixed or node.contexts or node.readings or node.initial
+                node.blind
+                or node.spread
+                or node.fixed
+                or node.by_keyword
+                or node.contexts
+                or node.readings
+                or node.initial
             )
             node.plain = (
                 node.kind in (Kind.WORK, Kind.TEST)
@@ -318,7 +324,13 @@ class Compiler:
             node.bare = (
                 node.kind is Kind.WORK
                 and not (
-                    node.keeps or node.stateful or node.carries or node.tracked or node.readings or node in collecting
+                    node.keeps
+                    or node.stateful
+                    or node.carries
+                    or node.tracked
+                    or node.readings
+                    or node.following
+                    or node in collecting
                 )
                 and len(node.easy) == len(node.routes)
             )

@@ -1,5 +1,5 @@
 """
-What one may ask a run: values, facts, results, where a value came from.
+What one may ask a run: values, facts, results, where a value came from, what it looks like.
 """
 
 from __future__ import annotations
@@ -7,20 +7,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.core.components.saga import Saga
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.draw.progress import progress_of
+from weft.core.draw.sequence import to_sequence
+from weft.core.draw.sketch import sketch
 from weft.core.events import FannedOut, InputReceived, ReactionOccurred, StateChanged
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
 from weft.core.node import Node
 from weft.core.references import MISSING
+from weft.core.returned import Output, fill, port_names
 from weft.core.scope import Order
-from weft.errors import DefinitionError, NothingProduced, UnknownComponent
+from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, UnknownComponent
 from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.memory import Memory
 
 
-class Queries:
+class Queries(Drawable):
     """The questions; all of them are answered from memory and change nothing."""
 
     __slots__ = ("memory",)
@@ -89,44 +95,81 @@ class Queries:
             return default
         return self.fact(which).value
 
-    def results(self) -> dict[str, Any]:
+    def results(self, *which: object, all: bool = False) -> dict[str, Any]:  # noqa: A002 - what one would say
         """
         Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
         A leaf inside an ``each`` gives a list: what it made of all elements of the latest input, in their order.
+
+        Args:
+            which: output ports or components to give in place of the leaves; None where they have produced nothing.
+            all: give the list of everything that was made, input by input, in place of the latest.
         """
-        memory, wiring = self.memory, self.memory.workflow.wiring
-        index, cell = memory.lineage.index(), memory.lineage.cell
-        found: dict[str, Any] = {}
-        for name in memory.workflow.leaves:
-            facts = index.get(name, [])
-            places = (memory.keyed or {}).get(name)
-            if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
-                places = None
-            maps = wiring.enclosing(wiring.regions[name])[:-1]
-            if maps:
-                batch = self._last_batch(str(maps[-1]))
-                if batch is not None and places is not None:
-                    found[name] = [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
-                elif batch is not None:
-                    found[name] = [cell(at).value for at in self._of_batch(facts, maps, batch)]
-            elif facts:
-                found[name] = cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
+        if not which and not all:
+            found = {name: self._result(name) for name in self.memory.workflow.leaves}
+            return {name: value for name, value in found.items() if value is not MISSING}
+        ports = dict(port_names(self.memory.workflow.returns))
+        asked = {name: name for name in self.memory.workflow.leaves} if not which else self._asked(which, ports)
+        if all:
+            return {port: self._all_results(name) for port, name in asked.items()}
+        latest = {port: self._result(name) for port, name in asked.items()}
+        return {port: None if value is MISSING else value for port, value in latest.items()}
+
+    def _asked(self, which: tuple[object, ...], ports: dict[str, str]) -> dict[str, str]:
+        """Return the components that *which*, ports or components, stand for, by what to call them."""
+        found: dict[str, str] = {}
+        for one in which:
+            name = ports[one] if isinstance(one, str) and one in ports else self.memory.workflow.name_of(one)
+            found[one if isinstance(one, str) else name] = name
         return found
+
+    def _all_results(self, name: str) -> list[Any]:
+        """Return everything that *name* has made, by input, by element, and in the order written."""
+        memory, wiring = self.memory, self.memory.workflow.wiring
+        facts = memory.lineage.index().get(name, [])
+        places = (memory.keyed or {}).get(name)
+        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        if places is not None and len(places) == len(facts):
+            order = sorted(range(len(facts)), key=places.__getitem__)
+            return [memory.lineage.cell(facts[i]).value for i in order]
+        placed = [(self._ordinal(at), [i for _, i in self._elements(at, maps)], n) for n, at in enumerate(facts)]
+        return [memory.lineage.cell(facts[n]).value for *_, n in sorted(placed)]
+
+    def _result(self, name: str) -> Any:
+        """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""
+        memory, wiring = self.memory, self.memory.workflow.wiring
+        cell = memory.lineage.cell
+        facts = memory.lineage.index().get(name, [])
+        places = (memory.keyed or {}).get(name)
+        if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
+            places = None
+        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        if maps:
+            batch = self._last_batch(str(maps[-1]))
+            if batch is None:
+                return MISSING
+            if places is not None:
+                return [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
+            return [cell(at).value for at in self._of_batch(facts, maps, batch)]
+        if not facts:
+            return MISSING
+        return cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
 
     @property
     def output(self) -> Any:
         """
-        The value of the only leaf; of several, the results by name.
+        What a traced workflow returns; else the value of the only leaf; of several leaves, the results by name.
+
+        In a dict, what has produced nothing is left out.
 
         Raises:
-            NothingProduced: there is one leaf, and it has made nothing; the error says why.
+            NothingProduced: something that was returned has made nothing; the error says why.
         """
-        leaves = self.memory.workflow.leaves
-        results = self.results()
-        if len(leaves) != 1:
-            return results
-        return results[leaves[0]] if leaves[0] in results else self.value(leaves[0])
+        return fill(self.memory.workflow.returns, self._returned)
+
+    def _returned(self, output: Output) -> Any:
+        value = self._result(output.component)
+        return self.value(output.component) if value is MISSING else value
 
     def state_of(self, which: object) -> Any:
         """
@@ -177,6 +220,23 @@ class Queries:
     def hash_of(self, fact: Fact) -> str:
         """Return the content hash of *fact*: value and ancestry, the same in every process."""
         return fact.hash
+
+    def picture(self) -> Picture:
+        """Return what a drawing of this run shows, as data: its workflow, and what has become of each component."""
+        return sketch(self.memory.workflow, progress_of(self.memory))
+
+    def to_mermaid(self, direction: str = "TD", *, kind: str = "flowchart") -> str:
+        """
+        Return this run for Mermaid: its graph, or with ``kind="sequence"`` what caused what, in order.
+
+        Raises:
+            InvalidDrawing: another *kind*, or a *direction* that there is not.
+        """
+        if kind == "sequence":
+            return to_sequence(self.memory)
+        if kind != "flowchart":
+            raise InvalidDrawing("kind", kind, ("flowchart", "sequence"))
+        return super().to_mermaid(direction)
 
     def _why_nothing(self, name: str) -> str:
         memory = self.memory

@@ -83,6 +83,9 @@ def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]
     pending: dict[tuple[int, str], int] = {}
     for activation in moving:
         asking = [asked.gate for asked in activation.asked or ()]
+        loop = activation.node.again  # which stays open for as long as it turns
+        if loop is not None and loop is not activation.node:
+            asking.append(loop)
         for node in [activation.node, *asking] if activation.flows else asking:
             key = (id(activation.scope), node.name)
             pending[key] = pending.get(key, 0) + 1

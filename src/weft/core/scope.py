@@ -149,6 +149,8 @@ class Activation(msgspec.Struct, eq=False):
     """Whether the outcome of a test gates its own children, or only answers gates that asked."""
     asked: list[Asked] | None = None
     """The gates that wait for this test."""
+    turn: int = 1
+    """In a loop: which turn this is."""
 
 
 class Letter(msgspec.Struct, frozen=True, eq=False):

@@ -23,14 +23,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.assembly import Assembly, without
+from weft.core.check import Finding, check
 from weft.core.components.base import Component, check_name, refers
 from weft.core.components.map import Map
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.draw.sketch import sketch
 from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
 from weft.core.identity import canonical, digest
 from weft.core.plan import Plan
+from weft.core.port import Ports, Validate
 from weft.core.references import MISSING
+from weft.core.returned import kept, outputs_in, renamed
+from weft.core.signature import Signature
+from weft.core.symbol import tracing
 from weft.core.wiring import INPUT_NAME, ROOT, Wiring
-from weft.errors import DefinitionError, DuplicateName, UnknownComponent
+from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
 from weft.typing import PoliciesMode
 
 if TYPE_CHECKING:
@@ -53,7 +61,7 @@ def written() -> Any:
     return weft.log
 
 
-class Workflow(Fragment):
+class Workflow(Signature, Drawable, Fragment):
     """Named components and the edges between them."""
 
     changed: tuple[str, ...] = ()
@@ -61,24 +69,35 @@ class Workflow(Fragment):
     unresolved: tuple[str, ...] = ()
     """Of a definition that was written down: the components, and policy rules, whose function could not be found."""
 
-    def __init__(self, name: str, *fragments: object) -> None:
+    def __init__(self, name: str, *fragments: object, validate: Validate = "error") -> None:
+        """
+        Make a workflow of *fragments*.
+
+        Args:
+            validate: what to do where annotations say that two ends of an edge do not fit: ``"error"``, ``"warn"``
+                or ``"off"``.
+        """
         check_name(name, "a workflow")
         assembly = Assembly()
         assembly.take(*(as_flow(fragment) for fragment in fragments))
+        self.validate: Validate = validate
         self._settle(name, assembly)
 
     def _settle(
-        self, name: str, assembly: Assembly, base: Wiring | None = None, policies: tuple[Any, ...] = ()
+        self, name: str, assembly: Assembly, base: Workflow | None = None, policies: tuple[Any, ...] = ()
     ) -> None:
         self.name = name
         self.policies = (*policies, *assembly.rules)
         self._assembly = assembly
-        grown = None if base is None else (base, assembly.added)
+        grown = None if base is None else (base.wiring, assembly.added)
         self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
+        self.ports = Ports(self.wiring, self.validate, None if base is None else base.ports)
 
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
-        twin._settle(self.name, assembly, self.wiring if grown else None, self.policies)  # noqa: SLF001
+        twin.validate = self.validate
+        twin._settle(self.name, assembly, self if grown else None, self.policies)  # noqa: SLF001
+        twin.returned = kept(self.returned, assembly.components)
         return twin
 
     @classmethod
@@ -86,6 +105,7 @@ class Workflow(Fragment):
         """Return the workflow of what was put together already."""
         check_name(name, "a workflow")
         made = cls.__new__(cls)
+        made.validate = "off"  # it was checked when it was written
         made._settle(name, assembly, None, local().checked(policies))  # noqa: SLF001
         return made
 
@@ -147,14 +167,9 @@ class Workflow(Fragment):
             and not (self.wiring.is_asked_only(name) and name not in self._assembly.inlets)
         )
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        """The components that make values which nothing else takes."""
-        return tuple(
-            name
-            for name, component in self._assembly.components.items()
-            if component.makes_facts and self.wiring.is_last(name)
-        )
+    def check(self) -> list[Finding]:
+        """Return what is certainly wrong with it although it runs: parts that never will, effects that may repeat."""
+        return check(self)
 
     def context_keys(self) -> dict[str, dict[str, Any]]:
         """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""
@@ -164,6 +179,10 @@ class Workflow(Fragment):
                 for ref in function.contexts.values():
                     keys.setdefault(name, {})[ref.key] = ref.default
         return keys
+
+    def picture(self) -> Picture:
+        """Return what a drawing of this workflow shows, as data; ``to_svg`` and the like draw it."""
+        return sketch(self)
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -221,20 +240,25 @@ class Workflow(Fragment):
         }
         draft.homes = {swap.get(n, n): swap.get(home, home) for n, home in draft.homes.items()}
         draft.names = {c: n for c, n in draft.names.items() if n != old} | {component: new, placed: new}
-        return self._with(draft)
+        twin = self._with(draft)
+        twin.returned = None if self.returned is None else kept(renamed(self.returned, swap), draft.components)
+        return twin
 
     def merge(self, other: Workflow) -> Workflow:
         """Return both workflows as one; a component that both have stays one component."""
         draft = self._draft()
         draft.merge(other._assembly)
         both = self._with(draft)
+        both.returned = None  # what one of them returned is not what both give
         both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
         return both
 
     def renamed(self, name: str) -> Workflow:
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
+        twin.validate = self.validate
         twin._settle(name, self._draft(), None, self.policies)  # noqa: SLF001
+        twin.returned, twin.traced = self.returned, self.traced
         return twin
 
     def _resolve(self, to: object) -> Flow:
@@ -331,7 +355,7 @@ class Workflow(Fragment):
         maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
         return Flow(
             entries=tuple(entries),
-            tails=tuple(inner[name] for name in self.leaves),
+            tails=tuple(inner[output.component] for output in outputs_in(self.returns)),
             parts=(Flow(components=tuple(inner[n] for n in self.wiring.order if n not in mine.homes)), *maps),
             links=tuple(links),
             rules=local().within(self.name, self.policies) if self.policies else (),
@@ -458,4 +482,10 @@ class Workflow(Fragment):
 def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str | None) -> Run:
     from weft.core.run import Run
 
+    tracer = tracing()
+    if tracer is not None:
+        raise TracingError(
+            f"workflow {workflow.name!r} was run while {tracer.name!r} is only being drawn; to make it a part of that, "
+            f"call it: {workflow.name}(value)"
+        )
     return Run(workflow, context=context, id=run_id)

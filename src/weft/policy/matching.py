@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from weft.core.components.base import Component
-from weft.errors import InvalidPolicy
+from weft.errors import InvalidPolicy, ResolutionError
 from weft.policy.policy import Policy
 
 
@@ -169,6 +169,8 @@ def matches(matcher: Matcher, target: Target) -> bool:
 def _holds(predicate: Callable[[Target], bool], target: Target) -> bool:
     try:
         return bool(predicate(target))
+    except ResolutionError:  # it says by itself what to do
+        raise
     except Exception as error:
         raise InvalidPolicy(
             f"the matcher {predicate!r} failed on {target.name!r} with {type(error).__name__}: {error}; "

@@ -7,7 +7,7 @@ import operator
 
 import pytest
 
-from weft import INPUT, Workflow, context, current, fact_count, latest, state_of, step
+from weft import INPUT, Workflow, context, current, each, fact_count, latest, state_of, step
 from weft.errors import CannotSpread, InvalidComponent, NoRun, WrongArity
 
 # -- the plain function --------------------------------------------------------------------------
@@ -422,3 +422,9 @@ def test_a_run_inside_a_step_does_not_change_what_is_running() -> None:
         return current().component
 
     assert Workflow("w", step(outer)).run(1).output == "outer"
+
+
+@pytest.mark.parametrize("thing", [Workflow("w"), each(step(len)), step(len) >> step(abs)])
+def test_what_is_composed_is_no_function(thing: object) -> None:
+    with pytest.raises(InvalidComponent, match=r"expected a function.*beside >>"):
+        step(thing)  # type: ignore[call-overload]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 from weft.core.components.base import Component, check_filled
 from weft.core.function import Function
 from weft.core.identity import canonical, fingerprint, hidden_state
+from weft.core.symbol import tracing
 from weft.errors import UnidentifiableValue, WrongArity
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ class Accumulator(Component):
     keeps_state: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the fold as it was written."""
+        """Call the fold as it was written; inside ``@workflow``, draw it, fed by the one value it gets."""
+        tracer = tracing()
+        if tracer is not None:
+            return tracer.draw(self, args, kwargs)
         return self.function.plainly(args, kwargs)
 
     def renamed(self, names: Mapping[str, str]) -> Self:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from weft.core.annotations import ANY
 from weft.core.failure import names_of
 from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
 from weft.core.function import Function
@@ -119,6 +120,16 @@ class Component(Fragment):
     def unreadable(self) -> str | None:
         """Say why no parameter can read its state; None if one can."""
         return None if self.keeps_state else f"which is a {self.kind} and keeps no state; read latest({self.label!r})"
+
+    def arriving(self) -> dict[str, Function]:
+        """Return those of its functions that get what arrives, by part."""
+        return self.functions()
+
+    @property
+    def makes(self) -> Any:
+        """The type of its values, as far as it is annotated."""
+        function = self.functions().get("")
+        return ANY if function is None else function.makes
 
     def refers_to(self) -> dict[str, str]:
         """Return the conditions that this component names, and how: name to word."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, overload
 
 import msgspec
 
 from weft.core.components.base import Component, check_arity
 from weft.core.function import Function
+from weft.core.symbol import tracing
 from weft.errors import InvalidComponent, NoRun
 
 if TYPE_CHECKING:
@@ -88,6 +89,21 @@ def inquiry(expression: Expression) -> Inquiry:
             case Or(left, right):
                 stack += [(left, yes, None), (right, yes, no)]
     return tuple(questions)
+
+
+def holds(expression: Expression, said: Mapping[str, bool]) -> bool:
+    """
+    Return whether *expression* holds, where all that it asks has been *said*.
+
+    >>> holds(And(Leaf("a"), Not(Leaf("b"))), {"a": True, "b": False})
+    True
+    """
+    questions = inquiry(expression)
+    at: int | bool = len(questions) - 1
+    while not isinstance(at, bool):
+        name, yes, no = questions[at]
+        at = yes if said[name] else no
+    return at
 
 
 def leaves(expression: Expression) -> Iterator[Any]:
@@ -162,9 +178,13 @@ class Condition(Component):
     kind: ClassVar[str] = "condition"
     takes_join: ClassVar[bool] = True
     makes_facts: ClassVar[bool] = False
+    is_function: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> bool:
-        """Ask the condition directly, as the plain function."""
+        """Ask the condition directly, as the plain function; inside ``@workflow``, draw it."""
+        tracer = tracing()
+        if tracer is not None:
+            return cast("bool", tracer.draw(self, args, kwargs))
         if self.function is not None:
             return bool(self.function.plainly(args, kwargs))
         known: dict[str, bool] = {}

@@ -23,6 +23,7 @@ from typing import Literal
 import msgspec
 
 from weft.core.flow import Flow, Fragment, as_flow, beside
+from weft.core.symbol import Symbol, living, origin_of
 from weft.errors import InvalidJoin
 from weft.typing import Wait
 
@@ -60,12 +61,12 @@ class Join(Fragment):
 
 def join(*parents: object, wait: Wait = "all") -> Join:
     """
-    Join *parents*: ``join(a, b, wait="any") >> c``.
+    Join *parents*: ``join(a, b, wait="any") >> c``; inside ``@workflow``, ``c(join(x, y, wait="any"))``.
 
     Raises:
         InvalidJoin: fewer than two parents, or a *wait* that makes no sense.
     """
-    flow = beside([as_flow(parent) for parent in parents]) if parents else Flow()
+    flow = beside([_as_parent(parent) for parent in parents]) if parents else Flow()
     count = len(flow.tails)
     if count < 2:
         shown = flow.tails[0].name if flow.tails else "nothing"
@@ -75,3 +76,8 @@ def join(*parents: object, wait: Wait = "all") -> Join:
     if not isinstance(wait, int) and wait not in ("all", "any", "all_done"):
         raise InvalidJoin(f"wait={wait!r} is none of 'all', 'any', 'all_done' or a number of parents")
     return Join(flow, wait)
+
+
+def _as_parent(parent: object) -> Flow:
+    """Return *parent* as a flow; a value inside ``@workflow`` as what makes it."""
+    return Flow(tails=(origin_of(living(parent)).tail,)) if isinstance(parent, Symbol) else as_flow(parent)

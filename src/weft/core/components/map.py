@@ -20,7 +20,8 @@ from weft.core.components.base import Component
 from weft.core.flow import ENTRY, Flow, Link, as_flow
 from weft.core.function import Function
 from weft.core.identity import canonical
-from weft.errors import InvalidComponent, NotACollection, UnidentifiableValue, WrongArity
+from weft.core.symbol import tracing
+from weft.errors import InvalidComponent, NoRun, NotACollection, UnidentifiableValue, WrongArity
 
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
@@ -45,6 +46,15 @@ class Map(Component):
             parts=(Flow(parts=(self.body,), home=self),),
             wait=self.body.wait,
         )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw this map inside ``@workflow``, fed by the collection it gets."""
+        tracer = tracing()
+        if tracer is None:
+            raise NoRun(
+                "each(...) is called on a collection inside @workflow only; elsewhere write source >> each(...)"
+            )
+        return tracer.draw(self, args, kwargs)
 
     def functions(self) -> dict[str, Function]:
         """A map has no function of its own."""

@@ -24,6 +24,7 @@ from weft.core.components.base import Component
 from weft.core.components.map import elements_of
 from weft.core.function import Function
 from weft.core.identity import hidden_state
+from weft.core.symbol import tracing
 
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
@@ -48,7 +49,10 @@ class Reduce(Component):
     kind: ClassVar[str] = "reduce"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the reducer as it was written."""
+        """Call the reducer as it was written; inside ``@workflow``, draw it, fed by the one value it gets."""
+        tracer = tracing()
+        if tracer is not None:
+            return tracer.draw(self, args, kwargs)
         return self.function.plainly(args, kwargs)
 
     def renamed(self, names: Mapping[str, str]) -> Self:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 from weft.core.components.base import Component, check_arity
 from weft.core.components.condition import Condition, Expression, as_condition, leaves, substitute, text
 from weft.core.function import Function
+from weft.core.symbol import tracing
 from weft.errors import InvalidComponent
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ class Rule(Component):
     takes_join: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the reaction as it was written, whatever the condition says."""
+        """Call the reaction as it was written, whatever the condition says; inside ``@workflow``, draw the rule."""
+        tracer = tracing()
+        if tracer is not None:
+            return tracer.draw(self, args, kwargs)
         return self.then.plainly(args, kwargs)
 
     def supports(self) -> tuple[Component, ...]:

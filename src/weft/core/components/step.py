@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypeV
 
 from weft.core.components.base import Component, check_arity
 from weft.core.function import Function
+from weft.core.symbol import tracing
 
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
@@ -44,7 +45,10 @@ class Step(Component, Generic[P, R]):
         self.__dict__.update(__wrapped__=call, __doc__=call.__doc__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function as it was written."""
+        """Call the function as it was written; inside ``@workflow``, draw it."""
+        tracer = tracing()
+        if tracer is not None:
+            return cast("R", tracer.draw(self, args, kwargs))
         return cast("R", self.function.plainly(args, kwargs))
 
     def bind(self, **constants: Any) -> Self:

@@ -1,0 +1,130 @@
+"""
+Draws the pictures of the documentation: ``make pictures``.
+
+Each is a workflow or a run of one, given here; a test checks that the files are what this program would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft import (
+    Policy,
+    Run,
+    Workflow,
+    accumulator,
+    condition,
+    each,
+    join,
+    latest,
+    reduce,
+    rule,
+    state_of,
+    step,
+)
+from weft.testing import VirtualClock
+
+FOLDER = Path(__file__).parent / "how-to" / "pictures"
+
+
+def one(name: str) -> Any:
+    """A step of one parameter."""
+    return step(lambda x: x, name=name)
+
+
+def two(name: str) -> Any:
+    """A step of two parameters."""
+    return step(lambda a, b: (a, b), name=name)
+
+
+def count() -> Workflow:
+    """What the README begins with."""
+    lines = step(lambda text: text.splitlines(), name="lines")
+    words = step(lambda line: len(line.split()), name="words")
+    total = reduce(lambda acc, n: acc + n, init=0, name="total")
+    longest = reduce(max, init=0, name="longest")
+    return Workflow("count", lines >> each(words) >> [total, longest])
+
+
+def shapes() -> Workflow:
+    """One of each kind of component."""
+    large = condition(lambda x: x > 10, name="is_large")
+    spent = accumulator(lambda so_far, x: so_far + x, init=0, name="spent")
+    warn = rule(when=large, then=lambda x, total=state_of("spent"): total, name="warn")
+    total = reduce(lambda acc, x: acc + x, init=0, name="total")
+    return Workflow("shapes", one("read") >> [spent, warn], one("read") >> each(one("price"), name="items") >> total)
+
+
+def joins() -> Workflow:
+    """Ways to wait, and a component with two ways in."""
+    a, b, c = one("a"), one("b"), one("c")
+    return Workflow(
+        "joins", [a, b] >> two("both"), join(b, c, wait="any") >> one("first"), a >> one("log"), c >> one("log")
+    )
+
+
+def site() -> Workflow:
+    """A nested workflow."""
+    crawl = Workflow("crawl", one("fetch") >> [one("title"), one("words")] >> two("report"))
+    compare = step(lambda page, before=latest("publish"): page, name="compare")
+    return Workflow("site", one("url") >> crawl >> compare >> one("publish"))
+
+
+def order(tries: int = 1) -> Workflow:
+    """An order, priced line by line while its stock is reserved, which takes some *tries*."""
+    tried: list[None] = []
+
+    def reserve(lines: list[int]) -> list[int]:
+        tried.append(None)
+        if len(tried) < tries:
+            raise ConnectionError("not yet")
+        return lines
+
+    price = step(lambda line: 100 // line, name="price")
+    total = reduce(lambda acc, x: acc + x, init=0, name="total")
+    flow = one("lines") >> [each(price >> one("tax")) >> total >> one("invoice"), step(reserve) >> one("pack")]
+    hold = rule(when=lambda lines: not lines, then=lambda lines: "empty", name="hold")
+    return Workflow("order", flow, one("lines") >> hold).add_policy("reserve", Policy(max_retries=5))
+
+
+def timed(run: Run, turns: int = 1_000) -> Run:
+    """Drive *run* for some *turns*, and then say that everything took as long as it has letters."""
+    for _ in range(turns):
+        runnables = run.prepare()
+        if not runnables:
+            break
+        run.apply(runnables[0].execute())
+    return steady(run)
+
+
+def steady(run: Run) -> Run:
+    """Return *run* with times that are the same whenever it is drawn."""
+    return Run.from_log(
+        msgspec.structs.replace(event, duration_ns=len(event.component) * 1_100_000)
+        if hasattr(event, "duration_ns")
+        else event
+        for event in run.log()
+    )
+
+
+def pictures() -> dict[str, str]:
+    """Every file of the folder, by name, as it should be."""
+    return {
+        "count.svg": count().to_svg(),
+        "count-run.svg": timed(count().plan("to be\nor not to be")).to_svg(),
+        "shapes.svg": shapes().to_svg(),
+        "joins.svg": joins().to_svg(),
+        "site.svg": site().to_svg(),
+        "order-run.svg": steady(order(tries=3).run([3, 0, 4, 5], clock=VirtualClock())).to_svg(),
+        "order-live.svg": timed(order().plan(list(range(1, 101))), turns=140).to_svg(),
+    }
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pictures().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(f"drew {name}")

@@ -1,0 +1,195 @@
+"""
+A loop: a step, or a chain of steps, that runs again on what it made until something holds.
+
+    >>> from weft import Workflow
+    >>> halve = repeat(lambda x: x // 2, until=lambda x: x < 10, at_most=8, name="halve")
+    >>> run = Workflow("w", halve).run(100)
+    >>> run.value("halve"), run.values("halve.turn")
+    (6, [50, 25, 12, 6])
+
+Every turn is a fact that came from the turn before, so a loop can be cut off anywhere and goes on from there;
+only the last one is the value of the loop.  Policies hold per turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+
+from weft.core.components.base import Component, check_arity
+from weft.core.components.step import Step, step
+from weft.core.flow import Fragment, Link
+from weft.core.function import Function
+from weft.core.identity import canonical
+from weft.core.symbol import tracing
+from weft.errors import InvalidComponent, LoopExhausted, NoRun
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+    from weft.core.node import Node
+
+Otherwise = Literal["fail", "last"]
+"""What a loop gives that has made all its turns and is not done."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Repeat(Component):
+    """What runs in a turn, and when it has run often enough."""
+
+    turn: Mapping[str, Step[..., Any]]
+    """The steps of a turn, in order, by the part of the name that is their own."""
+    until: Function
+    at_most: int
+    otherwise: Otherwise = field(default="fail", kw_only=True)
+    kind: ClassVar[str] = "repeat"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Turn until it is done, here and now; inside ``@workflow``, draw it."""
+        tracer = tracing()
+        if tracer is not None:
+            return tracer.draw(self, args, kwargs)
+        if any(function.is_async for function in self.functions().values()):
+            raise NoRun(f"{self.label!r} has an `async def` in its turn; run it in a workflow")
+        (value,) = args
+        for _ in range(self.at_most):
+            for inner in self.turn.values():
+                value = inner(value)
+            if self.until.plainly((value,), {}):
+                return value
+        if self.otherwise == "last":
+            return value
+        raise LoopExhausted(f"{self.label!r} made {self.at_most} turns and its until= never held")
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this loop among renamed components."""
+        turn = {part: replace(inner, function=inner.function.renamed(names)) for part, inner in self.turn.items()}
+        return replace(super().renamed(names), turn=turn, until=self.until.renamed(names))
+
+    def before(self, *hooks: Callable[..., object]) -> Self:
+        """Refuse *hooks*: they belong to the steps of a turn."""
+        del hooks
+        raise InvalidComponent(
+            f"{self.label!r} is a loop and has no hooks of its own; put them on the steps of its turn: "
+            "repeat(think.before(...) >> act, ...)"
+        )
+
+    def after(self, *hooks: Callable[..., object]) -> Self:
+        """Refuse *hooks*: they belong to the steps of a turn."""
+        return self.before(*hooks)
+
+    def functions(self) -> dict[str, Function]:
+        """Return what runs in a turn, and what ends it."""
+        return {**{part: inner.function for part, inner in self.turn.items()}, "until": self.until}
+
+    def arriving(self) -> dict[str, Function]:
+        """Return the first function of a turn: the others get what it made."""
+        part, first = next(iter(self.turn.items()))
+        return {part: first.function}
+
+    @property
+    def makes(self) -> Any:
+        """The type of what a turn ends with."""
+        return list(self.turn.values())[-1].function.makes
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require that a turn takes one value, and that each function in it takes what the one before makes."""
+        for part, inner in self.turn.items():
+            check_arity(f"{self.label}.{part}", inner.function, width, source, spread=inner.spread)
+            width, source = 1, f"{self.label}.{part}"
+        check_arity(f"{self.label}.until", self.until, 1, source, spread=False)
+
+    def expand(self, into: Expansion) -> None:
+        """A node for each step of a turn, a test, and a node for the outcome."""
+        turn = [self._work(into, part, inner) for part, inner in self.turn.items()]
+        until = into.test(self.until, part="until")
+        outcome = into.work(_ITSELF)
+        into.feed(turn[0])
+        into.loop(turn, until, at_most=self.at_most, gives_last=self.otherwise == "last")
+        into.link(until, outcome)
+
+    def _work(self, into: Expansion, part: str, inner: Step[..., Any]) -> Node:
+        function = inner.function
+        hooked = inner.hooks.around(function.call, is_async=function.is_async, component=f"{self.label}.{part}")
+        return into.work(function, call=hooked if inner.hooks else None, spread=inner.spread, part=part)
+
+    def details(self) -> bytes:
+        """The order of the steps, and when to give up."""
+        steps = [(part, inner.spread) for part, inner in self.turn.items()]
+        return canonical((steps, self.at_most, self.otherwise))
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_ITSELF = Function.of(_itself)
+
+
+def repeat(
+    body: object,
+    *,
+    until: Callable[..., object],
+    at_most: int,
+    otherwise: Otherwise = "fail",
+    name: str | None = None,
+) -> Repeat:
+    """
+    Run *body* on what arrives, then on what it made, until *until* holds for that.
+
+    Args:
+        body: a function or a step, or a chain of steps: ``think >> act``.
+        until: a function or a condition, asked after every turn.
+        at_most: how many turns there may be.
+        otherwise: what happens after the last turn if *until* does not hold: ``"fail"`` with LoopExhausted, or give
+            the ``"last"`` value.
+        name: what it is called; the name of a body that is one function, if it has one.
+
+    Raises:
+        InvalidComponent: a body that is no chain of steps, or a bound that makes no sense.
+    """
+    if type(at_most) is not int or at_most < 1:
+        raise InvalidComponent(f"at_most={at_most!r}: a loop makes a whole number of turns, at least 1")
+    if otherwise not in ("fail", "last"):
+        raise InvalidComponent(f"otherwise={otherwise!r} is none of 'fail' and 'last'")
+    chain = _chain(body)
+    if len(chain) == 1:
+        name = name or chain[0].name
+        turn = {"turn": chain[0]}
+    else:
+        turn = {inner.name or f"turn_{number}": inner for number, inner in enumerate(chain, 1)}
+    if len(turn) != len(chain) or "until" in turn:
+        raise InvalidComponent(
+            "the steps of a turn need names of their own, other than 'until'; use step.named('other')"
+        )
+    tags = tuple(dict.fromkeys(tag for inner in chain for tag in inner.tags))
+    return Repeat(name, turn, Function.of(until), at_most, otherwise=otherwise, tags=tags)
+
+
+def _chain(body: object) -> list[Step[..., Any]]:
+    """Return the steps of *body*, in order."""
+    if isinstance(body, Step):
+        return [cast("Step[..., Any]", body)]
+    if not isinstance(body, Fragment):
+        return [step(cast("Callable[..., Any]", body))]
+    flow = body.flow()
+    components = [component for part, _ in flow.walk() for component in part.components]
+    links = [link for part, _ in flow.walk() for link in part.links]
+    following = {link.parents[0]: link.child for link in links if _is_plain(link)}
+    if (
+        all(isinstance(component, Step) for component in components)
+        and len(flow.entries) == len(flow.tails) == 1
+        and len(links) == len(following) == len(components) - 1
+    ):
+        chain: list[Component] = [flow.entries[0].child]
+        while chain[-1] in following:
+            chain.append(following[chain[-1]])
+        return cast("list[Step[..., Any]]", chain)
+    raise InvalidComponent(
+        f"repeat() takes a function, a step, or a chain of steps (think >> act), got {body!r}; joins, maps, conditions "
+        "and other components go before or after the loop, or into a step"
+    )
+
+
+def _is_plain(link: Link) -> bool:
+    return len(link.parents) == 1 and isinstance(link.parents[0], Step)

@@ -1,0 +1,18 @@
+"""The flow as pairs of names, for whatever reads graphs."""
+
+from __future__ import annotations
+
+from weft.core.draw.picture import Picture
+from weft.core.wiring import INPUT_NAME
+
+
+def to_edgelist(picture: Picture) -> list[tuple[str, str]]:
+    """Return the edges along which facts go, in the order of the flow; the input, questions and reads are no part."""
+    components = {box.id for box in picture.boxes if box.kind != "part"}
+    return [
+        (edge.source, edge.target)
+        for edge in picture.edges
+        if (edge.is_flow or edge.kind == "error")
+        and edge.source != INPUT_NAME
+        and {edge.source, edge.target} <= components
+    ]

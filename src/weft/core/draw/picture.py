@@ -1,0 +1,71 @@
+"""
+What a drawing shows, before it is anything that can be seen.
+
+A picture has boxes, groups around them, and edges.  Renderers know nothing of workflows and runs: they turn a picture
+into text, each in its own format, so a new format is one file and sees what all the others see.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from weft.core.draw.progress import Progress
+
+EdgeKind = Literal["flow", "join", "ask", "read", "error"]
+"""A fact that goes on; one that waits for others; a condition that is asked; a value that is read; a failure's way."""
+
+GroupKind = Literal["map", "workflow", "parts"]
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A component, a part of one, or the input."""
+
+    id: str
+    """The name of the component; no two boxes share one."""
+    kind: str
+    label: str
+    """The name, without that of the nested workflow around it."""
+    note: str = ""
+    """What else there is to say about the definition, in a few words."""
+    group: str | None = None
+    keeps_state: bool = False
+    progress: Progress | None = None
+    """What has become of it in a run; None in the picture of a definition."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Boxes that belong together: the body of a map, a nested workflow, the parts of a component."""
+
+    id: str
+    kind: GroupKind
+    label: str
+    parent: str | None = None
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """An arrow from one box to another."""
+
+    source: str
+    target: str
+    kind: EdgeKind = "flow"
+    label: str = ""
+    inlet: int = 0
+    """Which way into the target: the edges of one join share it."""
+    is_back: bool = False
+    """Whether it reads what an earlier input has left, so that it leads against the flow."""
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether facts go along it."""
+        return self.kind in ("flow", "join")
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """What a drawing shows.  Boxes are in the order of the flow, parents first; groups before those inside them."""
+
+    name: str
+    boxes: tuple[Box, ...]
+    groups: tuple[Group, ...]
+    edges: tuple[Edge, ...]

@@ -1,0 +1,247 @@
+"""
+What has become of each component in a run, as far as a picture shows it.
+
+    >>> Progress("done", done=37, of=100, attempts=3, seconds=1.234).summary
+    '✓ 37/100 · ×3 · 1.23 s'
+
+One pass over the log for what has happened, one over the memory for what is under way.  Elements of a map are not
+shown one by one: a component inside it has done *done* of *of* elements.
+"""  # noqa: RUF002 - the sign is meant
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from weft.core import events as ev
+from weft.core.node import Node
+from weft.core.scope import Activation, Meeting, Scope
+
+if TYPE_CHECKING:
+    from weft.core.memory import Memory
+
+State = Literal["unreached", "waiting", "ready", "running", "done", "gated", "skipped", "failed"]
+
+SIGNS: Final[dict[State, str]] = {
+    "unreached": "",
+    "waiting": "…",
+    "ready": "▸",
+    "running": "▶",
+    "done": "✓",
+    "gated": "⊘",
+    "skipped": "↷",
+    "failed": "✗",
+}
+"""What tells a state from another without its colour."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The state of one component, and the figures beside it."""
+
+    state: State
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    refused: int = 0
+    """How often its condition, or it as a condition, said no."""
+    of: int | None = None
+    """How many elements there are, for what stands in a map."""
+    attempts: int = 0
+    """The most that one of its activations has needed so far."""
+    seconds: float = 0.0
+    """How long it has run, all in all."""
+    error: str = ""
+    """What failed last."""
+
+    @property
+    def summary(self) -> str:
+        """The state in a line: a sign, how often, attempts if there was more than one, and the time it took."""
+        parts = [self._count] if self._count else []
+        if self.failed and (self.failed > 1 or self.done):
+            parts.append(f"{self.failed:,} failed")
+        if self.skipped and (self.skipped > 1 or self.done):
+            parts.append(f"{self.skipped:,} skipped")
+        if self.refused and (self.refused > 1 or self.done):
+            parts.append(f"{self.refused:,} no")
+        if self.attempts > 1:
+            parts.append(f"×{self.attempts:,}")  # noqa: RUF001 - the sign is meant
+        if self.seconds:
+            parts.append(duration(self.seconds))
+        return f"{SIGNS[self.state]} {' · '.join(parts)}".strip()
+
+    @property
+    def _count(self) -> str:
+        if self.of is not None:
+            return f"{self.done:,}/{self.of:,}"
+        is_one = self.done == 1 and not (self.failed or self.skipped or self.refused)
+        return f"{self.done:,}" if self.done and not is_one else ""
+
+
+def duration(seconds: float) -> str:
+    """
+    Return *seconds* in a few characters.
+
+    >>> [duration(s) for s in (0.000012, 0.0345, 2.5, 80, 5000, 200_000)]
+    ['12 µs', '34.5 ms', '2.5 s', '1 min 20 s', '1 h 23 min', '2 d 7 h']
+    """
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    for name, size, below, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            count, rest = divmod(whole, size)
+            return f"{count} {name} {rest // part} {below}" if rest // part else f"{count} {name}"
+    return f"{whole} s"
+
+
+def progress_of(memory: Memory) -> dict[str, Progress]:
+    """Return, by name of a component or of a part of one, what has become of it."""
+    tally = _Tally(memory)
+    for event in memory.log:
+        if isinstance(event, ev.Activated):
+            tally.count(event)
+    tally.look_at(memory)
+    return {name: tally.progress(name) for name in tally.names}
+
+
+class _Counts:
+    """What is known of one component while the log is read."""
+
+    __slots__ = ("attempts", "done", "error", "failed", "nanoseconds", "refused", "skipped", "under_way")
+
+    def __init__(self) -> None:
+        self.done = self.failed = self.skipped = self.refused = self.attempts = self.nanoseconds = 0
+        self.error = ""
+        self.under_way: State | None = None
+
+
+class _Tally:
+    def __init__(self, memory: Memory) -> None:
+        self._nodes = memory.plan.nodes
+        self._components = memory.workflow.components
+        self._regions = memory.workflow.wiring.regions
+        parts = {node.name for node in self._nodes.values() if node.name != node.owner and "\0" not in node.name}
+        self.names = [*self._components, *sorted(parts)]
+        self._found = {name: _Counts() for name in self.names}
+        self._elements: dict[str, int] = {}
+        self._pending: dict[str, set[object]] = {}
+
+    def count(self, event: ev.Activated) -> None:
+        """Add what *event* says to its component, and to the component that this one is a part of."""
+        for name in self._shown(event.component):
+            self._add(self._found[name], event, is_part=name != event.component)
+        if isinstance(event, ev.FannedOut) and event.component in self._components:
+            self._elements[event.component] = self._elements.get(event.component, 0) + len(event.value)
+
+    def _add(self, found: _Counts, event: ev.Activated, *, is_part: bool) -> None:
+        attempts = getattr(event, "attempt", 1) or 1
+        match event:
+            case ev.ConditionEvaluated(holds=False):
+                found.refused += 1
+            case ev.ConditionEvaluated() | ev.ReactionOccurred() | ev.FannedOut():
+                found.done += not is_part
+            case ev.RunnableFailed(error=error):
+                found.failed += 1
+                found.error = f"{error.type}: {error.message}" if error.message else error.type
+                attempts = event.attempts
+            case ev.RunnableSkipped():
+                found.skipped += 1
+                attempts = event.attempts
+            case _:
+                pass
+        found.attempts = max(found.attempts, attempts)
+        found.nanoseconds += getattr(event, "duration_ns", 0)
+
+    def _shown(self, node: str) -> Iterable[str]:
+        """Return what stands for *node* in a picture: itself, and the component it is a part of."""
+        known = self._nodes.get(node)
+        names = {node: None} if known is None else {node: None, known.owner: None}
+        return [name for name in names if name in self._found]
+
+    # -- what is under way -----------------------------------------------------------------------
+
+    def look_at(self, memory: Memory) -> None:
+        """Add what runs, may run, or waits."""
+        for name, failure in (memory.failures or {}).items():  # a reduce whose batch failed has no event of its own
+            for shown in self._shown(name):
+                self._found[shown].failed = self._found[shown].failed or 1
+                self._found[shown].error = f"{failure.error.type}: {failure.error.message}"
+        ready = [*memory.ready.values()]
+        blocked = [*(memory.blocked or {}).values()]
+        scopes: dict[int, Scope] = {}
+        for activation in (*ready, *blocked):
+            for scope in activation.scope.around():
+                scopes[id(scope)] = scope
+        for scope in scopes.values():
+            if scope.region is not None:
+                self._pending.setdefault(scope.region, set()).add(scope.address)
+                if scope.region in self._found:
+                    self._found[scope.region].under_way = "running"
+            for node in self._held(scope):
+                self._mark(node, "waiting")
+        for activation in blocked:
+            self._mark(activation.node, "waiting")
+        for activation in ready:
+            self._mark(activation.node, "ready")
+            self._asks(activation)
+        for key in memory.dispatched or ():
+            self._mark(self._nodes.get(key[0]), "running")
+
+    def _mark(self, node: Node | None, state: State) -> None:
+        for name in self._shown(node.name) if node is not None else ():
+            self._found[name].under_way = state
+
+    def _asks(self, activation: Activation) -> None:
+        """Mark what waits for the answer of a condition that is about to be asked."""
+        for asked in activation.asked or ():
+            self._mark(asked.gate, "waiting")
+
+    def _held(self, scope: Scope) -> Iterable[Node]:
+        """Return who waits for more facts to come, of those that already have some."""
+        for name, held in (scope.slots or {}).items():
+            node = self._nodes.get(name)
+            if node is not None and (not isinstance(held, Meeting) or held.present):
+                yield from (target for target, _ in node.routes) if "\0" in name else (node,)
+
+    # -- the sum ---------------------------------------------------------------------------------
+
+    def progress(self, name: str) -> Progress:
+        """Return the progress of *name*."""
+        found = self._found[name]
+        done, total = found.done, None
+        if name in self._elements:
+            total = self._elements[name]
+            done = total - len(self._pending.get(name, ()))
+        elif (region := self._regions.get(name)) is not None:
+            total = self._elements.get(region, 0) or None
+            if total is not None and done + found.refused > total:
+                total = None  # it runs more than once per element, or is asked elsewhere too: no part of a whole
+        return Progress(
+            self._state(found),
+            done=done,
+            failed=found.failed,
+            skipped=found.skipped,
+            refused=found.refused,
+            of=total,
+            attempts=found.attempts,
+            seconds=found.nanoseconds / 1e9,
+            error=found.error,
+        )
+
+    @staticmethod
+    def _state(found: _Counts) -> State:
+        if found.failed:
+            return "failed"
+        if found.under_way is not None:
+            return found.under_way
+        if found.done:
+            return "done"
+        if found.skipped:
+            return "skipped"
+        return "gated" if found.refused else "unreached"

@@ -1,0 +1,227 @@
+"""
+How a workflow becomes a picture: components are boxes, what they take, ask and read are edges.
+
+Nodes that only exist in a plan (gates, joins, exits) are not shown.  A join is the edges that share an inlet.  A map
+and all that runs per element is a group, a nested workflow (``crawl.title``) is one, and so is a component
+that runs several functions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from weft.core.components.base import Component
+from weft.core.components.condition import text
+from weft.core.components.map import Map
+from weft.core.components.rule import Rule
+from weft.core.draw.picture import Box, Edge, EdgeKind, Group, GroupKind, Picture
+from weft.core.draw.progress import Progress
+from weft.core.failure import EVERYTHING
+from weft.core.function import Function
+from weft.core.wiring import INPUT_NAME, Inlet, Wiring
+
+if TYPE_CHECKING:
+    from weft.core.node import Node
+    from weft.core.workflow import Workflow
+
+UNDIVIDED: Final = frozenset({"rule"})
+"""The kinds that are one box although they run several functions."""
+
+DEEPEST: Final = 12
+"""How many nested workflows are drawn as frames inside each other."""
+
+Frame = tuple[GroupKind, str]
+"""One group on the way from the outside to a box."""
+
+
+def sketch(workflow: Workflow, progress: Mapping[str, Progress] | None = None) -> Picture:
+    """Return the picture of *workflow*; with *progress*, by component, of a run of it."""
+    wiring = workflow.wiring
+    divided = {name: parts for name in wiring.order if (parts := _parts(workflow, name))}
+    frames = _frames(wiring)
+    for owner in divided:
+        frames[owner] = (*frames[owner], ("parts", owner))
+    groups = _groups(frames.values(), wiring.components)
+    done = progress or {}
+    boxes: list[Box] = []
+    edges = [*_flows(wiring), *_asks(wiring), *_reads(wiring)]
+    if any(edge.source == INPUT_NAME for edge in edges):
+        boxes.append(Box(INPUT_NAME, "input", "input"))
+    for name in wiring.order:
+        component = wiring.components[name]
+        group = groups[frames[name]].id if frames[name] else None
+        label = _label(name, frames[name])
+        boxes.append(Box(name, component.kind, label, _note(component), group, component.keeps_state, done.get(name)))
+        for part, node in divided.get(name, {}).items():
+            boxes.append(Box(node.name, "part", part, "", group, node.stateful, done.get(node.name)))
+        edges.extend(_between(name, divided.get(name, {}).values()))
+    return Picture(workflow.name, tuple(boxes), tuple(groups.values()), tuple(edges))
+
+
+def _note(component: Component) -> str:
+    """Return under which condition a rule fires, where that has a name."""
+    when = component.when if isinstance(component, Rule) else None
+    if when is None:
+        return ""
+    name = when.name if isinstance(when, Function) else text(when)
+    return f"when {name}" if name else ""
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+
+def _flows(wiring: Wiring) -> Iterator[Edge]:
+    for name in wiring.order:
+        if wiring.is_asked_only(name) and name not in wiring.inlets:
+            continue
+        inlets = wiring.fed_by(name)
+        drawn: set[str] = set()
+        # A parent that comes by several ways has one edge; a join says more than a single way.
+        for place, inlet in sorted(enumerate(inlets), key=lambda item: (not item[1].is_join, item[0])):
+            if inlet.errors:
+                yield Edge(inlet.parents[0], name, "error", _handles(inlet.errors), place)
+                continue
+            kind: EdgeKind = "join" if inlet.is_join else "flow"
+            for parent in inlet.parents:
+                if parent not in drawn:
+                    drawn.add(parent)
+                    yield Edge(parent, name, kind, _waits_for(inlet, alone=len(inlets) == 1), place)
+
+
+def _handles(errors: tuple[str, ...]) -> str:
+    """Return what an error route has to say: the classes that it handles."""
+    return "any error" if errors == EVERYTHING else ", ".join(error.rpartition(".")[2] for error in errors)
+
+
+def _waits_for(inlet: Inlet, *, alone: bool) -> str:
+    """Return what an edge of *inlet* has to say; nothing where there is only one way to read it."""
+    if not inlet.is_join:
+        return "" if alone else "or"
+    if inlet.wait == "all":
+        return "" if alone else "all"
+    return f"{inlet.wait} of {len(inlet.parents)}" if isinstance(inlet.wait, int) else inlet.wait.replace("_", " ")
+
+
+def _asks(wiring: Wiring) -> Iterator[Edge]:
+    for asked, users in wiring.users.items():
+        yield from (Edge(asked, user, "ask") for user in dict.fromkeys(users))
+
+
+def _reads(wiring: Wiring) -> Iterator[Edge]:
+    for name in wiring.order:
+        words: dict[str, dict[str, None]] = {}
+        for function in wiring.components[name].functions().values():
+            for read in function.reads.values():
+                words.setdefault(read.target, {})[read.word] = None
+        for target, said in words.items():
+            yield Edge(target, name, "read", ", ".join(said), is_back=not wiring.waits[name, target])
+
+
+# -- parts of a component ------------------------------------------------------------------------
+
+
+def _parts(workflow: Workflow, name: str) -> dict[str, Node]:
+    """Return the parts of a component that runs several functions, by what they are called inside it."""
+    component = workflow.wiring.components[name]
+    if component.kind in UNDIVIDED or len(component.functions()) < 2:
+        return {}
+    mine = (node for node in workflow.compiled.nodes.values() if node.owner == name and node.name != name)
+    return {node.name.removeprefix(f"{name}."): node for node in mine if "\0" not in node.name}
+
+
+def _between(name: str, parts: Collection[Node]) -> Iterator[Edge]:
+    """Yield the edges among the *parts* of the component *name*, and from it to those that no other leads to."""
+    inner = [Edge(node.name, target) for node in parts for target in _follows(node)]
+    led_to = {edge.target for edge in inner}
+    yield from (Edge(name, node.name) for node in parts if node.name not in led_to)
+    yield from inner
+
+
+def _follows(node: Node) -> Iterable[str]:
+    """Return the parts of the same component that *node* leads to, whatever the plan has put between."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    stack = [target for target, _ in reversed(node.routes)]
+    while stack:
+        target = stack.pop()
+        if target.owner == node.owner and target.name not in seen and target is not node:
+            seen.add(target.name)
+            if "\0" in target.name:
+                stack.extend(following for following, _ in target.routes)
+            else:
+                found[target.name] = None
+    return found
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def _prefixes(wiring: Wiring) -> dict[str, tuple[str, ...]]:
+    """Return, by component, the nested workflows it stands in, outermost first: those with at least two components."""
+    found: dict[str, list[str]] = {}
+    for name in wiring.order:
+        words = name.split(".")
+        paths = (".".join(words[:count]) for count in range(1, min(len(words), DEEPEST + 1)))
+        found[name] = [path for path in paths if path.strip(".") and path not in wiring.components]
+    members = Counter(path for paths in found.values() for path in paths)
+    return {name: tuple(path for path in paths if members[path] > 1) for name, paths in found.items()}
+
+
+def _shared(wiring: Wiring, prefixes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return, by map, the nested workflows that it and all that runs per element of it stand in."""
+    shared: dict[str, tuple[str, ...]] = {}
+    for name, mine in prefixes.items():
+        for region in _maps(wiring, name):
+            known = shared.get(region, mine)
+            count = next((i for i, (a, b) in enumerate(zip(known, mine, strict=False)) if a != b), len(mine))
+            shared[region] = known[:count]
+    return shared
+
+
+def _maps(wiring: Wiring, name: str) -> list[str]:
+    """Return the maps around *name*, outermost first; a map is in its own group."""
+    innermost = name if isinstance(wiring.components[name], Map) else wiring.regions[name]
+    return [str(region) for region in wiring.enclosing(innermost)[-2::-1]]
+
+
+def _frames(wiring: Wiring) -> dict[str, tuple[Frame, ...]]:
+    """Return the groups around each component, outermost first; a workflow is around a map that is all in it."""
+    prefixes = _prefixes(wiring)
+    shared = _shared(wiring, prefixes)
+    found: dict[str, tuple[Frame, ...]] = {}
+    for name, mine in prefixes.items():
+        frames: list[Frame] = []
+        depth = 0
+        for region in _maps(wiring, name):
+            frames.extend(("workflow", path) for path in mine[depth : len(shared[region])])
+            depth = max(depth, len(shared[region]))
+            frames.append(("map", region))
+        found[name] = (*frames, *(("workflow", path) for path in mine[depth:]))
+    return found
+
+
+def _groups(frames: Iterable[tuple[Frame, ...]], taken: Mapping[str, Component]) -> dict[tuple[Frame, ...], Group]:
+    """Return a group for every way to a box, and for all that this way leads through."""
+    found: dict[tuple[Frame, ...], Group] = {}
+    ids = {INPUT_NAME, *taken}
+    for way in frames:
+        for depth in range(1, len(way) + 1):
+            path = way[:depth]
+            if path not in found:
+                kind, name = path[-1]
+                parent = found[path[:-1]].id if depth > 1 else None
+                own = f"{kind} {name}"
+                while own in ids:
+                    own += "'"
+                ids.add(own)
+                label = "for each element" if kind == "map" else _label(name, path[:-1])
+                found[path] = Group(own, kind, label, parent)
+    return found
+
+
+def _label(name: str, frames: tuple[Frame, ...]) -> str:
+    """Return *name* without that of the nested workflow it stands in."""
+    around = next((path for kind, path in reversed(frames) if kind == "workflow"), None)
+    return name if around is None else name.removeprefix(f"{around}.")

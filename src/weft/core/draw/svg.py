@@ -1,0 +1,247 @@
+"""
+A picture as SVG: no script, no style sheet, no reference to anything outside, so it can stand in any page.
+
+Nothing in it has an id, so two pictures in one notebook do not disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from weft.core.draw.layers import Net
+from weft.core.draw.layout import Layout, Line, Rect, Size
+from weft.core.draw.lettering import shortened, visible, width
+from weft.core.draw.outline import outline
+from weft.core.draw.picture import Box, Edge, Group, Picture
+from weft.core.draw.ports import attach, way_in
+from weft.core.draw.theme import EDGE, ERROR, FRAME, PLAIN, READ, paint_of, shape_of
+
+NAME_SIZE: Final = 13.0
+SMALL_SIZE: Final = 10.5
+LABEL_SIZE: Final = 9.5
+LONGEST: Final = 34
+"""How many characters of a name are shown; the whole of it is in the title, which browsers show on hovering."""
+MARGIN: Final = 12.0
+JOINED: Final = 13.0
+"""How far above a box the edges of a join meet."""
+FONT: Final = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'DejaVu Sans', sans-serif"
+
+_COLOURS: Final = {"read": READ, "error": ERROR}
+_DASHES: Final = {"read": "5 4", "ask": "1.5 3.5"}
+
+
+def to_svg(picture: Picture) -> str:
+    """Return *picture* as an SVG document."""
+    layout = Layout(picture, *measured(picture))
+    attach(layout.lines, layout.boxes)
+    wide, high = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
+        f'viewBox="{-MARGIN:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
+        f'font-family="{FONT}" style="max-width:100%;height:auto">'
+    )
+    parts = [opening, f"<title>{_text(picture.name)}</title>"]
+    parts.extend(_frame(layout.groups[group.id]) for group in picture.groups)
+    parts.extend(_lines(layout))
+    parts.extend(_loop(edge, layout.boxes[edge.source]) for edge in picture.edges if edge.source == edge.target)
+    parts.extend(_title(group, layout.groups[group.id]) for group in picture.groups)
+    parts.extend(_box(box, layout.boxes[box.id]) for box in picture.boxes)
+    parts.append("</svg>")
+    return "\n".join(parts) + "\n"
+
+
+def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float]]:
+    """Return how large the boxes of *picture* are, and how wide the titles of its groups."""
+    titles = {group.id: width(_short(group.label), SMALL_SIZE) + 36 for group in picture.groups}
+    return {box.id: _size(box) for box in picture.boxes}, titles
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))
+
+
+def _short(text: str) -> str:
+    return shortened(visible(text), LONGEST)
+
+
+# -- boxes ---------------------------------------------------------------------------------------
+
+
+def _rows(box: Box) -> list[tuple[str, float]]:
+    rows = [(_short(box.label), NAME_SIZE if box.kind != "input" else SMALL_SIZE + 0.5)]
+    if box.note:
+        rows.append((_short(box.note), SMALL_SIZE))
+    if box.progress is not None and box.progress.summary:
+        rows.append((box.progress.summary, SMALL_SIZE))
+    return rows
+
+
+def _size(box: Box) -> Size:
+    rows = _rows(box)
+    around = {"hexagon": 40.0, "fan_out": 44.0, "fan_in": 44.0, "octagon": 30.0}.get(shape_of(box), 28.0)
+    high = 15.0 + sum(size + 5.0 for _, size in rows) - 2.0
+    if shape_of(box) == "store":
+        high += 7.0
+    wide = max(width(text, size) for text, size in rows) + around
+    return round(max(wide, 64.0 if box.kind == "input" else 84.0)), round(high)
+
+
+def _box(box: Box, rect: Rect) -> str:
+    paint, shape = paint_of(box), shape_of(box)
+    dashed = ' stroke-dasharray="4 3"' if box.progress is not None and box.progress.state == "skipped" else ""
+    middle = rect.x + rect.width / 2
+    rows = _rows(box)
+    y = rect.y + (rect.height - sum(size + 5.0 for _, size in rows) + 4.0) / 2 + (3.5 if shape == "store" else 0.0)
+    texts: list[str] = []
+    for place, (text, size) in enumerate(rows):
+        y += size
+        weight = ' font-weight="600"' if place == 0 and box.kind != "input" else ' opacity="0.85"'
+        texts.append(f'<text x="{middle:.1f}" y="{y - 1:.1f}" font-size="{size:g}"{weight}>{escape(text)}</text>')
+        y += 5.0
+    body, *lines = outline(shape, rect)
+    drawn = f'<path d="{body}" fill="{paint.fill}"/>' + "".join(f'<path d="{line}" fill="none"/>' for line in lines)
+    state = "" if box.progress is None else f' data-state="{box.progress.state}"'
+    return (
+        f"<g data-name={quoteattr(visible(box.id))} data-kind={quoteattr(box.kind)}{state}>"
+        f"<title>{_text(_told(box))}</title>"
+        f'<g stroke="{paint.line}" stroke-width="1.3"{dashed}>{drawn}</g>'
+        f'<g fill="{paint.ink}" text-anchor="middle">{"".join(texts)}</g></g>'
+    )
+
+
+def _told(box: Box) -> str:
+    told = box.id if box.kind == "input" else f"{box.id}: {box.kind}"
+    if box.note:
+        told += f", {box.note}"
+    if box.progress is not None:
+        told += f"; {box.progress.state} {box.progress.summary}"
+        told += f"; {box.progress.error}" if box.progress.error else ""
+    return told
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def _frame(rect: Rect) -> str:
+    return (
+        f'<rect x="{rect.x:.1f}" y="{rect.y:.1f}" width="{rect.width:.1f}" height="{rect.height:.1f}" rx="9" '
+        f'fill="{FRAME}" fill-opacity="0.10" stroke="{FRAME}" stroke-opacity="0.7"/>'
+    )
+
+
+def _title(group: Group, rect: Rect) -> str:
+    text = _short(group.label)
+    wide = width(text, SMALL_SIZE) + 14
+    tab = f"M{rect.x + 9:.1f} {rect.y:.1f}h{wide - 9:.1f}q5 0 5 5v7q0 5 -5 5h{-wide:.1f}v-8q0 -9 9 -9z"
+    return (
+        f'<g><path d="{tab}" fill="{FRAME}"/>'
+        f'<text x="{rect.x + 8:.1f}" y="{rect.y + 12.5:.1f}" font-size="{SMALL_SIZE:g}" fill="#ffffff">'
+        f"{escape(text)}</text></g>"
+    )
+
+
+# -- lines ---------------------------------------------------------------------------------------
+
+
+def _lines(layout: Layout) -> Iterator[str]:
+    """Yield the lines, those of one net together, then the marks of joins and what is written beside lines."""
+    joins: dict[tuple[object, ...], list[Line]] = {}
+    for line in layout.lines:
+        if line.edge is not None and line.edge.kind == "join" and not line.net[1].startswith("back "):
+            joins.setdefault((line.lower, way_in(line)), []).append(line)
+    marks: list[str] = []
+    for members in joins.values():
+        marks.append(_join(members))
+        for line in members:
+            line.bottom -= JOINED
+    nets: dict[Net, list[Line]] = {}
+    for line in layout.lines:
+        nets.setdefault(line.net, []).append(line)
+    for (_, kind), members in nets.items():
+        yield _net(kind, members)
+    yield from marks
+    for line in layout.lines:
+        edge = line.edge
+        if edge is not None and edge.kind != "join" and edge.label != "or" and edge.label:
+            yield _beside(edge, line, layout.boxes)
+
+
+def _net(kind: str, members: list[Line]) -> str:
+    is_back = kind.startswith("back ")
+    word = kind.removeprefix("back ")
+    colour = _COLOURS.get(word, EDGE)
+    dash = f' stroke-dasharray="{_DASHES[word]}"' if word in _DASHES else ""
+    trunk = "".join(_path(line) for line in members if line.edge is None)
+    parts = [f'<path d="{trunk}"/>'] if trunk else []
+    heads: list[str] = []
+    for line in members:
+        if line.edge is not None:
+            edge = line.edge
+            ends = f"data-from={quoteattr(visible(edge.source))} data-to={quoteattr(visible(edge.target))}"
+            parts.append(f'<path d="{_path(line)}" data-edge="{edge.kind}" {ends}/>')
+            if not is_back and edge.kind != "join":
+                heads.append(_head(line.x2, line.bottom))
+        if is_back and line.upper is not None:
+            heads.append(_head(line.x1, line.top, up=True))
+    return (
+        f'<g fill="none" stroke="{colour}" stroke-width="1.4"{dash}>{"".join(parts)}</g>'
+        f'<path d="{"".join(dict.fromkeys(heads))}" fill="{colour}"/>'
+    )
+
+
+def _path(line: Line) -> str:
+    begin = f"M{line.x1:.1f} {line.top:.1f}V{line.start:.1f}"
+    if abs(line.x1 - line.x2) < 0.5:
+        return f"{begin}V{line.bottom:.1f}"
+    end = min(line.end, line.bottom)
+    half = (line.start + end) / 2
+    bend = f"C{line.x1:.1f} {half:.1f} {line.x2:.1f} {half:.1f} {line.x2:.1f} {end:.1f}"
+    return begin + bend + (f"V{line.bottom:.1f}" if line.bottom > end else "")
+
+
+def _head(x: float, y: float, *, up: bool = False) -> str:
+    back = 7.0 if up else -7.0
+    return f"M{x:.1f} {y:.1f}l-3.8 {back:g}h7.6z"
+
+
+def _beside(edge: Edge, line: Line, boxes: dict[str, Rect]) -> str:
+    """Write what an edge is about beside its lower end, on the side that is nearer to the edge of the box."""
+    rect = boxes[str(line.lower)]
+    is_left = line.x2 < rect.x + rect.width / 2
+    return _said(edge.label, line.x2, line.bottom - 16, _COLOURS.get(edge.kind, EDGE), is_left=is_left)
+
+
+def _said(text: str, x: float, y: float, colour: str, *, is_left: bool) -> str:
+    """Write *text* beside a line at *x*, on a ground of its own: another line may pass there."""
+    wide = width(text, LABEL_SIZE) + 4
+    left = x - 6 - wide if is_left else x + 6
+    return (
+        f'<g><rect x="{left:.1f}" y="{y - 6.5:.1f}" width="{wide:.1f}" height="13" rx="3" fill="{PLAIN.fill}"/>'
+        f'<text x="{left + wide / 2:.1f}" y="{y + 3.2:.1f}" font-size="{LABEL_SIZE:g}" text-anchor="middle" '
+        f'fill="{colour}">{escape(text)}</text></g>'
+    )
+
+
+def _join(members: list[Line]) -> str:
+    """Draw the mark in which the edges of a join meet, and what it waits for."""
+    x, y = members[0].x2, members[0].bottom
+    label = members[0].edge.label if members[0].edge is not None else ""
+    said = _said(label, x, y - JOINED, EDGE, is_left=False) if label not in ("", "all") else ""
+    return (
+        f'<g><path d="M{x:.1f} {y - JOINED:.1f}V{y - 4:.1f}" stroke="{EDGE}" stroke-width="1.4" fill="none"/>'
+        f'<path d="{_head(x, y)}" fill="{EDGE}"/>'
+        f'<circle cx="{x:.1f}" cy="{y - JOINED:.1f}" r="3.4" fill="{EDGE}"/>{said}</g>'
+    )
+
+
+def _loop(edge: Edge, rect: Rect) -> str:
+    x, y = rect.x + rect.width, rect.y + rect.height / 2
+    colour = _COLOURS.get(edge.kind, EDGE)
+    ends = f"data-from={quoteattr(visible(edge.source))} data-to={quoteattr(visible(edge.target))}"
+    return (
+        f'<path d="M{x:.1f} {y - 7:.1f}c16 -4 16 18 2 14" fill="none" stroke="{colour}" stroke-width="1.4" '
+        f'stroke-dasharray="4 3" data-edge="{edge.kind}" {ends}/>'
+        f'<path d="M{x:.1f} {y + 7:.1f}l7 -4v7.6z" fill="{colour}"/>'
+    )

@@ -1,0 +1,158 @@
+"""What a picture of a run says about each component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sketches import batch, failed_run, live_run, one, two
+
+from weft import Policy, Run, Workflow, condition, each, rule, step
+from weft.core.draw.progress import Progress
+from weft.testing import VirtualClock
+
+
+def progress(run: Run, name: str) -> Progress:
+    [found] = [box.progress for box in run.picture().boxes if box.id == name]
+    assert found is not None
+    return found
+
+
+def states(run: Run) -> dict[str, Any]:
+    return {box.id: box.progress.state for box in run.picture().boxes if box.progress is not None}
+
+
+def broken(x: int) -> int:
+    raise ValueError("no price")
+
+
+def test_before_the_first_input_nothing_is_reached() -> None:
+    run = Run(Workflow("w", one("a") >> one("b")))
+
+    assert states(run) == {"a": "unreached", "b": "unreached"}
+
+
+def test_what_can_run_is_ready_and_what_has_run_is_done() -> None:
+    run = Workflow("w", one("a") >> one("b") >> one("c")).react(1)
+
+    assert states(run) == {"a": "done", "b": "ready", "c": "unreached"}
+
+
+def test_what_was_handed_out_is_running() -> None:
+    run = Workflow("w", one("a")).plan(1)
+
+    run.record_dispatch(run.prepare()[0])
+
+    assert states(run) == {"a": "running"}
+
+
+def test_a_join_that_has_some_of_its_parents_waits() -> None:
+    run = Workflow("w", [one("a"), one("b")] >> two("c")).plan(1)
+    [first, _] = run.prepare()
+
+    run.apply(first.execute())
+
+    assert states(run) == {"a": "done", "b": "ready", "c": "waiting"}
+
+
+def test_a_rule_waits_for_the_answer_of_a_condition() -> None:
+    positive = condition(lambda x: x > 0, name="positive")
+
+    run = Workflow("w", rule(when=positive, then=id, name="r")).plan(1)
+
+    assert states(run) == {"positive": "ready", "r": "waiting"}
+
+
+def test_what_runs_often_says_how_often() -> None:
+    run = Workflow("w", one("a")).run(1)
+    run.run(2)
+
+    assert progress(run, "a").done == 2
+    assert progress(run, "a").summary.startswith("✓ 2")
+
+
+def test_a_condition_that_says_no_gates_a_rule() -> None:
+    run = Workflow("w", rule(when=lambda x: x > 1, then=lambda x: x, name="large")).run(1)
+
+    assert progress(run, "large").state == "gated"
+
+    run.run(2)
+
+    assert (progress(run, "large").state, progress(run, "large").done, progress(run, "large").refused) == ("done", 1, 1)
+
+
+def test_a_failure_says_what_failed_and_how_often_it_was_tried() -> None:
+    workflow = Workflow("w", step(broken) >> one("after")).add_policy("broken", Policy(max_retries=2))
+
+    run = workflow.run(1, clock=VirtualClock())
+
+    found = progress(run, "broken")
+    assert (found.state, found.failed, found.attempts, found.error) == ("failed", 1, 3, "ValueError: no price")
+    assert "×3" in found.summary  # noqa: RUF001 - the sign is meant
+    assert progress(run, "after").state == "unreached"
+
+
+def test_what_was_left_out_is_skipped() -> None:
+    workflow = Workflow("w", step(broken)).add_policy("broken", Policy(on_failure="skip"))
+
+    assert states(workflow.run(1)) == {"broken": "skipped"}
+
+
+def test_a_map_says_how_many_of_its_elements_are_through() -> None:
+    run = live_run()
+
+    assert (progress(run, "map_1").done, progress(run, "map_1").of) == (0, 4)
+    assert (progress(run, "price").done, progress(run, "price").of) == (2, 4)
+    assert states(run) == {
+        "lines": "done",
+        "map_1": "running",
+        "price": "ready",
+        "rounded": "ready",
+        "total": "waiting",
+        "longest": "waiting",
+    }
+
+
+def test_a_map_of_which_all_elements_are_through_is_done() -> None:
+    run = batch().run([1, 2, 3])
+
+    assert (progress(run, "map_1").state, progress(run, "map_1").done, progress(run, "map_1").of) == ("done", 3, 3)
+
+
+def test_a_reduce_whose_batch_failed_has_failed() -> None:
+    run = failed_run()
+
+    assert (progress(run, "price").done, progress(run, "price").failed, progress(run, "price").of) == (2, 1, 3)
+    assert progress(run, "total").state == "failed"
+    assert "BatchFailed" in progress(run, "total").error
+
+
+def test_the_time_is_that_of_all_activations() -> None:
+    run = failed_run()
+
+    assert progress(run, "price").seconds == 0.009
+
+
+def test_what_was_removed_from_a_run_is_not_shown() -> None:
+    run = Workflow("w", one("a") >> one("b")).run(1)
+
+    run.remove("b")
+
+    assert states(run) == {"a": "done"}
+
+
+def test_a_map_inside_a_map_counts_its_own_elements() -> None:
+    inner = each(one("leaf"), name="inner")
+
+    run = Workflow("w", each(inner, name="outer")).run([[1, 2], [3]])
+
+    assert (progress(run, "outer").of, progress(run, "inner").of, progress(run, "leaf").of) == (2, 3, 3)
+
+
+def test_what_runs_more_than_once_per_element_is_only_counted() -> None:
+    often = one("often")
+    body = [one("a") >> often, one("b") >> often]
+
+    run = Workflow("w", each(body, name="all")).run([1, 2, 3])
+
+    assert (progress(run, "a").done, progress(run, "a").of) == (3, 3)
+    assert (progress(run, "often").done, progress(run, "often").of) == (6, None)
