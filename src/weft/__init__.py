@@ -9,13 +9,19 @@ Durable dataflow workflows.
 
 from weft.core.check import Finding
 from weft.core.components.accumulator import Accumulator, accumulator
+from weft.core.components.aggregate import Aggregate
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
+from weft.core.components.fsm import FSM, Transition
+from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.map import Map, each
+from weft.core.components.process_manager import ProcessManager
 from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, rule
+from weft.core.components.saga import Saga
+from weft.core.components.state_machine import StateMachine, state_machine
 from weft.core.components.step import Step, step
 from weft.core.current import Current, current
 from weft.core.fact import Fact
@@ -32,9 +38,11 @@ from weft.policy.policy import Policy
 from weft.runner import AsyncRunner, Runner
 
 __all__ = [
+    "FSM",
     "INPUT",
     "Absent",
     "Accumulator",
+    "Aggregate",
     "AsyncRunner",
     "Component",
     "Condition",
@@ -47,14 +55,19 @@ __all__ = [
     "Outcome",
     "Policy",
     "PolicyDriver",
+    "ProcessManager",
     "Reduce",
     "Repeat",
     "Rule",
     "Run",
     "Runnable",
     "Runner",
+    "Saga",
+    "SagaOutcome",
+    "StateMachine",
     "Step",
     "Stop",
+    "Transition",
     "Workflow",
     "accumulator",
     "aexecute_with_policies",
@@ -71,6 +84,7 @@ __all__ = [
     "reduce",
     "repeat",
     "rule",
+    "state_machine",
     "state_of",
     "step",
     "step_ran",

@@ -22,6 +22,7 @@ Everything this library can raise, in one screen.
     │   ├── DeadlineExceeded        time for the run or the component is up
     │   ├── DescribedError          an exception of an earlier process, known by description
     │   ├── InvalidFallback         a fallback gave nothing that can be used
+    │   ├── InvalidTurn             a handler gave its component nothing that it can go on with
     │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── NotTransferable         what cannot be sent to a worker process, or back
@@ -275,6 +276,10 @@ class CircuitOpen(ExecutionError):
 
 class InvalidFallback(ExecutionError, TypeError):
     """A fallback gave neither a Value, nor a RetryWith, nor a runnable."""
+
+
+class InvalidTurn(ExecutionError, TypeError):
+    """A handler, or a state of an earlier definition, gave a component nothing that it can go on with."""
 
 
 class BatchFailed(ExecutionError):

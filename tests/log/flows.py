@@ -8,8 +8,13 @@ import operator
 from dataclasses import dataclass
 
 from weft import (
+    FSM,
     INPUT,
+    Aggregate,
     Policy,
+    ProcessManager,
+    Saga,
+    Transition,
     Workflow,
     accumulator,
     all_values,
@@ -21,6 +26,7 @@ from weft import (
     latest,
     reduce,
     rule,
+    state_machine,
     state_of,
     step,
     step_ran,
@@ -28,6 +34,7 @@ from weft import (
 from weft.core.components.rule import Rule
 from weft.core.components.step import Step
 from weft.core.runnable import Runnable
+from weft.log import register
 from weft.policy import DEFAULT, CircuitBreaker, kind, matching, tag
 
 
@@ -157,6 +164,53 @@ def is_fetch(target: object) -> bool:
 
 inner = Workflow("inner", order >> price, double)
 
+
+@register
+class Lamp(enum.Enum):
+    OFF = "off"
+    ON = "on"
+
+
+def keep(state: int, given: object) -> tuple[str, int]:
+    return ("kept", state + 1)
+
+
+def add(state: int, amount: int) -> int:
+    return state + amount
+
+
+def answer(state: int, event: object) -> tuple[int, list[object]]:
+    return state + 1, [event]
+
+
+def deed(request: int, results: dict[str, object]) -> int:
+    return request + len(results)
+
+
+def undeed(request: int, results: dict[str, object]) -> None: ...
+
+
+light = FSM(
+    "light",
+    initial="red",
+    states={"red": {"go": Transition("green", when=bool, do=str), "stop": "red"}, "green": {}},
+    on_entry={"green": str},
+    final=["green"],
+)
+lamp = FSM("lamp", initial=Lamp.OFF, states={Lamp.OFF: {int: Lamp.ON}, Lamp.ON: {int: Lamp.OFF}})
+level = state_machine("level", init=0, reducer=add, reactors={"high": (bool, str), "any": str})
+keeper = Aggregate("keeper", init=0)
+keeper.command(int, when=max)(keep)
+keeper.command("keep")(keep)
+keeper.event("kept")(add)
+manager = ProcessManager("manager", init=0, key=str, complete=bool, on_complete=str)
+manager.on(int)(answer)
+manager.on("asked")(answer)
+undertaking = Saga("undertaking", on_complete=str, on_abort=str)
+undertaking.transaction(deed, name="first", compensate=undeed)
+undertaking.transaction(deed, name="second", compensate=None)
+
+
 WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "pipeline": (Workflow("pipeline", order >> price >> double), 12),
     "async": (Workflow("async", later >> double), 3),
@@ -171,6 +225,11 @@ WORKFLOWS: dict[str, tuple[Workflow, object]] = {
         [[1, 2], [3]],
     ),
     "state": (Workflow("state", seen, largest, report, double, readings), 4),
+    "fsm": (Workflow("fsm", light, lamp), 4),
+    "state_machine": (Workflow("machine", level), 4),
+    "aggregate": (Workflow("aggregate", keeper), 4),
+    "process_manager": (Workflow("manager", manager), 4),
+    "saga": (Workflow("saga", undertaking), 4),
     "nested": (Workflow("outer", inner >> step(pair)), 4),
     "bound": (Workflow("bound", order >> price.bind(rate=5)), 4),
     "spread": (Workflow("spread", step(pair, spread=True)), [1, 2]),

@@ -41,6 +41,8 @@ EVENTS: dict[str, Any] = {
     "reaction_occurred_with_large_value": ev.ReactionOccurred(5, "negate", (4,), ("x" * 2000, 1)),
     "reaction_occurred_with_large_number": ev.ReactionOccurred(5, "negate", (4,), 2**80),
     "fanned_out": ev.FannedOut(6, "map_1", (5,), (1, 2, 3)),
+    "state_changed": ev.StateChanged(7, "account", (4,), 70, (("withdrawn", 30),), ("on_complete",), True, 7, 2, 99),
+    "state_changed_plainly": ev.StateChanged(7, "light", (4,), "green"),
     "condition_evaluated": ev.ConditionEvaluated(7, "is_even", ((6, 0),), holds=False),
     "runnable_dispatched": ev.RunnableDispatched(8, "absolute", (5, (6, 1)), 3),
     "runnable_completed": ev.RunnableCompleted(9, "absolute", (5,), {"a": 1}),

@@ -102,8 +102,37 @@ class FannedOut(Activated, frozen=True, tag="fanned_out"):
         return self.seq
 
 
+class StateChanged(Activated, frozen=True, tag="state_changed"):
+    """
+    A component that decides over its state took its input in: this was its turn, and *state* is what it came to.
+
+    What it *emitted* are facts, addressed by this event and their index; the parts that it *fired* run next.
+    """
+
+    state: Any
+    emitted: Any = ()
+    """A tuple of values; written as one."""
+    fired: tuple[str, ...] = ()
+    done: bool = False
+    """Whether the component, or what it does for this *key*, is complete with this."""
+    key: Any = None
+    """Which of its states this is, of a component that keeps one per key."""
+    attempt: int = 1
+    duration_ns: int = 0
+
+    @property
+    def value(self) -> Any:
+        """The state, as what readers and reactions get."""
+        return self.state
+
+    @property
+    def address(self) -> Address:
+        """Where the state stands."""
+        return self.seq
+
+
 class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
-    """The condition was asked, and *holds* or not."""
+    """The condition was asked, and *holds* or not; a component that decides over its state let an input be."""
 
     holds: bool
     attempt: int = 1
@@ -185,7 +214,7 @@ class PolicyChanged(Event, frozen=True, tag="policy_changed"):
     rules: tuple[Any, ...]
 
 
-ENDINGS = (ReactionOccurred, FannedOut, ConditionEvaluated, RunnableFailed, RunnableSkipped)
+ENDINGS = (ReactionOccurred, FannedOut, StateChanged, ConditionEvaluated, RunnableFailed, RunnableSkipped)
 """The events after which a runnable is no longer pending."""
 
 AnyEvent = (
@@ -195,6 +224,7 @@ AnyEvent = (
     | InputReceived
     | ReactionOccurred
     | FannedOut
+    | StateChanged
     | ConditionEvaluated
     | RunnableDispatched
     | AttemptFailed

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.components.accumulator import Initial
 from weft.core.components.condition import Expression, inquiry, leaves
+from weft.core.failure import EVERYTHING
 from weft.core.function import Function
 from weft.core.node import Kind, Node
 
@@ -61,6 +62,53 @@ class Expansion:
             self._compiler.outputs[self.name] = node
         return node
 
+    def turn(
+        self,
+        function: Function,
+        initial: Initial,
+        *,
+        several: bool,
+        by_key: bool = False,
+        sees_states: bool = False,
+    ) -> Node:
+        """
+        Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
+
+        Args:
+            function: takes the state and one value, and returns a Turn or Ignored.
+            several: whether one turn may emit more than one fact.
+            by_key: keep one state per key, which its turns tell.
+            sees_states: give it all its states in place of one.
+        """
+        node = self._node(Kind.TURN, "")
+        node.runs(function, None, spread=False)
+        node.initial, node.stateful, node.begin = initial, True, initial.make
+        node.by_key, node.sees_states = by_key, sees_states
+        self._compiler.add_reads(node, function)
+        self.feed(node)
+        node.emits = emits = self._compiler.node(f"\0facts of {self.name}", self.name, Kind.EMIT, self.region)
+        emits.multi = several
+        self.link(node, emits)
+        self._compiler.outputs[self.name] = emits
+        self._compiler.states[self.name] = node
+        return node
+
+    def reaction(self, turn: Node, function: Function, part: str) -> None:
+        """Let *turn* fire *part*, which runs *function* on the state and on what the turn was about."""
+        turn.fires[part] = node = self.work(function, part=part)
+        self.link(turn, node)
+
+    def relay(self, function: Function, *, part: str, undoes: bool = False) -> Node:
+        """
+        Add a node that hands on everything that it was given, together with what it made.
+
+        Args:
+            undoes: it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter.
+        """
+        node = self.work(function, part=part)
+        node.carries, node.undoes = True, undoes
+        return node
+
     def test(self, function: Function, *, spread: bool = False, part: str = "") -> Node:
         """Add a node that asks *function* for yes or no."""
         node = self._node(Kind.TEST, part)
@@ -93,6 +141,10 @@ class Expansion:
     def link(self, first: Node, then: Node) -> None:
         """Let *first* feed *then*."""
         self._compiler.connect(first, then, 0)
+
+    def link_failure(self, first: Node, then: Node) -> None:
+        """Let the failures of *first* feed *then*."""
+        self._compiler.connect(first, then, 0, errors=EVERYTHING)
 
     def loop(self, turn: list[Node], until: Node, *, at_most: int, gives_last: bool) -> None:
         """Let *turn*, a chain of nodes that *until* follows, run again until it holds."""

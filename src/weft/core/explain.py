@@ -116,7 +116,7 @@ def _line(fact: Fact) -> str:
 def _title(fact: Fact) -> str:
     if fact.producer is None:
         return f"input {fact.index}"
-    return f"{fact.producer}[{fact.index}]" if isinstance(fact.address, tuple) else fact.producer
+    return fact.producer if fact.index is None else f"{fact.producer}[{fact.index}]"
 
 
 def shown(value: object) -> str:

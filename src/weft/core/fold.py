@@ -12,15 +12,16 @@ from typing import Any
 
 from weft.core import events as ev
 from weft.core import looping, meeting, reading, settling
-from weft.core.lineage import Cell, Element
+from weft.core.lineage import Cell, Element, emission
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
 from weft.core.scope import NOTHING, Activation, Attempts, Scope
+from weft.core.turn import Ignored, Turn
 from weft.errors import InvalidEvent
 
 # Looking a member of an enum up costs three times a global.
-_WORK, _TEST, _FAN = Kind.WORK, Kind.TEST, Kind.FAN
+_WORK, _TEST, _FAN, _TURN = Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN
 
 
 def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
@@ -72,6 +73,26 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns)
         taken_apart(memory, activation, fan)
         log.append(fan)
+    elif activation.node.emits is not None:
+        if isinstance(value, Ignored):
+            memory.release(activation)
+            log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
+        else:
+            said: Turn = value
+            turn = ev.StateChanged(
+                seq,
+                key[0],
+                key[1],
+                said.state,
+                said.emitted,
+                said.fired,
+                said.done,
+                said.key,
+                attempt,
+                duration_ns,
+            )
+            turned(memory, activation, turn)
+            log.append(turn)
     else:
         event = ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
         made(memory, activation, event)
@@ -149,10 +170,7 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
             memory.lineage.gathered = {}
         memory.lineage.gathered[event.seq] = tuple(fact.address for fact in activation.facts)
     if activation.pins:
-        read = tuple(pin.address for pin in activation.pins if not isinstance(pin, int | None))
-        if memory.lineage.read is None:
-            memory.lineage.read = {}
-        memory.lineage.read[event.seq] = read
+        _note_reads(memory, activation, event.seq)
     if node.records or node.keyed:
         reading.remember(memory, node, event, scope, activation.order)
     if node.keeps:
@@ -162,12 +180,53 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         return
     if node.gathers is not None:
         meeting.gather(node.gathers, event, scope, activation.order)
+    elif node.carries:
+        meeting.carry(memory, node.routes, event, activation)
+        return
     elif node.routes:
         memory.deliver(node, (event,), (event.seq,), scope, activation.order)
     if node.stateful:
         memory.release(activation)
     elif node.tracked:
         settling.close(memory, node, scope)
+
+
+def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
+    if memory.lineage.read is None:
+        memory.lineage.read = {}
+    read = tuple(pin.address for pin in activation.pins if not isinstance(pin, int | None))
+    memory.lineage.read[seq] = read
+
+
+def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
+    pending = memory.ready.get((event.component, event.inputs))
+    unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
+    if unknown:
+        raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {event!r}", memory.log[-STORY:])
+    turned(memory, memory.take(event, _TURN), event)
+
+
+def turned(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
+    """A component has decided over its state: hand on what it emitted, and let run what it fired."""
+    node, scope, order = activation.node, activation.scope, activation.order
+    emits = node.emits
+    assert emits is not None  # noqa: S101
+    if activation.pins:
+        _note_reads(memory, activation, event.seq)
+    if node.records:
+        reading.remember(memory, node, event, scope, order)
+    memory.keep_state(node, event)
+    for index in range(len(event.emitted)):
+        fact, place = emission(event, index), (*order, index)
+        if emits.records:
+            reading.remember(memory, emits, fact, scope, place)
+        if emits.keeps:
+            memory.produced.setdefault(emits.name, []).append(fact)
+        memory.deliver(emits, (fact,), (fact.address,), scope, place)
+    for part in event.fired:
+        facts, inputs = (event, *activation.facts), (event.seq, *event.inputs)
+        memory.accept(node.fires[part], facts, inputs, scope, order)
+    memory.release(activation)
 
 
 def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
@@ -204,7 +263,11 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    answered(memory, memory.take(event, _TEST), event.holds)
+    pending = memory.ready.get((event.component, event.inputs))
+    if pending is not None and pending.node.kind is _TURN and not event.holds:
+        memory.release(memory.take(event))
+    else:
+        answered(memory, memory.take(event, _TEST), event.holds)
 
 
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
@@ -240,13 +303,17 @@ def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
     routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
     if routes:
-        meeting.rescue(memory, routes, memory.lineage.failure(event), activation.scope, activation.order)
-        memory.end(activation, "handled")
+        failure = memory.lineage.failure(event)
+        if activation.node.carries:
+            meeting.carry(memory, routes, failure, activation)
+        else:
+            meeting.rescue(memory, routes, failure, activation.scope, activation.order)
+            memory.end(activation, "handled")
         return
     if memory.failures is None:
         memory.failures = {}
     memory.failures[event.component] = event
-    if event.on_failure == "dead_letter":
+    if event.on_failure == "dead_letter" or activation.node.undoes:
         memory.park(activation, event)
     else:
         memory.end(activation, "failed")
@@ -300,10 +367,13 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
-    if letter is not None:
+    activation = letter or memory.take(event)
+    if activation.node.carries:
+        meeting.carry_nothing(memory, activation)
+    elif letter is not None:
         memory.bury(letter)
     else:
-        memory.end(memory.take(event), "skipped")
+        memory.end(activation, "skipped")
 
 
 # A new event without a line here fails test_every_event_can_be_folded.
@@ -314,6 +384,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.InputReceived: _input,
     ev.ReactionOccurred: _reaction,
     ev.FannedOut: _fanned_out,
+    ev.StateChanged: _state_changed,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
     ev.AttemptFailed: _attempt_failed,

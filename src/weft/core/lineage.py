@@ -45,14 +45,24 @@ class Failed(msgspec.Struct, frozen=True):
         return self.seq
 
 
-Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | Element | Failed
+Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged | Element | Failed
 """What the fold hands from node to node: anything with a value and an address."""
+
+
+def emission(turn: ev.StateChanged, index: int) -> Element:
+    """Return what *turn* emitted at *index*; what was emitted alone needs no number."""
+    number = index if len(turn.emitted) > 1 else None
+    return Element((turn.seq, index), turn.emitted[index], turn.component, turn.inputs[0], number)
+
+
+_MADE: dict[type, tuple[type, ...]] = {int: (ev.ReactionOccurred, ev.StateChanged), tuple: (ev.StateChanged,)}
+"""By form of an address: the events whose facts are productions, rather than parts of one."""
 
 
 class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
-    __slots__ = ("_hashes", "_index", "_indexed", "_origins", "absent", "gathered", "log", "read", "stateful")
+    __slots__ = ("_hashes", "_index", "_indexed", "_origins", "_turns", "absent", "gathered", "log", "read", "stateful")
 
     def __init__(self) -> None:
         self.log: list[ev.AnyEvent] = []
@@ -66,6 +76,8 @@ class Lineage:
         """The components that keep state: each of their facts was made of the one before."""
         self._index: dict[str, list[Address]] | None = None
         self._indexed = 0
+        self._turns: dict[tuple[str, Any], list[int]] = {}
+        """By component that decides over its state, and key: where its turns stand."""
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
@@ -88,26 +100,36 @@ class Lineage:
             elif isinstance(event, ev.FannedOut):
                 elements = self._index.setdefault(event.component, [])
                 elements.extend((event.seq, i) for i in range(len(event.value)))
+            elif isinstance(event, ev.StateChanged):
+                self._turns.setdefault((event.component, event.key), []).append(event.seq)
+                emitted = self._index.setdefault(event.component, [])
+                emitted.extend((event.seq, i) for i in range(len(event.emitted)))
         self._indexed = len(self.log)
         return self._index
 
     def reads(self, address: Address) -> tuple[Address, ...]:
         """Return what the component that made the fact at *address* read besides: its own state, or others'."""
-        if not isinstance(address, int) or address < 0:
+        seq = address if isinstance(address, int) else address[0]
+        event = self.log[seq - 1] if seq > 0 else None
+        own: Any = ()
+        if isinstance(event, ev.StateChanged):
+            self.index()
+            own = self._turns[event.component, event.key]
+        elif not isinstance(event, ev.ReactionOccurred):
             return ()
-        read = (self.read or {}).get(address, ())
-        event = self.log[address - 1]
-        if isinstance(event, ev.ReactionOccurred) and event.component in self.stateful:
-            own: Any = self.index()[event.component]
-            place = bisect_left(own, address)
-            read = (own[place - 1], *read) if place else read
-        return read
+        elif event.component in self.stateful:
+            own = self.index()[event.component]
+        read = (self.read or {}).get(seq, ())
+        place = bisect_left(own, seq)
+        return (own[place - 1], *read) if place else read
 
     def cell(self, address: Address) -> Cell:
         """Return what stands at *address*."""
         if isinstance(address, tuple):
             seq, index = address
             fan: Any = self.log[seq - 1]
+            if isinstance(fan, ev.StateChanged):
+                return emission(fan, index)
             if isinstance(fan, ev.RunnableRetried):
                 return self.replaced(fan, index)
             return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
@@ -116,7 +138,7 @@ class Lineage:
         event = self.log[address - 1]
         if isinstance(event, ev.RunnableFailed):
             return self.failure(event)
-        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut)  # noqa: S101
+        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged)  # noqa: S101
         return event
 
     def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
@@ -177,7 +199,8 @@ class Lineage:
         """Return how many productions lie between the input and the fact at *address*."""
         depths: dict[Address, int] = {}
         for at in self.ancestry(address):
-            made = isinstance(at, int) and at > 0 and isinstance(self.log[at - 1], ev.ReactionOccurred)
+            seq = at if isinstance(at, int) else at[0]
+            made = seq > 0 and isinstance(self.log[seq - 1], _MADE[type(at)])
             depths[at] = max((depths[parent] for parent in self.parents(at)), default=0) + made
         return depths[address]
 

@@ -7,6 +7,7 @@ what it waits for.  A batch holds what came of the elements of a collection unti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +38,21 @@ def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Sc
     """Bring the failure *fact* to those who handle it."""
     for target, port in routes:
         memory.send(target, port, (fact,), (fact.address,), scope, order)
+
+
+def carry(memory: Memory, routes: Iterable[tuple[Node, int]], fact: Cell, activation: Activation) -> None:
+    """Hand on everything that *activation* was given, together with *fact*."""
+    facts, inputs = (*activation.facts, fact), (*activation.key[1], fact.address)
+    for target, _ in routes:
+        memory.accept(target, facts, inputs, activation.scope, activation.order)
+    memory.release(activation)
+
+
+def carry_nothing(memory: Memory, activation: Activation) -> None:
+    """Hand on everything that *activation*, which was skipped, was given, with what stands for its fact."""
+    node = activation.node
+    nothing = without_event(memory, Absent(node.name, "skipped"), node.name, activation.scope)
+    carry(memory, node.routes, nothing, activation)
 
 
 # -- gates ---------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class Memory:
         "log",
         "needs_context",
         "notified",
+        "partitions",
         "plan",
         "produced",
         "ready",
@@ -83,6 +84,8 @@ class Memory:
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}
         """By component that keeps state or is read by others: what it has made."""
+        self.partitions: dict[str, dict[Any, ev.StateChanged]] | None = None
+        """By component that keeps a state per key: the last turn of each key."""
         # Dicts used as ordered sets: insertion order is dispatch order.
         self.ready: dict[Key, Activation] = {}
         self.fresh: list[Activation] = []
@@ -127,6 +130,21 @@ class Memory:
         """Return an error that says what happened before *event*, which should not have happened."""
         return InvalidEvent(f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-STORY:])
 
+    def keep_state(self, node: Node, event: ev.StateChanged) -> None:
+        """Keep the state that *node* came to."""
+        if not node.by_key:
+            self.produced.setdefault(node.name, []).append(event)
+            return
+        if self.partitions is None:
+            self.partitions = {}
+        self.partitions.setdefault(node.name, {})[event.key] = event
+
+    def turns(self, node: Node) -> dict[Any, Any]:
+        """Return the last turn of *node*, or of each of its keys."""
+        if node.by_key:
+            return (self.partitions or {}).get(node.name, {})
+        return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
+
     def still(self) -> Memory:
         """Return what is known now, to be read while this one goes on; values are shared."""
         twin = Memory()
@@ -135,6 +153,8 @@ class Memory:
         twin.workflow, twin.plan, twin.run_id = self.workflow, self.plan, self.run_id
         twin.received, twin.rules, twin.cancelled = self.received, self.rules, self.cancelled
         twin.ready, twin.produced = self.ready.copy(), {name: list(cells) for name, cells in self.produced.items()}
+        if self.partitions is not None:
+            twin.partitions = {name: turns.copy() for name, turns in self.partitions.items()}
         twin.keyed = None if self.keyed is None else {name: list(places) for name, places in self.keyed.items()}
         for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys"):
             known = getattr(self, name)

@@ -1,9 +1,9 @@
 """
 The vertices that components expand to.  Internal: users see components.
 
-Three kinds run a function (``WORK``, ``TEST``, ``FAN``); the others are part of the fold: a ``GATE`` decides
-over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
-an ``each`` are through with a node.
+Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``TURN``); the others are part of the fold: a ``GATE``
+decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
+an ``each`` are through with a node, an ``EMIT`` hands on what a turn emitted.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ class Kind(IntEnum):
     """Waits for the elements of a batch."""
     EXIT = 6
     """Settles when a node of an inner region has settled for every element."""
+    TURN = 7
+    """Runs a function that decides over a state, and emits facts."""
+    EMIT = 8
+    """Hands on the facts that a turn emitted."""
 
 
 class Reading:
@@ -66,17 +70,22 @@ class Node(Hot):
         "at_most",
         "begin",
         "blind",
+        "by_key",
         "by_keyword",
+        "carries",
         "closes",
         "collects",
         "component",
         "contexts",
         "deduplicates",
         "dependents",
+        "emits",
         "exits",
+        "fires",
         "fixed",
         "folds",
         "following",
+        "follows_log",
         "gathers",
         "gives_last",
         "handed",
@@ -103,6 +112,7 @@ class Node(Hot):
         "region",
         "rescues",
         "routes",
+        "sees_states",
         "shared",
         "sources",
         "spared",
@@ -110,6 +120,7 @@ class Node(Hot):
         "stateful",
         "tests",
         "tracked",
+        "undoes",
         "upstream",
         "wait",
         "ways",
@@ -120,7 +131,7 @@ class Node(Hot):
         self.component: Any = None
         """The component that it belongs to, for those who match policies."""
         self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
-        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN)
+        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN)
         self.passes_on = kind in (Kind.TEST, Kind.GATE)
         """Whether it makes no fact, but lets facts through."""
         # What runs.
@@ -142,6 +153,16 @@ class Node(Hot):
         self.initial: Initial | None = None
         self.begin: Callable[[], Any] = _nothing
         """Makes the initial state."""
+        self.by_key = False
+        """Whether it keeps a state per key."""
+        self.sees_states = False
+        """Whether it is given all its states, and which of them are complete, in place of one."""
+        self.follows_log = False
+        """Whether its facts are in the order of the log by nature: its states, or what was emitted with them."""
+        self.emits: Node | None = None
+        """Of a turn: what hands its facts on."""
+        self.fires: dict[str, Node] = {}
+        """Of a turn: by part, what may run after it."""
         # Where facts go.
         self.bare = False
         """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""
@@ -159,6 +180,10 @@ class Node(Hot):
         """By which ways facts can come, where there are several for the same; they put what arrives into order."""
         self.handed: Mapping[int, Ways | None] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
+        self.carries = False
+        """Whether it hands on everything that it was given, together with what it made."""
+        self.undoes = False
+        """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
         self.deduplicates = False
         """Whether the same fact may arrive by several ways, and must run only once."""
         # Loops.

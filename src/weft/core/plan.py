@@ -59,6 +59,8 @@ class Compiler:
         self.nodes: dict[str, Node] = {}
         self.outputs: dict[str, Node] = {}
         """By component: the node that its children are fed from."""
+        self.states: dict[str, Node] = {}
+        """By component whose state is not what it hands on: the node that keeps the state."""
         self.entries: dict[str | None, Node] = {None: Node(INPUT_NAME, INPUT_NAME, Kind.FAN, None)}
         self._entry_nodes = set(self.entries.values())
         self._routes: dict[Node, list[tuple[Node, int]]] = {}
@@ -106,7 +108,7 @@ class Compiler:
         if name in self.nodes:
             raise DuplicateName(name, f"one of them is a part of {owner!r}")
         self.nodes[name] = node = Node(name, owner, kind, region)
-        if kind in (Kind.WORK, Kind.TEST, Kind.FAN):
+        if node.is_runnable:
             self._parts.setdefault(owner, []).append(node)
             node.component = self.wiring.components.get(owner)
         return node
@@ -202,7 +204,8 @@ class Compiler:
 
     def _ways_of(self, source: Node) -> Ways:
         """Return the ways by which facts come from *source*: one, if it is who makes them."""
-        return self._ways.get(source) or One(["" if source is self.entries[None] else source.name])
+        maker = source.owner if source.kind is Kind.EMIT else source.name
+        return self._ways.get(source) or One(["" if source is self.entries[None] else maker])
 
     def _join(self, inlet: Inlet, region: str | None) -> Node:
         known = self._joins.get(inlet)
@@ -246,13 +249,15 @@ class Compiler:
         around = self.wiring.enclosing(self.wiring.regions[component])
         for parameter, read in function.reads.items():
             target = unit = self.outputs[read.target]
+            if isinstance(read, StateOf):
+                target = unit = self.states.get(read.target, target)
             outward = self.wiring.enclosing(target.region)
             # A version is looked for where reader and target meet; what counts the run so far, in the whole input.
             one = isinstance(read, StateOf | Latest)
             common = next(region for region in outward if region in around) if one else None
             distance = outward.index(common)
             target.records = tuple(sorted({*target.records, distance}))
-            if isinstance(read, AllValues) and not target.stateful:
+            if isinstance(read, AllValues) and not (target.stateful or target.kind is Kind.EMIT):
                 target.keyed = target.keyed or target.multi or target.region is not None
             if self.wiring.waits[component, read.target]:
                 for _ in range(distance):
@@ -287,8 +292,10 @@ class Compiler:
             ordered = not node.stateful or node.region is not None  # a state at the top is the last in the log
             if node.kind is Kind.WORK and ordered and node not in self._routes and self._repeats(node):
                 node.keyed = True  # a result: which of several is the latest must not depend on who finished last
+            node.follows_log = node.stateful or node.kind is Kind.EMIT
             node.keeps = node.stateful or bool(node.records) or node.keyed
-            node.folds = node.stateful and not (node.fixed or node.contexts or node.readings or node.by_keyword)
+            given = node.fixed or node.contexts or node.readings or node.by_keyword or node.sees_states
+            node.folds = node.stateful and not given
             node.simple = not (
                 node.blind
                 or node.spread
@@ -317,7 +324,13 @@ class Compiler:
             node.bare = (
                 node.kind is Kind.WORK
                 and not (
-                    node.keeps or node.stateful or node.tracked or node.readings or node.following or node in collecting
+                    node.keeps
+                    or node.stateful
+                    or node.carries
+                    or node.tracked
+                    or node.readings
+                    or node.following
+                    or node in collecting
                 )
                 and len(node.easy) == len(node.routes)
             )

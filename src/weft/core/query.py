@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.core.components.saga import Saga
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.draw.progress import progress_of
 from weft.core.draw.sequence import to_sequence
 from weft.core.draw.sketch import sketch
-from weft.core.events import FannedOut, InputReceived, ReactionOccurred
+from weft.core.events import FannedOut, InputReceived, ReactionOccurred, StateChanged
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
+from weft.core.node import Node
 from weft.core.references import MISSING
 from weft.core.returned import Output, fill, port_names
 from weft.core.scope import Order
@@ -56,9 +58,13 @@ class Queries(Drawable):
         if which is not None:
             return self.productions(which)
         lineage = self.memory.lineage
-        return [
-            lineage.fact(event.seq) for event in self.memory.log if isinstance(event, InputReceived | ReactionOccurred)
-        ]
+        found: list[Fact] = []
+        for event in self.memory.log:
+            if isinstance(event, InputReceived | ReactionOccurred):
+                found.append(lineage.fact(event.seq))
+            elif isinstance(event, StateChanged):
+                found.extend(lineage.fact((event.seq, index)) for index in range(len(event.emitted)))
+        return found
 
     def values(self, which: object = None) -> list[Any]:
         """Return the values that were produced, in order: all of them, or those of *which* component."""
@@ -166,12 +172,42 @@ class Queries(Drawable):
         return self.value(output.component) if value is MISSING else value
 
     def state_of(self, which: object) -> Any:
-        """Return the state of *which* stateful component: its latest value, or its initial one."""
-        name, facts = self._facts(which)
+        """
+        Return the state of *which* stateful component, or its initial one.
+
+        Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended.
+        """
+        name, node = self._stateful(which)
+        if isinstance(node.component, Saga):
+            return node.component.standing(name, self.memory.lineage)
+        if node.by_key:
+            return {key: turn.state for key, turn in self.memory.turns(node).items()}
+        states = self.memory.produced.get(name)
+        return states[-1].value if states else node.begin()
+
+    def is_complete(self, which: object, *, key: Any = None) -> bool:
+        """
+        Return whether *which* component has nothing more to do: an FSM in a final state, a process
+        that is complete, a saga that has its outcome.
+
+        Args:
+            key: which one, of a component that keeps a state per key; without it, all that have begun.
+        """
+        name, node = self._stateful(which)
+        if isinstance(node.component, Saga):
+            return bool(self.state_of(which).is_over)
+        if key is not None and not node.by_key:
+            raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
+        turns = self.memory.turns(node)
+        of = list(turns.values()) if key is None else [turns[key]] if key in turns else []
+        return bool(of) and all(isinstance(turn, StateChanged) and turn.done for turn in of)
+
+    def _stateful(self, which: object) -> tuple[str, Node]:
+        name, _ = self._facts(which)
         node = self.memory.plan.nodes.get(name)
         if node is None or node.initial is None:
             raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")
-        return self.memory.lineage.cell(facts[-1]).value if facts else node.initial.make()
+        return name, node
 
     def lineage(self, fact: Fact) -> list[Fact]:
         """Return everything that *fact* came from, the input first, *fact* last."""
@@ -256,13 +292,17 @@ class Queries(Drawable):
         last = next((event.seq for event in reversed(memory.log) if isinstance(event, InputReceived)), 0)
         reached = {last}
         for event in memory.log[last:]:
-            if isinstance(event, ReactionOccurred | FannedOut):
+            if isinstance(event, ReactionOccurred | FannedOut | StateChanged):
                 sources = (at if isinstance(at, int) else at[0] for at in memory.lineage.parents(event.seq))
                 if any(source in reached for source in sources):
                     reached.add(event.seq)
         leaves = set(memory.workflow.leaves)
-        facts = (memory.lineage.fact(seq) for seq in sorted(reached - {last}))
-        return [fact for fact in facts if fact.producer in leaves]
+        return [
+            fact
+            for fact in self.facts()
+            if fact.producer in leaves
+            and (fact.address if isinstance(fact.address, int) else fact.address[0]) in reached
+        ]
 
 
 def _of_input(facts: list[Address], places: list[Order], ordinal: int) -> list[Address]:

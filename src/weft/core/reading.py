@@ -60,7 +60,7 @@ def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order)
         if scope.made is None:
             scope.made = {}
         known = scope.made.get(name)
-        if known is None or node.stateful or place >= known[0]:
+        if known is None or node.follows_log or place >= known[0]:
             scope.made[name] = (place, fact)
     if node.keyed:
         while scope.parent is not None:
@@ -84,7 +84,7 @@ def resolve(memory: Memory, read: Read, target: Node, pin: Any) -> Any:
         case AllValues():
             facts = memory.produced.get(target.name, [])[:pin]
             places = (memory.keyed or {}).get(target.name, [])
-            if len(places) == len(memory.produced.get(target.name, ())) and not target.stateful:
+            if len(places) == len(memory.produced.get(target.name, ())) and not target.follows_log:
                 facts = [facts[i] for i in sorted(range(pin), key=places.__getitem__)]
             return [fact.value for fact in facts]
         case _:

@@ -8,10 +8,12 @@ not seen everything.  What was removed is still there for inputs under way, whic
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from weft.core.events import ReactionOccurred
+from weft.core.events import ReactionOccurred, StateChanged
 from weft.core.graph import topological
+from weft.core.lineage import emission
 from weft.core.node import Kind, Node
 from weft.core.plan import Plan
 from weft.core.scope import BARRED, Activation, Scope
@@ -28,14 +30,29 @@ def look_up(memory: Memory, old: Plan) -> None:
         if node.keeps and (before is None or not before.keeps or node.keyed != before.keyed):
             new[name] = node
             memory.produced.pop(name, None)
+            if memory.partitions is not None:
+                memory.partitions.pop(name, None)
             if memory.keyed is not None:
                 memory.keyed.pop(name, None)
     for event in memory.log if new else ():
-        if isinstance(event, ReactionOccurred) and event.component in new:
+        if isinstance(event, StateChanged):
+            _look_up_turn(memory, event, new)
+        elif isinstance(event, ReactionOccurred) and event.component in new:
             memory.produced.setdefault(event.component, []).append(event)
             if new[event.component].keyed:
                 memory.keyed = memory.keyed or {}
                 memory.keyed.setdefault(event.component, []).append((0, (event.seq,)))
+
+
+def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) -> None:
+    node = memory.plan.nodes.get(event.component)
+    if node is None or node.emits is None:
+        return
+    if node.name in new:
+        memory.keep_state(node, event)
+    if node.emits.name in new:
+        emitted = memory.produced.setdefault(node.emits.name, [])
+        emitted.extend(emission(event, index) for index in range(len(event.emitted)))
 
 
 def replan(memory: Memory, old: Plan) -> None:

@@ -31,6 +31,7 @@ from weft.core.memory import Memory
 from weft.core.merging import merge_logs
 from weft.core.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.scope import Activation, Key
+from weft.core.turn import unfit
 from weft.core.workflow import Workflow, local
 from weft.errors import (
     AlreadyRunning,
@@ -181,14 +182,17 @@ class Run(Controls):
         if outcome.status == "completed" and outcome.added:
             try:
                 self.extend(outcome.added)
-            except WeftError as refused:
-                self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
+            except WeftError as error:
+                self.fail(activation, error, outcome.attempt, outcome.duration_ns)
                 return self
-        if outcome.status == "completed":
+        refused = unfit(activation.node, outcome.result) if outcome.status == "completed" else None
+        if refused is not None:
+            self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
+        elif outcome.status == "completed":
             self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
-            error = outcome.error or RuntimeError("failed without an error")
-            self.fail(activation, error, outcome.attempt, outcome.duration_ns, outcome.on_failure)
+            cause = outcome.error or RuntimeError("failed without an error")
+            self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure)
         else:
             reason = str(outcome.error or "")
             record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))

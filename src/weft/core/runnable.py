@@ -19,10 +19,11 @@ from weft.core.events import Activated
 from weft.core.failure import PROPAGATES
 from weft.core.function import Function
 from weft.core.hooks import in_place_of
-from weft.core.lineage import Cell, Lineage
+from weft.core.lineage import Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
 from weft.core.scope import Activation, Key
+from weft.core.turn import States
 from weft.errors import CannotSpread, MissingContext
 from weft.typing import Address
 
@@ -97,11 +98,11 @@ class Runnable(msgspec.Struct, eq=False):
         Raises:
             MissingContext: the component reads no such key.
         """
-        parameters = {ref.key: parameter for parameter, ref in self.node.contexts}
-        unknown = [(self.node.owner, key) for key in context if key not in parameters]
+        known = {ref.key for _, ref in self.node.contexts}
+        unknown = [(self.node.owner, key) for key in context if key not in known]
         if unknown:
             raise MissingContext(unknown)
-        changed = {parameters[key]: value for key, value in context.items()}
+        changed = {parameter: context[ref.key] for parameter, ref in self.node.contexts if ref.key in context}
         return replace(self, kwargs={**self.kwargs, **changed})
 
     def ref(self) -> RunnableRef:
@@ -160,12 +161,12 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     node, facts = activation.node, activation.facts
     args: tuple[Any, ...] = (facts[0].value,) if len(facts) == 1 else tuple([fact.value for fact in facts])
     runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, {})
-    if memory.has_deadlines:
+    if memory.has_deadlines and not node.undoes:
         runnable.deadline = activation.scope.root.deadline
     if node.simple:
         return runnable
     try:
-        runnable.args = _arguments(node, args, memory.produced)
+        runnable.args = _arguments(node, args, memory)
         runnable.kwargs = _keywords(node, activation.pins, memory, context)
         if node.by_keyword:
             runnable.kwargs.update(zip(node.by_keyword, runnable.args, strict=True))
@@ -177,14 +178,16 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     return runnable
 
 
-def _arguments(node: Node, args: tuple[Any, ...], produced: Mapping[str, list[Cell]]) -> tuple[Any, ...]:
+def _arguments(node: Node, args: tuple[Any, ...], memory: Memory) -> tuple[Any, ...]:
     if node.blind:
         return ()
     if node.spread and len(args) == 1:
         return _spread(node, args[0])
-    if node.initial is not None:
-        known = produced.get(node.name)
-        return (known[-1].value if known else node.initial.make(), *args)
+    if node.sees_states:
+        return (States(memory.turns(node)), *args)
+    if node.stateful:
+        known = memory.produced.get(node.name)
+        return (known[-1].value if known else node.begin(), *args)
     return args
 
 

@@ -197,8 +197,8 @@ class Wiring:
                     target = self.components.get(read.target)
                     if target is None:
                         hint = f"which is not there; add it first: .add({read.target})"
-                    elif isinstance(read, StateOf) and not target.keeps_state:
-                        hint = f"which is a {target.kind} and keeps no state; read latest({read.target!r})"
+                    elif isinstance(read, StateOf) and (reason := target.unreadable()) is not None:
+                        hint = reason
                     elif not target.makes_facts:
                         hint = f"which is a {target.kind} and makes no values"
                     else:

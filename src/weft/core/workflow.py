@@ -450,7 +450,7 @@ class Workflow(Signature, Drawable, Fragment):
     @cached_property
     def version(self) -> str:
         """The identity of names, kinds and wiring alone: what a running instance can go on with."""
-        return self._digest(lambda component: component.kind.encode())
+        return self._digest(lambda component: component.outline())
 
     def _digest(self, identify: Callable[[Component], bytes]) -> str:
         mine = self._assembly

@@ -30,6 +30,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent
 from weft.errors import DuplicateName, InvalidComponent
 from weft.log.places import home, kind_of
@@ -263,3 +264,4 @@ _STRUCT = Form(
 _MODEL = Form(_apart_model, _together_model)
 
 register(Absent, "weft.Absent")
+register(SagaOutcome, "weft.SagaOutcome")

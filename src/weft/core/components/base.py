@@ -117,6 +117,10 @@ class Component(Fragment):
     def functions(self) -> dict[str, Function]:
         """Return the user's functions, by part: ``""`` is the component itself, ``"when"`` is ``name.when``."""
 
+    def unreadable(self) -> str | None:
+        """Say why no parameter can read its state; None if one can."""
+        return None if self.keeps_state else f"which is a {self.kind} and keeps no state; read latest({self.label!r})"
+
     def arriving(self) -> dict[str, Function]:
         """Return those of its functions that get what arrives, by part."""
         return self.functions()
@@ -148,6 +152,10 @@ class Component(Fragment):
             *(part for name in sorted(functions) for part in (name.encode(), functions[name].identity)),
             self.details(),
         )
+
+    def outline(self) -> bytes:
+        """Return what of it belongs to the version of a workflow: its kind, and the wiring inside of it."""
+        return self.kind.encode()
 
     def is_interchangeable_with(self, other: Component) -> bool:
         """Whether *other*, of the same identity, also holds the same objects where these have no identity."""

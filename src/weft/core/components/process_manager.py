@@ -1,0 +1,170 @@
+"""
+A process manager: reacts to events of many sources, keeps a state of its own, and emits commands.
+
+    >>> from weft import Workflow
+    >>> order = ProcessManager("order", init=set, key=lambda event: event["id"], complete=lambda seen: len(seen) == 2)
+    >>> @order.on("paid")
+    ... def paid(seen, event):
+    ...     return seen | {"paid"}, [("ship", event["id"])]
+    >>> @order.on("shipped")
+    ... def shipped(seen, event):
+    ...     return seen | {"shipped"}, []
+    >>> run = Workflow("shop", order).run({"event": "paid", "id": 7})
+    >>> run.run({"event": "paid", "id": 8}).run({"event": "shipped", "id": 7}).values("order")
+    [('ship', 7), ('ship', 8)]
+    >>> run.is_complete("order", key=7), run.is_complete("order", key=8)
+    (True, False)
+
+Its facts are its commands, one each; they flow on.  With ``key=`` it keeps one state per key.  An event that
+nothing declares changes nothing.  When *complete* holds, the process is complete, once, and takes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from weft.core.components.accumulator import Initial, check_fold
+from weft.core.components.base import check_arity
+from weft.core.components.builder import Builder, Parts
+from weft.core.components.naming import by_part, label, name_in
+from weft.core.function import Function
+from weft.core.identity import canonical, digest, hidden_state
+from weft.core.turn import Ask, Conversation, Ignored, States, Turn, adapted, together
+from weft.errors import InvalidTurn
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProcessManager(Builder):
+    """
+    A state, or one per key, and what events do to it.
+
+    Args:
+        init: the state before the first event, or a function that makes it (``dict``).
+        complete: whether a state is the last one.
+        on_complete: runs when the process has completed: a function of the state or of nothing.
+        key: which process an event belongs to, a function of the event; without it there is one.
+    """
+
+    init: Any = field(kw_only=True)
+    complete: Any = field(default=None, kw_only=True)
+    on_complete: Any = field(default=None, kw_only=True)
+    key: Any = field(default=None, kw_only=True)
+    handlers: Parts = field(default_factory=Parts, kw_only=True)
+    kind: ClassVar[str] = "process_manager"
+    keeps_state: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("complete", "on_complete", "key"):
+            call = self.__dict__[name]
+            self.__dict__[name] = call if call is None or isinstance(call, Function) else Function.of(call)
+
+    def on(self, name: Any) -> Callable[[C], C]:
+        """
+        Declare what the event *name* does: a function of state and event that returns the next state and a list of
+        commands.
+
+        Args:
+            name: a string, a member of an enum, or the class of the event.
+        """
+
+        def declare(function: C) -> C:
+            self.handlers.put(self.label, "an event", name, Function.of(function))
+            return function
+
+        return declare
+
+    def check(self) -> None:
+        """Refuse parts that would go by one name."""
+        self.functions()
+
+    def decide(self, states: States, event: Any) -> Conversation:
+        """Say what *event* does to the process that it belongs to."""
+        name = name_in(self.handlers, event, "event")
+        if name is None:
+            return Ignored()
+        key: Any = None if self.key is None else (yield Ask("key", (event,)))
+        if not isinstance(key, Hashable):
+            raise InvalidTurn(f"{self.label}.key gave {key!r:.60}, which cannot be a key; return a string or a number")
+        state, done = states.of(key, Initial(self.init).make)
+        if done:
+            return Ignored()
+        part = f"on.{label(name)}"
+        state, commands = self._turn(part, (yield Ask(part, (state, event))))
+        done = self.complete is not None and bool((yield Ask("complete", (state,))))
+        fired = ("on_complete",) if done and self.on_complete is not None else ()
+        return Turn(state, commands, fired, done=done, key=key)
+
+    def _turn(self, part: str, given: Any) -> tuple[Any, tuple[Any, ...]]:
+        """Return what a handler gave as state and commands."""
+        pair = given  # what is still of any type after the check
+        several: Any = pair[1] if isinstance(given, tuple) and len(pair) == 2 else ...
+        commands = several
+        if several is not None and not isinstance(several, list | Iterator):
+            raise InvalidTurn(
+                f"{self.label}.{part} returned {pair!r:.80}; return the next state and a list of commands: "
+                "return state, [command]"
+            )
+        return pair[0], tuple(commands or ())
+
+    # -- what every component says ---------------------------------------------------------------
+
+    def functions(self) -> dict[str, Function]:
+        """Return the handlers, and what decides about keys and the end."""
+        return by_part(
+            self.label,
+            [
+                *((f"on.{label(name)}", function) for name, function in self.handlers.items()),
+                ("key", self.key),
+                ("complete", self.complete),
+                ("on_complete", self.on_complete),
+            ],
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this process manager among renamed components."""
+        others = {name: getattr(self, name) for name in ("complete", "on_complete", "key")}
+        return replace(
+            super().renamed(names), **{name: function and function.renamed(names) for name, function in others.items()}
+        )
+
+    def unreadable(self) -> str | None:
+        """Say why no parameter can read its state, if it has one per key."""
+        if self.key is None:
+            return super().unreadable()
+        return f"which keeps a state per key; read latest({self.label!r}), or ask run.state_of({self.label!r})"
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require handlers of state and event, and others of the one that they are about."""
+        for part, function in self.functions().items():
+            if part.startswith("on."):
+                check_fold(f"{self.label}.{part}", function, width, source, state="state")
+            else:
+                what = "the event" if part == "key" else "the state"
+                check_arity(f"{self.label}.{part}", function, 1, f"{self.label}, {what}", spread=False)
+
+    def expand(self, into: Expansion) -> None:
+        """One node that decides, and one that it fires when the process is complete."""
+        asked = {part: function for part, function in self.functions().items() if part != "on_complete"}
+        lead = together(self.decide, asked)
+        turn = into.turn(lead, Initial(self.init), several=True, by_key=self.key is not None, sees_states=True)
+        if self.on_complete is not None:
+            into.reaction(turn, adapted(self.on_complete, _state_alone), "on_complete")
+
+    def _held(self) -> list[object]:
+        return [*super()._held(), *hidden_state(self.init)]
+
+    def details(self) -> bytes:
+        """The initial state, and the names of the events."""
+        return digest(Initial(self.init).identity, canonical(sorted(label(name) for name in self.handlers)))
+
+
+def _state_alone(state: Any, _event: Any) -> tuple[Any]:
+    return (state,)

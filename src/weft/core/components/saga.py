@@ -1,0 +1,290 @@
+"""
+A saga: transactions one after another; when one fails, those that were done are compensated in reverse order.
+
+    >>> from weft import Workflow
+    >>> trip = Saga("trip")
+    >>> @trip.transaction
+    ... def book(request, results):
+    ...     return "booked"
+    >>> @book.compensate
+    ... def cancel(request, results):
+    ...     return f"{results['book']} no more"
+    >>> @trip.transaction(compensate=None)
+    ... def pay(request, results):
+    ...     raise ValueError("declined")
+    >>> run = Workflow("travel", trip).run({"to": "Rome"})
+    >>> run.state_of("trip")
+    SagaOutcome(status='aborted', results={'book': 'booked'}, failed_step='pay', ... compensated=['book'], remaining=[])
+    >>> run.value("trip.cancel"), run.failed
+    ('booked no more', False)
+
+Every transaction and every compensation is a runnable of its own, ``trip.book`` and ``trip.cancel``, with its own
+policy and log entry, so a crash in the middle resumes in the middle.  An aborted saga is an outcome, not a failure.
+A compensation that fails for good is kept as a dead letter: the saga is stuck until it is retried or discarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, overload
+
+from weft.core import events as ev
+from weft.core.components.accumulator import Initial
+from weft.core.components.base import check_arity, check_filled, check_name
+from weft.core.components.builder import Builder, Parts
+from weft.core.components.history import SagaOutcome, Tale, Undo, retrace
+from weft.core.components.join import Absent
+from weft.core.components.naming import by_part
+from weft.core.function import Function
+from weft.core.identity import canonical, digest
+from weft.core.references import MISSING
+from weft.core.turn import adapted
+from weft.errors import InvalidComponent, WrongArity
+
+if TYPE_CHECKING:
+    from weft.core.expansion import Expansion
+    from weft.core.lineage import Lineage
+    from weft.core.node import Node
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Deed:
+    """A transaction and how it is undone; *undo* is None where nothing has to be, and missing until it is said."""
+
+    function: Function
+    undo: Function | Any | None
+    undo_name: str = ""
+
+    def renamed(self, names: Mapping[str, str]) -> Deed:
+        """Return this deed among renamed components."""
+        return replace(self, function=self.function.renamed(names), undo=self.undo and self.undo.renamed(names))
+
+
+class Transaction(Generic[P, R]):
+    """A transaction as it was declared: still the plain function, and where its compensation is declared."""
+
+    def __init__(self, saga: Saga, name: str, function: Callable[P, R]) -> None:
+        self._saga, self.name, self.__wrapped__ = saga, name, function
+        self.function = Function.of(function)
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as it was written."""
+        return cast("R", self.function.plainly(args, kwargs))
+
+    @overload
+    def compensate(self, function: C, *, name: str | None = None) -> C: ...
+    @overload
+    def compensate(self, *, name: str | None = None) -> Callable[[C], C]: ...
+    def compensate(self, function: Any = None, *, name: str | None = None) -> Any:
+        """
+        Declare what undoes this transaction: a function of the request and the results; also a decorator.
+
+        Args:
+            name: what it is called; the function's own name, or ``<transaction>.undo`` if it has none.
+        """
+
+        def declare(call: C) -> C:
+            self._saga.undo(self.name, call, name=name)
+            return call
+
+        return declare if function is None else declare(function)
+
+    def __repr__(self) -> str:
+        return f"Transaction({self._saga.label}.{self.name})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Saga(Builder):
+    """
+    Transactions, in the order they are declared, and how each is undone.
+
+    Args:
+        on_complete: runs when all transactions are done: a function of the outcome or of nothing.
+        on_abort: runs when everything is undone that was done: a function of the outcome or of nothing.
+    """
+
+    on_complete: Any = field(default=None, kw_only=True)
+    on_abort: Any = field(default=None, kw_only=True)
+    deeds: Parts = field(default_factory=Parts, kw_only=True)
+    kind: ClassVar[str] = "saga"
+    keeps_state: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("on_complete", "on_abort"):
+            call = self.__dict__[name]
+            self.__dict__[name] = call if call is None or isinstance(call, Function) else Function.of(call)
+
+    @overload
+    def transaction(
+        self, function: Callable[P, R], *, name: str | None = None, compensate: Any = MISSING
+    ) -> Transaction[P, R]: ...
+    @overload
+    def transaction(
+        self, *, name: str | None = None, compensate: Any = MISSING
+    ) -> Callable[[Callable[P, R]], Transaction[P, R]]: ...
+    def transaction(
+        self, function: Callable[..., Any] | None = None, *, name: str | None = None, compensate: Any = MISSING
+    ) -> Any:
+        """
+        Declare the next transaction: a function of the request and the results so far; also a decorator.
+
+        Args:
+            name: what it is called; the function's own name if it has one.
+            compensate: what undoes it, if that is not declared with ``.compensate``; None if nothing has to be undone.
+        """
+
+        def declare(call: Callable[..., Any]) -> Transaction[..., Any]:
+            read = Function.of(call)
+            given = name or read.name
+            check_name(given, f"a transaction of {self.label!r}")
+            self.deeds.put(self.label, "a transaction", given, Deed(read, None if compensate is None else MISSING))
+            if compensate is not None and compensate is not MISSING:
+                self.undo(str(given), compensate)
+            return Transaction(self, str(given), call)
+
+        return declare if function is None else declare(function)
+
+    def undo(self, transaction: str, function: Callable[..., Any], *, name: str | None = None) -> None:
+        """Let *function*, by its own *name* or another, undo the *transaction*."""
+        deed: Deed = self.deeds[transaction]
+        if deed.undo is not MISSING:
+            raise InvalidComponent(
+                f"how {transaction!r} of {self.label!r} is undone is declared already; take one away"
+            )
+        read = Function.of(function)
+        called = name or read.name or f"{transaction}.undo"
+        check_name(called, f"a compensation of {self.label!r}")
+        self.deeds.change(self.label, transaction, Deed(deed.function, read, called))
+
+    def check(self) -> None:
+        """Refuse a saga of nothing, and transactions of which nobody has said how they are undone."""
+        if not self.deeds:
+            raise InvalidComponent(
+                f"the saga {self.label!r} has no transactions; declare them: @{self.label}.transaction"
+            )
+        for name, deed in self.deeds.items():
+            if deed.undo is MISSING:
+                raise InvalidComponent(
+                    f"the transaction {name!r} of {self.label!r} has no compensation; declare it with "
+                    f"@{name}.compensate, or say that nothing has to be undone: transaction(compensate=None)"
+                )
+        self.functions()
+
+    def on_error(self, *errors: type[BaseException], then: object) -> NoReturn:
+        """Refuse: the failures of a saga lead to its compensations."""
+        del errors, then
+        raise InvalidComponent(
+            f"{self.label!r} is a saga: a failure of a transaction leads to its compensations, and then to an outcome; "
+            f"handle that: {self.label} >> step, or on_abort="
+        )
+
+    # -- what every component says ---------------------------------------------------------------
+
+    def functions(self) -> dict[str, Function]:
+        """Return the transactions, the compensations and what follows the outcome."""
+        return by_part(
+            self.label,
+            [
+                *((name, deed.function) for name, deed in self.deeds.items()),
+                *((deed.undo_name, deed.undo) for deed in self.deeds.values() if isinstance(deed.undo, Function)),
+                ("on_complete", self.on_complete),
+                ("on_abort", self.on_abort),
+            ],
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this saga among renamed components."""
+        ends = {name: getattr(self, name) for name in ("on_complete", "on_abort")}
+        moved = {name: function and function.renamed(names) for name, function in ends.items()}
+        return replace(super().renamed(names), **moved)
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require one request, and functions of it and the results."""
+        if width != 1:
+            raise WrongArity(f"{self.label!r} takes one request at a time and gets {width} from {source}")
+        for part, function in self.functions().items():
+            if part in ("on_complete", "on_abort"):
+                check_arity(f"{self.label}.{part}", function, 1, f"{self.label}, the outcome", spread=False)
+                continue
+            check_filled(f"{self.label}.{part}", function)
+            if not function.takes(2):
+                takes = ", ".join(function.required)
+                raise WrongArity(f"'{self.label}.{part}' must take (request, results); it takes ({takes})")
+
+    def expand(self, into: Expansion) -> None:
+        """A chain of transactions, a chain of compensations back, and the outcome at the end of both."""
+        tale = Tale(self._names(into.name), self._undos())
+        done = [into.relay(adapted(deed.function, tale.given), part=name) for name, deed in self.deeds.items()]
+        undone = {
+            at: into.relay(Undo(tale, name, deed.undo).function(), part=deed.undo_name, undoes=True)
+            for at, (name, deed) in enumerate(self.deeds.items())
+            if deed.undo is not None
+        }
+        outcome = into.work(Function(tale.outcome, (), variadic=True))
+        outcome.initial, outcome.begin = _PENDING, _PENDING.make
+        completed, aborted = [outcome], [outcome]
+        for part, end, nodes in (("on_complete", self.on_complete, completed), ("on_abort", self.on_abort, aborted)):
+            if end is not None:
+                nodes.append(into.work(adapted(end, tale.ended), part=part))
+        into.feed(done[0])
+        for at, node in enumerate(done):
+            for following in done[at + 1 : at + 2] or completed:
+                into.link(node, following)
+            for back in _before(at, undone) or aborted:
+                into.link_failure(node, back)
+        for at in sorted(undone, reverse=True):
+            if at < len(done) - 1:  # nothing can fail after the last one
+                for back in _before(at, undone) or aborted:
+                    into.link(undone[at], back)
+
+    def _names(self, owner: str) -> dict[str, str]:
+        """Return the transactions, each with the name of its node."""
+        return {name: f"{owner}.{name}" for name in self.deeds}
+
+    def _undos(self) -> frozenset[str]:
+        return frozenset(name for name, deed in self.deeds.items() if deed.undo is not None)
+
+    def standing(self, name: str, lineage: Lineage) -> SagaOutcome:
+        """Return how far the saga is that was last at work: it is all in the inputs of its last event."""
+        names, undos = self._names(name), self._undos()
+        compensations = {f"{name}.{deed.undo_name}" for deed in self.deeds.values() if deed.undo is not None}
+        mine = {name, *names.values(), *compensations}
+        for event in reversed(lineage.log):
+            if not isinstance(event, (*ev.ENDINGS, ev.RunnableRetried)) or event.component not in mine:
+                continue
+            if isinstance(event, ev.ReactionOccurred) and event.component == name:
+                return cast("SagaOutcome", event.value)
+            values = [lineage.cell(at).value for at in event.inputs]
+            stuck = isinstance(event, ev.RunnableFailed) and event.component in compensations
+            if isinstance(event, ev.ReactionOccurred):
+                values.append(event.value)
+            elif isinstance(event, ev.RunnableFailed) and not stuck:
+                values.append(lineage.failure(event).value)
+            elif isinstance(event, ev.RunnableSkipped):
+                values.append(Absent(event.component, "skipped"))
+            return retrace(names, undos, values).outcome(stuck=stuck, over=False)
+        return SagaOutcome("pending")
+
+    def outline(self) -> bytes:
+        """The kind, and the order of the transactions, which is wiring."""
+        return digest(super().outline(), self.details())
+
+    def details(self) -> bytes:
+        """The order of the transactions, and what undoes which."""
+        return canonical([(name, deed.undo_name) for name, deed in self.deeds.items()])
+
+
+def _before(at: int, undone: Mapping[int, Node]) -> list[Node]:
+    """Return the compensation that comes before the transaction *at*, on the way back."""
+    found = [undone[before] for before in reversed(range(at)) if before in undone]
+    return found[:1]
+
+
+_PENDING = Initial(lambda: SagaOutcome("pending"))
