@@ -52,6 +52,9 @@ EVENTS: dict[str, Any] = {
     "attempt_failed": ev.AttemptFailed(
         9, "absolute", (5,), ev.ErrorDetail("OSError", ("Exception",), "not yet"), 2, 1700000003.5
     ),
+    "attempt_failed_since": ev.AttemptFailed(
+        9, "absolute", (5,), ev.ErrorDetail("OSError", ("Exception",), "not yet"), 2, 1700000003.5, 1700000001.25
+    ),
     "runnable_retried": ev.RunnableRetried(12, "absolute", (5,), (7,), Policy(max_retries=2, timeout=1.5)),
     "runnable_retried_as_it_was": ev.RunnableRetried(12, "absolute", (5,)),
     "policy_changed": ev.PolicyChanged(

@@ -14,6 +14,7 @@ from weft import Outcome, Policy, Runnable, Workflow, context, step
 from weft.errors import DeadlineExceeded, InvalidFallback, InvalidPolicy, StepTimeout
 from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
+from weft.policy.conversation import Begun
 from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
 from weft.policy.limits import BreakerState, UseState
 
@@ -368,3 +369,17 @@ def test_a_value_that_can_be_read_once_becomes_a_list() -> None:
 
     assert outcome is not None
     assert outcome.result == [1, 2]
+
+
+def test_a_deadline_counts_from_the_first_attempt_also_in_another_process() -> None:
+    """What a runner has read in the log: two attempts have failed, the first one 9 s ago."""
+    now = [100.0]
+    conditions = Conditions(now=lambda: now[0], counters=LocalCounters(), draw=lambda: 0.5)
+    [runnable] = Workflow("w", step(lambda x: x, name="work")).plan(1).prepare()
+    policy = Policy(max_retries=9, deadline=10.0)
+
+    conversation = conduct(runnable, policy, conditions, begun=Begun(attempts=2, failed=2, retry_at=100.0, since=91.0))
+    attempt = next(conversation)
+
+    assert isinstance(attempt, Attempt)
+    assert (attempt.timeout, attempt.runnable.attempt) == (1.0, 3)

@@ -172,6 +172,8 @@ class AttemptFailed(Activated, frozen=True, tag="attempt_failed"):
     error: ErrorDetail
     attempt: int
     retry_at: float = 0.0
+    since: float = 0.0
+    """When the first attempt began, in seconds since the epoch: what a deadline of its policy counts from."""
 
 
 class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):

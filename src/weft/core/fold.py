@@ -326,7 +326,7 @@ def _attempt_failed(memory: Memory, event: ev.AttemptFailed) -> None:
     if memory.attempts is None:
         memory.attempts = {}
     before = memory.attempts.get(key)
-    memory.attempts[key] = Attempts(1 + (before.failed if before else 0), event.attempt, event.retry_at)
+    memory.attempts[key] = Attempts(1 + (before.failed if before else 0), event.attempt, event.retry_at, event.since)
     if memory.dispatched:
         memory.dispatched.pop(key, None)
 

@@ -161,11 +161,12 @@ class Letter(msgspec.Struct, frozen=True, eq=False):
 
 
 class Attempts(msgspec.Struct, frozen=True):
-    """How often an activation has failed so far, the number of the last attempt, and when the next one is due."""
+    """How often an activation has failed so far, the last attempt, when the next one is due, and since when."""
 
     failed: int
     last: int
     retry_at: float
+    since: float
 
 
 class Asked(msgspec.Struct, eq=False):

@@ -86,6 +86,8 @@ class Begun(msgspec.Struct, frozen=True):
     """How many attempts have failed; one that was cut short by a crash has not."""
     retry_at: float = 0.0
     """When the next attempt is due, in seconds since the epoch."""
+    since: float = 0.0
+    """When the first attempt began, in seconds since the epoch; 0 if there was none."""
 
 
 FRESH = Begun()

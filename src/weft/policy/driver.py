@@ -117,7 +117,7 @@ class _Driver:
         self.runnable, self.policy, self.given, self.before = runnable, policy, given, before
         self.attempt, self.failed = before.attempts, before.failed
         self.events: list[Activated] = []
-        self.began, self.duration_ns = given.now(), 0
+        self.began, self.duration_ns = before.since or given.now(), 0
 
     def run(self, failed: BaseException | None) -> Conversation:
         reply = yield from self._first(failed)
@@ -126,7 +126,8 @@ class _Driver:
             match decision:
                 case Retry(after):
                     due = self.given.now() + after
-                    yield Pause(after, AttemptFailed(0, *self.runnable.key, describe(error), self.attempt, due))
+                    told = AttemptFailed(0, *self.runnable.key, describe(error), self.attempt, due, self.began)
+                    yield Pause(after, told)
                     self._look_again()
                     reply = yield from self._try(self.runnable)
                 case Fallback():

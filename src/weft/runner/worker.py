@@ -233,7 +233,7 @@ class Worker:
         dispatched = (memory.dispatched or {}).get(key, 0)
         if failed is None:
             return Begun(dispatched) if dispatched else None
-        return Begun(max(failed.last, dispatched), failed.failed, failed.retry_at)
+        return Begun(max(failed.last, dispatched), failed.failed, failed.retry_at, failed.since)
 
     def _note_dispatch(self, flight: Flight) -> None:
         memory, (name, inputs) = self.run.memory, flight.activation.key
@@ -354,7 +354,7 @@ class Worker:
     def _note_failure(self, after: ev.AttemptFailed) -> None:
         memory = self.run.memory
         seq = len(memory.log) + 1
-        record(memory, ev.AttemptFailed(seq, after.component, after.inputs, after.error, after.attempt, after.retry_at))
+        record(memory, replace(after, seq=seq))
         self.report.retrying(after, self.office.clock.time())
         self._hand_over()
 
