@@ -4,7 +4,7 @@ The policies of one run: which rules hold, and what they say of each node, looke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -18,20 +18,9 @@ from weft.local.clock import SystemClock
 from weft.local.driver import PolicyDriver
 from weft.policy.matching import Choice, PolicyRule, Target, as_rules, winner
 from weft.policy.policy import Policy, check_in_memory
+from weft.policy.table import PolicyTable
 from weft.ports.clock import Clock
 from weft.typing import Address
-
-
-class Table(msgspec.Struct, frozen=True, eq=False):
-    """What rules say of the nodes of one plan, by name."""
-
-    reactive: Mapping[str, Policy]
-    """The policies that matter only after a failure."""
-    guarded: Mapping[str, Policy]
-    """The policies that matter before an attempt."""
-    priorities: Mapping[str, int]
-    needs_threads: bool
-    """Whether a plain function is to run beside the others."""
 
 
 class Policies:
@@ -48,11 +37,11 @@ class Policies:
         self.driver = PolicyDriver(clock=self.clock)
         self.rules = rules
         """The rules that the run was given; None if those of its workflow hold."""
-        self._known: dict[Plan, tuple[Any, Table]] = {}
-        self._last: tuple[Plan, Any, Table] | None = None
+        self._known: dict[Plan, tuple[Any, PolicyTable]] = {}
+        self._last: tuple[Plan, Any, PolicyTable] | None = None
         self.table(workflow, workflow.compiled)
 
-    def table(self, workflow: Workflow, plan: Plan) -> Table:
+    def table(self, workflow: Workflow, plan: Plan) -> PolicyTable:
         """
         Return what the rules in force say of the nodes of *plan*; worked out once, and safe to ask on any thread.
 
@@ -112,35 +101,18 @@ _MOST_PLANS = 16
 """Of how many plans it is remembered what the rules say: that of now, and those that inputs under way follow."""
 
 
-def _shared(workflow: Workflow, plan: Plan, rules: tuple[PolicyRule, ...]) -> Table:
+def _shared(workflow: Workflow, plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:
     """Return what *rules* say of *plan*; all runs of a definition share what its own rules say."""
     if rules is not workflow.policies or plan is not workflow.compiled:
         return _worked_out(plan, rules)
-    found: Table | None = workflow.__dict__.get("_ruling")
+    found: PolicyTable | None = workflow.__dict__.get("_ruling")
     if found is None:
         found = workflow.__dict__["_ruling"] = _worked_out(plan, rules)
     return found
 
 
-def _worked_out(plan: Plan, rules: tuple[PolicyRule, ...]) -> Table:
-    reactive: dict[str, Policy] = {}
-    guarded: dict[str, Policy] = {}
-    for name, node in plan.nodes.items():
-        if not node.is_runnable:
-            continue
-        policy = winner(rules, Target(name, node.component)).policy
-        check_in_memory(name, policy)
-        if not policy.is_reactive:
-            guarded[name] = policy
-        elif policy.changes():
-            reactive[name] = policy
-    policies = {**reactive, **guarded}
-    return Table(
-        reactive,
-        guarded,
-        {name: policy.priority for name, policy in policies.items() if policy.priority},
-        any(policy.execution_mode == "async" and not plan.nodes[name].is_async for name, policy in guarded.items()),
-    )
+def _worked_out(plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:
+    return PolicyTable(plan.nodes.values(), rules, check_in_memory)
 
 
 def policies_of(run: Run) -> Policies | None:

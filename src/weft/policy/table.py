@@ -17,7 +17,7 @@ from weft.policy.policy import Policy
 class PolicyTable:
     """The policies of one plan under certain rules."""
 
-    __slots__ = ("guarded", "priorities", "reactive")
+    __slots__ = ("guarded", "needs_threads", "priorities", "reactive")
 
     def __init__(
         self, nodes: Iterable[Node], rules: Sequence[PolicyRule], check: Callable[[str, Policy], object]
@@ -29,8 +29,12 @@ class PolicyTable:
             InvalidPolicy: *check* refuses a policy for a node.
         """
         self.reactive: dict[str, Policy] = {}
+        """The policies that matter only after a failure."""
         self.guarded: dict[str, Policy] = {}
+        """The policies that matter before an attempt."""
         self.priorities: dict[str, int] = {}
+        self.needs_threads = False
+        """Whether a plain function is to run beside the others (``execution_mode="async"``)."""
         for node in nodes if rules else ():
             if not node.is_runnable:
                 continue
@@ -38,6 +42,8 @@ class PolicyTable:
             check(node.name, policy)
             if policy.priority:
                 self.priorities[node.name] = policy.priority
+            if policy.execution_mode == "async" and not node.is_async:
+                self.needs_threads = True
             if not policy.is_reactive:
                 self.guarded[node.name] = policy
             elif policy.changes():
