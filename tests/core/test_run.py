@@ -17,6 +17,7 @@ from weft import (
     Run,
     Workflow,
     accumulator,
+    all_values,
     condition,
     context,
     each,
@@ -1070,3 +1071,16 @@ def test_a_read_that_is_waiting_is_part_of_what_a_run_is() -> None:
 
     assert components(run) == ["double"]
     assert Run.from_log(run.log()) == run
+
+
+def test_an_input_under_way_goes_on_reading_in_order_after_its_map_was_removed() -> None:
+    double = step(lambda x: x * 2, name="double")
+    report = step(lambda x, seen=all_values("double"): seen, name="report")
+    run = Workflow("w", each([double, report], name="spread")).plan([1, 2]).react()
+    doubles = [runnable for runnable in run.prepare() if runnable.component == "double"]
+
+    for runnable in reversed(doubles):
+        run.apply(runnable.execute())
+    run.remove("spread").react_until_satisfied()
+
+    assert run.values("report") == [[2, 4], [2, 4]]

@@ -27,7 +27,7 @@ def look_up(memory: Memory, old: Plan) -> None:
     new: dict[str, Node] = {}
     for name, node in memory.plan.nodes.items():
         before = old.nodes.get(name)
-        if node.keeps and (before is None or not before.keeps or node.keyed != before.keyed):
+        if node.keeps and (before is None or not before.keeps or (node.keyed and not before.keyed)):
             new[name] = node
             memory.produced.pop(name, None)
             if memory.partitions is not None:
