@@ -71,6 +71,7 @@ Everything this library can raise, in one screen.
     │   ├── RunOwned                another process that is alive holds the run
     │   ├── StoreClosed             a store that is not open
     │   ├── StoreFull               no space is left
+    │   ├── StoreNotFound           nothing is stored there
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
     │   └── WrongLoop               an open store was used from another event loop
     ├── ResolutionError             a definition that was written down, and what it names here
@@ -560,6 +561,13 @@ class MissingContent(StoreError, LookupError):
 
 class InvalidAppend(StoreError, ValueError):
     """An append that no run could take, whatever its state."""
+
+
+class StoreNotFound(StoreError, LookupError):
+    """There is nothing to look at."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where}; give the file that a SQLiteStore(...) was opened on")
 
 
 class InvalidStoreOption(StoreError, ValueError):

@@ -1,6 +1,6 @@
 """Where runs are kept: adapters of :mod:`weft.ports.store`."""
 
 from weft.stores.memory import MemoryStore
-from weft.stores.sqlite import SQLiteStore
+from weft.stores.sqlite import SQLiteStore, SQLiteView
 
-__all__ = ["MemoryStore", "SQLiteStore"]
+__all__ = ["MemoryStore", "SQLiteStore", "SQLiteView"]

@@ -88,6 +88,28 @@ class Session:
         }
 
 
+def is_alive(database: Path, token: str) -> bool:
+    """
+    Whether the session of this *token* is alive; nothing is removed if it is not.
+
+    Its lock is shared with whoever else is looking, and given up at once.  An owner that asks for the lock of a dead
+    session in that instant takes it for alive, and finds out with its next try.
+    """
+    try:
+        file = os.open(_path(database, token), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    import fcntl  # not everywhere, see above
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
     """Take the write lock at once; commit, or roll back on any error."""

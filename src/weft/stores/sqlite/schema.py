@@ -8,11 +8,12 @@ so two processes that open an old file at once migrate it once.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from weft.errors import ForeignStore, InvalidStoreOption, NewerStore, ReadOnlyStore
+from weft.errors import ForeignStore, InvalidStoreOption, NewerStore, ReadOnlyStore, StoreNotFound
 from weft.stores.sqlite.statements import migrations
 
 Synchronous: TypeAlias = Literal["full", "normal", "extra"]
@@ -58,6 +59,41 @@ def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite
         db.close()
         raise
     return db
+
+
+def connect_to_look(path: Path, busy_timeout: float) -> sqlite3.Connection:
+    """Open a connection to a file that must be there, and that is left as it is."""
+    if not path.is_file():
+        raise StoreNotFound(f"there is no file {path}")
+    db = sqlite3.connect(f"{path.as_uri()}?{_ways(path)}", uri=True, timeout=busy_timeout, isolation_level=None)
+    try:
+        _check_current(db, path)
+        db.execute("pragma temp_store = memory")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _check_current(db: sqlite3.Connection, path: Path) -> None:
+    found = _check(db, path)
+    if found == 0:
+        raise StoreNotFound(f"nothing has been stored in {path} yet")
+    if found < VERSION:
+        raise InvalidStoreOption(
+            f"the store at {path} has schema version {found}, and {VERSION} is needed to look at it; "
+            "open it once with SQLiteStore(...), which brings it up to date"
+        )
+
+
+def _ways(path: Path) -> str:
+    """
+    Return how to open the file at *path* for reading.
+
+    Readers need the files beside it, and make them; where they may not, and there are none, nobody is writing.
+    """
+    write_ahead = path.with_name(f"{path.name}-wal")
+    return "mode=ro" if write_ahead.exists() or os.access(path.parent, os.W_OK) else "mode=ro&immutable=1"
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:

@@ -1,0 +1,146 @@
+"""
+A look at the file that changes nothing in it.
+
+A store that is opened becomes an owner, and brings the file up to date.  A view does neither: it reads what is
+committed, beside whoever is writing, and is gone.  It needs no event loop.
+
+    >>> import tempfile
+    >>> from weft import Runner, Workflow, step
+    >>> from weft.stores import SQLiteStore
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Runner(SQLiteStore(f"{folder.name}/runs.db")) as runner:
+    ...     _ = runner.start(Workflow("w", step(abs)), -1, id="r").wait()
+    >>> with SQLiteView(f"{folder.name}/runs.db") as view:
+    ...     [(record.id, record.status, record.head) for record in view.list()]
+    [('r', 'idle', 3)]
+    >>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
+from weft.stores.sqlite import reading, schema
+from weft.stores.sqlite.ownership import is_alive
+from weft.stores.sqlite.problems import translated
+from weft.stores.sqlite.statements import query
+from weft.typing import RunId
+
+T = TypeVar("T")
+
+_HOLDERS = query("holders")
+_TIMES = query("times")
+_FACTS = "facts where run = (select key from runs where id = ?)"
+_DEFINITIONS = "definitions where true"
+
+
+class Written(msgspec.Struct, frozen=True):
+    """When *count* events, of which the first has the number *first*, were written: seconds since the epoch."""
+
+    first: int
+    count: int
+    at: float
+
+
+class SQLiteView:
+    """
+    What is in the file at *path* now.
+
+    Args:
+        path: A file that a :class:`~weft.stores.SQLiteStore` has made.
+        busy_timeout: For how many seconds to wait while the file is locked as a whole, which is seldom.
+
+    Raises:
+        StoreNotFound: there is no file, or nothing in it.
+        StoreError: it cannot be read; the case says why.
+    """
+
+    def __init__(self, path: str | Path, *, busy_timeout: float = 5.0) -> None:
+        self.path = schema.validated(path, "full", busy_timeout)
+        with translated(self.path):
+            self._db = schema.connect_to_look(self.path, busy_timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free what is held."""
+        self._db.close()
+
+    def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs, oldest first; *after* is the last record of the page before."""
+        return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit))
+
+    def load(self, run: RunId) -> LoadedRun:
+        """
+        Return the whole log of a run.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+        """
+        return self.ask(lambda db: reading.load(db, run, 0))
+
+    def times(self, run: RunId) -> Sequence[Written]:
+        """Return when the events of a run were written, segment by segment."""
+        return self.ask(lambda db: [Written(*row) for row in db.execute(_TIMES, (run,))])
+
+    def owners(self, run: RunId | None = None) -> dict[RunId, str]:
+        """Return who holds which run, in words, where that is alive; of one *run*, or of all that are held."""
+
+        def held_by(db: sqlite3.Connection) -> dict[RunId, str]:
+            held = db.execute(_HOLDERS, {"run": run}).fetchall()
+            alive = {token: is_alive(self.path, token) for token in {token for _, token, _ in held}}
+            return {id_: words for id_, token, words in held if alive[token]}
+
+        return self.ask(held_by)
+
+    def facts(self, run: RunId) -> Mapping[ContentHash, bytes]:
+        """Return the large values of a run, each of which is read when it is asked for."""
+        return _Contents(self.ask, _FACTS, run)
+
+    def definitions(self) -> Mapping[ContentHash, bytes]:
+        """Return all definitions, each of which is read when it is asked for."""
+        return _Contents(self.ask, _DEFINITIONS)
+
+    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Return the answer to *question*."""
+        with translated(self.path):
+            return question(self._db)
+
+
+class _Contents(Mapping[ContentHash, bytes]):
+    """What is stored by its hash, and read when it is asked for."""
+
+    def __init__(self, ask: Callable[[Callable[[sqlite3.Connection], Any]], Any], of: str, *key: RunId) -> None:
+        self._ask, self._of, self._key = ask, of, key
+
+    def __getitem__(self, content: ContentHash) -> bytes:
+        sql = f"select body from {self._of} and hash = ?"  # noqa: S608 - one of two constants
+        row = self._ask(lambda db: db.execute(sql, (*self._key, content)).fetchone())
+        if row is None:
+            raise KeyError(content.hex())
+        return bytes(row[0])
+
+    def __iter__(self) -> Iterator[ContentHash]:
+        sql = f"select hash from {self._of}"  # noqa: S608 - as above
+        return iter(self._ask(lambda db: [bytes(row[0]) for row in db.execute(sql, self._key)]))
+
+    def __len__(self) -> int:
+        sql = f"select count(*) from {self._of}"  # noqa: S608 - as above
+        return int(self._ask(lambda db: db.execute(sql, self._key).fetchone()[0]))
