@@ -74,6 +74,13 @@ Everything this library can raise, in one screen.
     │   ├── StoreNotFound           nothing is stored there
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
     │   └── WrongLoop               an open store was used from another event loop
+    ├── CommandError                what was asked for on the command line cannot be done
+    │   ├── CodeNotImported         a run needs functions that were not imported
+    │   ├── ContextNotFound         ``--context`` leads to no mapping
+    │   └── ImportFailed            a module that was named cannot be imported
+    ├── TelemetryError              a handler that cannot be attached
+    │   ├── DuplicateHandler        one id, two handlers
+    │   └── UnknownTelemetryEvent   no event has this name
     ├── ResolutionError             a definition that was written down, and what it names here
     │   ├── ChangedCode             a function is not the one it was when the log was written
     │   └── UnresolvedFunction      a function that cannot be found again
@@ -87,7 +94,7 @@ Where a builtin says the same, the case is that builtin too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class WeftError(Exception):
@@ -453,6 +460,47 @@ class WaitTimeout(RunnerError, TimeoutError):
     def __init__(self, run_id: str, seconds: float, state: str) -> None:
         super().__init__(f"run {run_id!r} is still {state} after {seconds:g} s; wait longer, or look at its log()")
         self.run_id, self.seconds, self.state = run_id, seconds, state
+
+
+# -- the command line ----------------------------------------------------------------------------
+
+
+class CommandError(WeftError):
+    """What was asked for on the command line cannot be done."""
+
+
+class ImportFailed(CommandError):
+    """The module *name* cannot be imported."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(
+            f"cannot import {name!r}: {type(error).__name__}: {error}; name a module as `import` would, "
+            "and run the command in the folder that it is in"
+        )
+        self.name = name
+
+
+class ContextNotFound(CommandError, LookupError):
+    """What ``--context`` names is no mapping, nor a function that returns one."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(
+            f"--context {where}: {reason}; name a mapping of context keys to values, or a function that returns one, "
+            "as MODULE:NAME"
+        )
+        self.where = where
+
+
+class CodeNotImported(CommandError, LookupError):
+    """The run needs *functions*, by component, and they are not here; nothing was touched."""
+
+    def __init__(self, run_id: str, functions: Mapping[str, str]) -> None:
+        listed = ", ".join(f"{name} ({label})" if label else name for name, label in functions.items())
+        super().__init__(
+            f"run {run_id!r} needs code that is not here: {listed}; say --import with the module that has it, "
+            "and the workflow at its top if it has lambdas or local functions"
+        )
+        self.run_id, self.functions = run_id, dict(functions)
 
 
 # -- telemetry -----------------------------------------------------------------------------------

@@ -1,0 +1,40 @@
+"""
+The ``weft`` command: a look at the runs in a file, and a hand for those that were interrupted.
+
+One module per command; ``weft --help`` lists them.  It needs the extra ``cli`` (typer and rich); only the
+demonstration, ``weft demo``, does without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from pathlib import Path
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Be the ``weft`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is better escaped than fatal
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        from weft.cli.app import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
+            raise
+        sys.exit(_without_extra(sys.argv[1:]))
+    app(prog_name="weft")
+
+
+def _without_extra(arguments: list[str]) -> int:
+    if arguments[:1] != ["demo"]:
+        print("the weft command needs typer and rich: pip install 'weft[cli]'", file=sys.stderr)
+        return 1
+    parser = argparse.ArgumentParser(prog="weft demo", description="Kill a run with -9, and resume it.")
+    parser.add_argument("--folder", type=Path, help="keep the files there, to look at them")
+    from weft.cli.demo import tell
+
+    return 0 if tell(parser.parse_args(arguments[1:]).folder) else 1

@@ -1,0 +1,195 @@
+"""
+The demonstration: an order on a file, killed in the middle with ``kill -9``, and resumed.
+
+It needs the core alone.  What it says of who ran what is read from the files that the two processes left, and it
+fails if that is not what Weft promises.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from weft.cli import stored
+from weft.cli.demo.orders import ORDER, RUN, STUCK
+from weft.cli.demo.world import Called, World
+from weft.core.events import ReactionOccurred
+from weft.core.run import Run
+from weft.errors import RunNotFound, StoreNotFound, WeftError
+from weft.runner import Runner
+from weft.stores import SQLiteStore, SQLiteView
+
+_PATIENCE = 30.0  # seconds for what takes one
+
+
+class Told(msgspec.Struct, frozen=True):
+    """Who ran what."""
+
+    first: list[Called]
+    """What the process that was killed had called."""
+    second: list[Called]
+    """What the process that went on has called."""
+
+    @property
+    def had_run(self) -> list[Called]:
+        """What had come to its end before the kill."""
+        return [called for called in self.first if called.ending == "returned"]
+
+    @property
+    def under_way(self) -> list[Called]:
+        """What had begun, and had not ended."""
+        return [called for called in self.first if not called.ending]
+
+    @property
+    def again(self) -> list[Called]:
+        """What both have called."""
+        known = {called.title for called in self.first}
+        return [called for called in self.second if called.title in known]
+
+    def broken_promises(self) -> list[str]:
+        """Return what should not have happened."""
+        had_run = {called.title for called in self.had_run}
+        keys = {called.title: called.key for called in self.first}
+        return [
+            *(f"{called.title} had run, and ran again" for called in self.again if called.title in had_run),
+            *(f"{called.title} got another key" for called in self.again if called.key != keys[called.title]),
+            *(
+                f"{called.title} was under way, and was forgotten"
+                for called in self.under_way
+                if called.title not in {each.title for each in self.again}
+            ),
+        ]
+
+
+def tell(folder: Path | None = None) -> bool:
+    """Run the demonstration, in *folder* or in one that is removed afterwards; return whether all went as it should."""
+    try:
+        if folder is None:
+            with tempfile.TemporaryDirectory(prefix="weft-demo-") as made:
+                return _tell(Path(made))
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            _complain(f"{folder} is not empty; name a folder that is, or one that does not exist")
+            return False
+        return _tell(folder.resolve())
+    except (WeftError, OSError) as error:
+        _complain(str(error))
+        return False
+
+
+def _tell(folder: Path) -> bool:
+    world, started = World(folder), time.monotonic()
+    _title("An order is placed: one process, one file")
+    print(f"  {ORDER['customer']} wants {', '.join(ORDER['basket'])}; the run is called {RUN!r}")
+    before, pid = _killed_in_the_middle(world, folder)
+    killed = time.monotonic()
+    print(f"  {killed - started:.1f} s later supplier and warehouse do not answer any more, and: kill -9 {pid}")
+
+    at_the_kill = Told(world.calls(), [])
+    _title("What the file says")
+    print(f"  {before.record.head} events, {before.record.status}, held by {before.owner or 'nobody alive'}")
+    _list("had run", _titles(at_the_kill.had_run))
+    _list("was under way", _titles(at_the_kill.under_way))
+    _list("had not begun", _waiting(before.run()))
+
+    _title(f"Process {os.getpid()}, which never saw the beginning, resumes it")
+    world.restore_the_line()
+    run = _resumed(world, folder)
+    ended = time.monotonic()
+    told = Told(at_the_kill.first, [called for called in world.calls() if called.pid != pid])
+    _list("did not run again", sorted(called.title for called in told.had_run))
+    _list("ran again", _titles(told.again))
+    _list("ran the first time", _new(run, before.record.head, told.first))
+    print("  What ran again had the idempotency key of its first try: the warehouse was asked twice,")
+    print(f"  knew the key, and has made {_count(world.reservations(), 'reservation')}.")
+
+    _title("Result")
+    print(f"  {run.value('ship')}")
+    print(f"  {len(run.log())} events, one history; {ended - killed:.2f} s from the kill to the result")
+    if world.reservations() != 1:
+        _complain("the warehouse should have made one reservation")
+    for broken in (problems := told.broken_promises()):
+        _complain(broken)
+    return not problems and world.reservations() == 1
+
+
+def _killed_in_the_middle(world: World, folder: Path) -> tuple[stored.Stored, int]:
+    """Let another process begin, kill it, and return what is stored, and its number."""
+    command = [sys.executable, "-m", "weft.cli.demo.child", str(folder)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:  # noqa: S603 - this very interpreter
+        try:
+            give_up = time.monotonic() + _PATIENCE
+            while not _is_in_the_middle(world):
+                if process.poll() is not None or time.monotonic() > give_up:
+                    process.kill()
+                    said = process.communicate()[1].decode(errors="backslashreplace")
+                    raise ChildProcessError(f"the first process did not come far enough:\n{said}")
+                time.sleep(0.02)
+        finally:
+            process.kill()  # SIGKILL: it learns nothing of it, and writes nothing more
+    with SQLiteView(world.database) as view:
+        return stored.read(view, RUN), process.pid
+
+
+def _is_in_the_middle(world: World) -> bool:
+    """Whether all but one price are stored, and the rest hangs."""
+    try:
+        with SQLiteView(world.database) as view:
+            run = stored.read(view, RUN).run()
+    except (StoreNotFound, RunNotFound):
+        return False
+    under_way = {called.title for called in Told(world.calls(), []).under_way}
+    is_waiting = {"reserve", f"price of {STUCK}"} <= under_way and world.reservations() == 1
+    return is_waiting and len(run.productions("price")) == len(ORDER["basket"]) - 1
+
+
+def _resumed(world: World, folder: Path) -> Run:
+    with Runner(SQLiteStore(world.database), context={"folder": str(folder)}) as runner:
+        run: Run = runner.resume(RUN).wait(_PATIENCE)
+        return run
+
+
+def _waiting(run: Run) -> list[str]:
+    """Return the components that nothing has reached yet."""
+    seen = {getattr(event, "component", "") for event in run.log()} | {name for name, _ in run.memory.ready}
+    return [name for name in run.workflow.components if name not in seen]
+
+
+def _new(run: Run, head: int, first: list[Called]) -> list[str]:
+    """Return the components that have made something after the event *head*, and had not been called before."""
+    known = {called.component for called in first}
+    made = [event.component for event in run.log()[head:] if isinstance(event, ReactionOccurred)]
+    return [name for name in dict.fromkeys(made) if name not in known]
+
+
+# -- lines ---------------------------------------------------------------------------------------
+
+
+def _title(text: str) -> None:
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
+
+
+def _list(title: str, items: Iterable[str]) -> None:
+    print(f"  {title:20}{', '.join(items) or 'nothing'}", flush=True)
+
+
+def _titles(calls: Iterable[Called]) -> list[str]:
+    """Return what was called, in an order that does not depend on which thread was quicker."""
+    return sorted(
+        f"{called.title} (attempt {called.attempt})" if called.attempt > 1 else called.title for called in calls
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _complain(text: str) -> None:
+    print(f"weft demo: {text}", file=sys.stderr)

@@ -1,0 +1,147 @@
+"""``weft log``: everything that has happened in one run, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli import stored
+from weft.cli.screen import Screen, polite
+from weft.cli.text import count, shown, stamp, took
+from weft.core import events as ev
+from weft.core.workflow import Workflow
+from weft.log import UnknownEvent
+from weft.log.places import kind_of
+from weft.stores import SQLiteView
+
+
+def log(
+    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with whole values.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check that nothing was altered, dropped, reordered or cut off.")
+    ] = False,
+) -> None:
+    """Print the log of a run, without touching it."""
+    screen = Screen()
+    if verify and as_json:
+        raise typer.BadParameter("give either --verify or --json", param_hint="--verify")
+    with polite(screen), SQLiteView(file) as view:
+        if verify:
+            events, segments = stored.check(view, run)
+            screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: all of it is what was written")
+            return
+        found = stored.read(view, run)
+    if as_json:
+        for event in found.events:
+            screen.json(_data(found, event))
+    else:
+        screen.table(("SEQ", "TIME", "EVENT", "COMPONENT", ""), [_row(found, event) for event in found.events])
+
+
+def _row(found: stored.Stored, event: Any) -> tuple[str, ...]:
+    at = found.time_of(event)
+    time = "" if at is None else stamp(at)
+    return str(event.seq), time, type(event).__name__, getattr(event, "component", ""), told(event)
+
+
+def _data(found: stored.Stored, event: Any) -> dict[str, Any]:
+    """Return an event as its fields."""
+    at = found.time_of(event)
+    fields: dict[str, Any] = {
+        "seq": event.seq,
+        "event": type(event).__name__,
+        "time": None if at is None else stamp(at),
+    }
+    for name in event.__struct_fields__:
+        if name != "seq":
+            fields[name] = _field(getattr(event, name))
+    return fields
+
+
+def _field(value: Any) -> Any:
+    match value:
+        case Workflow():
+            return {"name": value.name, "version": value.version, "components": list(value.components)}
+        case ev.ErrorDetail():
+            return {name: getattr(value, name) for name in value.__struct_fields__}
+        case bytes():
+            return value.hex()
+        case _:
+            return value
+
+
+def told(event: Any) -> str:
+    """Return what *event* says besides its name and its component."""
+    tell = _TOLD.get(kind_of(event))
+    return "" if tell is None else tell(event)
+
+
+def _defined(event: Any) -> str:
+    workflow: Workflow = event.workflow
+    return f"{workflow.name}: {count(len(workflow.components), 'component')}"
+
+
+def _received(event: ev.InputReceived) -> str:
+    key = "" if event.key is None else f", key {event.key}"
+    return f"input {event.ordinal} = {shown(event.value)}{key}"
+
+
+def _reacted(event: ev.ReactionOccurred) -> str:
+    return f"= {shown(event.value)}{_how(event)}"
+
+
+def _fanned_out(event: ev.FannedOut) -> str:
+    return f"{count(len(event.value), 'element')}: {shown(event.value)}{_how(event)}"
+
+
+def _evaluated(event: ev.ConditionEvaluated) -> str:
+    return f"{'holds' if event.holds else 'does not hold'}{_how(event)}"
+
+
+def _how(event: ev.ReactionOccurred | ev.FannedOut | ev.ConditionEvaluated) -> str:
+    attempt = f"attempt {event.attempt}" if event.attempt > 1 else ""
+    spent = took(event.duration_ns) if event.duration_ns else ""
+    how = ", ".join(filter(None, (attempt, spent)))
+    return f" ({how})" if how else ""
+
+
+def _retrying(event: ev.AttemptFailed) -> str:
+    when = f", again at {stamp(event.retry_at)}" if event.retry_at else ""
+    return f"attempt {event.attempt}: {error(event.error)}{when}"
+
+
+def _failed(event: ev.RunnableFailed) -> str:
+    then = "" if event.on_failure == "halt" else f", then {event.on_failure}"
+    return f"{error(event.error)} after {count(event.attempts, 'attempt')}{then}"
+
+
+def error(detail: ev.ErrorDetail) -> str:
+    """Return an exception on one line."""
+    first = detail.message.splitlines()[0] if detail.message else ""
+    return f"{detail.type}: {first}" if first else detail.type
+
+
+_TOLD: dict[type, Callable[[Any], str]] = {
+    ev.WorkflowDefined: _defined,
+    ev.ComponentAdded: lambda event: f"{', '.join(event.components)}; now {_defined(event)}",
+    ev.ComponentRemoved: _defined,
+    ev.InputReceived: _received,
+    ev.ReactionOccurred: _reacted,
+    ev.FannedOut: _fanned_out,
+    ev.ConditionEvaluated: _evaluated,
+    ev.RunnableDispatched: lambda event: f"attempt {event.attempt}",
+    ev.AttemptFailed: _retrying,
+    ev.RunnableFailed: _failed,
+    ev.RunnableSkipped: lambda event: event.reason,
+    ev.RunnableRetried: lambda event: "" if event.values is None else f"with {shown(event.values)}",
+    ev.PolicyChanged: lambda event: count(len(event.rules), "rule"),
+    ev.Notified: lambda _: "",
+    ev.RunCancelled: lambda event: event.reason,
+    UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",
+}
+"""A new event without a line here fails test_every_event_has_words."""

@@ -1,0 +1,86 @@
+"""``weft ls``: the runs in a file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import typer
+
+from weft.cli.screen import Screen, polite
+from weft.cli.text import ago, count, stamp
+from weft.ports.store import DUE, RunRecord, RunStatus
+from weft.stores import SQLiteView
+
+_COLUMNS = ("ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER")
+_PAGE = 1_000
+
+
+def ls(
+    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
+    status: Annotated[
+        list[str] | None, typer.Option(help="Only runs in this state; can be given several times.", show_default=False)
+    ] = None,
+    workflow: Annotated[
+        str | None, typer.Option(help="Only runs of the workflow of this name.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many are listed at most.")] = 1_000,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the runs in a file, oldest first, without touching it."""
+    screen = Screen()
+    statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
+    with polite(screen), SQLiteView(file) as view:
+        records = _records(view, statuses, workflow, limit + 1)
+        owners = view.owners()
+    rest, records = records[limit:], records[:limit]
+    if as_json:
+        screen.json([_data(record, owners.get(record.id)) for record in records], indent=2)
+    elif records:
+        now = time.time()
+        screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
+    else:
+        screen.note(f"no runs{' like that' if status or workflow else ''} in {file}")
+    if rest:
+        screen.note(f"there are more than {count(limit, 'run')}: raise --limit, or ask for a --status or --workflow")
+    left = [record for record in records if record.status in DUE and record.id not in owners]
+    if left and screen.is_terminal and not as_json:
+        screen.note(f"{count(len(left), 'run')} with work left and no owner: weft resume {file} --all --import MODULE")
+
+
+def _status(text: str) -> RunStatus:
+    if text not in get_args(RunStatus):
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(get_args(RunStatus))}", param_hint="--status")
+    return cast("RunStatus", text)
+
+
+def _records(view: SQLiteView, statuses: list[RunStatus] | None, workflow: str | None, most: int) -> list[RunRecord]:
+    found: list[RunRecord] = []
+    while len(found) < most:
+        after = found[-1] if found else None
+        page = view.list(statuses=statuses, workflow=workflow, after=after, limit=min(_PAGE, most - len(found)))
+        if not page:
+            break
+        found += page
+    return found
+
+
+def _row(record: RunRecord, owner: str | None, now: float) -> tuple[str, ...]:
+    holder = owner or ("nobody" if record.status in DUE else "")
+    times = ago(now - record.created_at), ago(now - record.updated_at)
+    return record.id, record.workflow, record.status, str(record.head), *times, holder
+
+
+def _data(record: RunRecord, owner: str | None) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "workflow": record.workflow,
+        "version": record.version,
+        "status": record.status,
+        "reason": record.reason,
+        "events": record.head,
+        "created_at": stamp(record.created_at),
+        "updated_at": stamp(record.updated_at),
+        "owner": owner,
+    }

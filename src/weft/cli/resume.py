@@ -1,0 +1,184 @@
+"""
+``weft resume``: go on with runs that were interrupted.
+
+A run is resumed only if all of its code is here: a step whose function cannot be found would fail, and that
+failure would be part of the run for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from weft.cli import stored
+from weft.cli.modules import context as context_at
+from weft.cli.modules import imported
+from weft.cli.progress import Progress
+from weft.cli.screen import Screen, polite
+from weft.cli.text import count, shown
+from weft.core.run import Run
+from weft.core.unresolved import Unresolved
+from weft.core.workflow import Workflow
+from weft.errors import CodeNotImported, RunClosed, RunOwned, WeftError
+from weft.ports.store import CLOSED, DUE, RunRecord
+from weft.runner import AsyncRunner, WorkerHooks
+from weft.stores import SQLiteStore, SQLiteView
+from weft.typing import RunId
+
+_AT_ONCE = 1_000  # runs that are in memory
+
+
+class Candidate(msgspec.Struct, frozen=True, eq=False):
+    """A run that can go on, and the definition to go on with, if the file alone does not do."""
+
+    id: RunId
+    workflow: Workflow | None
+    changed: tuple[str, ...]
+    """The components whose code is not what it was when the run was written."""
+
+
+def resume(
+    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of runs.", show_default=False)
+    ] = None,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import", help="A module with the code of the runs; several times for several.", show_default=False
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="What steps read with context(key): a mapping, or a function that returns one.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every run with work left that nobody alive holds.")] = False,
+) -> None:
+    """Go on with runs that were interrupted, and wait until they have nothing left to do."""
+    screen = Screen()
+    if bool(runs) == every:
+        raise typer.BadParameter("name the runs, or say --all", param_hint="ID")
+    with polite(screen):
+        workflows = imported(modules or ())
+        given = {} if context is None else context_at(context)
+        with SQLiteView(file) as view:
+            asked = _due(view, screen) if every else list(dict.fromkeys(runs or ()))
+            candidates, refused = _candidates(view, asked, workflows, screen)
+        failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
+    if failed or refused:
+        raise typer.Exit(1)
+
+
+def _due(view: SQLiteView, screen: Screen) -> list[RunId]:
+    """Return the runs with work left that nobody alive holds."""
+    owners = view.owners()
+    found: list[RunRecord] = []
+    while page := view.list(statuses=DUE, after=found[-1] if found else None, limit=1_000):
+        found += page
+    held = [record.id for record in found if record.id in owners]
+    if held:
+        screen.note(f"{count(len(held), 'run')} held by processes that are alive: left to them")
+    if len(held) == len(found):
+        screen.note("nothing to resume")
+    return [record.id for record in found if record.id not in owners]
+
+
+def _candidates(
+    view: SQLiteView, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen
+) -> tuple[list[Candidate], int]:
+    """Return those of the runs *asked* for that can go on, and of how many it was said why they cannot."""
+    known = {(each.name, each.version): each for each in workflows}
+    found: list[Candidate] = []
+    refused = 0
+    for run in asked:
+        try:
+            found.append(_candidate(view, run, known))
+        except WeftError as error:
+            screen.complain(str(error))
+            refused += 1
+    return found, refused
+
+
+def _candidate(view: SQLiteView, run: RunId, known: dict[tuple[str, str], Workflow]) -> Candidate:
+    owner = view.owners(run).get(run)
+    if owner is not None:
+        raise RunOwned(run, owner)
+    record = view.load(run).record
+    if record.status in CLOSED:
+        raise RunClosed(run, record.reason)
+    live = known.get((record.workflow, record.version))
+    workflow = stored.read(view, run, workflow=live).run().workflow
+    if workflow.unresolved:
+        raise CodeNotImported(run, {name: _label(workflow, name) for name in workflow.unresolved})
+    return Candidate(run, live, workflow.changed)
+
+
+def _label(workflow: Workflow, name: str) -> str:
+    """Return what the function of a component that is missing was called."""
+    component = workflow.components.get(name)
+    calls = [] if component is None else [function.call for function in component.functions().values()]
+    return next((call.label for call in calls if isinstance(call, Unresolved)), "")
+
+
+# -- going on ------------------------------------------------------------------------------------
+
+
+async def _go_on(file: Path, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
+    """Resume all *candidates* and wait for them; return how many did not do well."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+    async with AsyncRunner(SQLiteStore(file), context=context) as runner:
+        with Progress(screen, len(candidates)) as progress:
+            went_well = await asyncio.gather(
+                *(_take(runner, candidate, turns, screen, progress) for candidate in candidates)
+            )
+    return went_well.count(False)
+
+
+async def _take(
+    runner: AsyncRunner, candidate: Candidate, turns: asyncio.Semaphore, screen: Screen, progress: Progress
+) -> bool:
+    run_id = candidate.id
+    hooks = WorkerHooks(
+        on_complete=lambda runnable, _: progress.step(run_id, runnable.component),
+        on_failed=lambda runnable, error: progress.failed(run_id, runnable.component, error),
+    )
+    async with turns:
+        progress.begun(run_id, candidate.changed)
+        try:
+            handle = await runner.resume(run_id, workflow=candidate.workflow, hooks=hooks)
+            run: Run = await handle.wait()
+            await runner.stop(run_id)
+        except WeftError as error:
+            progress.ended()
+            screen.complain(str(error))
+            return False
+        progress.ended()
+        _report(screen, run)
+        return not run.failed
+
+
+def _report(screen: Screen, run: Run) -> None:
+    """Print what came of *run*."""
+    outcome = "has nothing left to do" if not run.failed else "has failed in part" if run.results() else "has failed"
+    screen.line(f"{run.id}: {outcome}, {count(len(run.memory.log), 'event')}")
+    for name, value in run.results().items():
+        screen.line(f"  {name} = {shown(value)}")
+    for failure in run.failures.values():
+        screen.line(f"  {shown_error(failure)}", style="red")
+    letters = len(run.dead_letters)
+    if letters:
+        screen.line(f"  {count(letters, 'dead letter')}: weft show has them")
+
+
+def shown_error(error: BaseException) -> str:
+    """Return the first line of what *error* says."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

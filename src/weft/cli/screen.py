@@ -1,0 +1,90 @@
+"""
+Where commands print: tables that fit a terminal, whole lines where there is none, complaints on the error stream.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from weft.cli.text import as_json, plain
+from weft.errors import WeftError
+
+
+class Screen:
+    """The output of one command."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person is looking."""
+        return self.out.is_terminal
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a line can move on the error stream."""
+        return self._err.is_terminal
+
+    def status(self) -> Status:
+        """Return a line that moves; from now on all that a person sees goes the same way, so that nothing collides."""
+        if self.out.is_terminal:
+            self._err = self.out
+        return self._err.status(Text("..."))
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Print *text*, whatever is in it, as one line."""
+        self.out.print(Text(plain(text), style=style))
+
+    def note(self, text: str) -> None:
+        """Print a remark that is not part of the answer."""
+        self._err.print(Text(plain(text), style="dim"))
+
+    def complain(self, text: str) -> None:
+        """Say what is wrong."""
+        first, *rest = text.splitlines() or [""]
+        self._err.print(Text(f"weft: {plain(first)}", style="red"))
+        for line in rest:
+            self._err.print(Text(plain(line)))
+
+    def json(self, value: Any, *, indent: int | None = None) -> None:
+        """Print *value* as JSON."""
+        print(json.dumps(as_json(value), indent=indent), file=self.out.file)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "") -> None:
+        """Print *rows* under their headings; without a terminal nothing is shortened or folded."""
+        lines = [[plain(cell) for cell in row] for row in rows]
+        if self.is_terminal:
+            table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+            for place, column in enumerate(columns):  # what does not fit goes on below, in the last column first
+                heading = Text(column if place else f"{indent}{column}")
+                table.add_column(heading, overflow="fold", no_wrap=place < len(columns) - 1)
+            for row in lines:
+                table.add_row(*(Text(f"{indent}{cell}" if i == 0 else cell) for i, cell in enumerate(row)))
+            self.out.print(table, soft_wrap=False)
+            return
+        widths = [max(map(cell_len, each)) for each in zip(columns, *lines, strict=True)]
+        for row in (list(columns), *lines):
+            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+            self.line(f"{indent}{'  '.join(padded)}".rstrip())
+
+
+@contextmanager
+def polite(screen: Screen) -> Generator[None, None, None]:
+    """Say what Weft raises in one line, without a traceback, and end with 1."""
+    try:
+        yield
+    except WeftError as error:
+        screen.complain(str(error))
+        raise typer.Exit(1) from None

@@ -1,0 +1,156 @@
+"""``weft show``: one run, and where it stands."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from weft.cli import stored
+from weft.cli.log import error
+from weft.cli.screen import Screen, polite
+from weft.cli.text import ago, count, shown, stamp, took
+from weft.core import events as ev
+from weft.core.node import Kind
+from weft.core.run import Run
+from weft.ports.store import DUE
+from weft.stores import SQLiteView
+
+_SHOWN_INPUTS = 20
+_SHOWN_TRACEBACK = 8  # lines, the last ones
+
+
+def show(
+    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+) -> None:
+    """Show one run: its state, its components, what went in, what came out and what failed."""
+    screen = Screen()
+    with polite(screen), SQLiteView(file) as view:
+        found = stored.read(view, run)
+        here = found.run()
+    _head(screen, found, here)
+    _components(screen, here)
+    _inputs(screen, here)
+    _values(screen, "results", here.results())
+    _failures(screen, "failures", list((here.memory.failures or {}).values()))
+    _failures(screen, "dead letters", here.dead_letters)
+
+
+def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
+    record, now = found.record, time.time()
+    owner = f"held by {found.owner}" if found.owner else "held by nobody" if record.status in DUE else ""
+    lines = {
+        "run": record.id,
+        "workflow": f"{record.workflow}, version {record.version[:12]}" if record.version else record.workflow,
+        "status": ", ".join(filter(None, (record.status, record.reason, owner))),
+        "events": f"{record.head:,}",
+        "created": f"{stamp(record.created_at)} ({ago(now - record.created_at)})",
+        "updated": f"{stamp(record.updated_at)} ({ago(now - record.updated_at)})",
+    }
+    if run.workflow.unresolved:
+        lines["code"] = "not imported here, which is no obstacle to looking; weft resume needs it"
+    for title, text in lines.items():
+        screen.line(f"{title:10}{text}")
+
+
+# -- components ----------------------------------------------------------------------------------
+
+
+class Tally(msgspec.Struct):
+    """What one component has done so far."""
+
+    states: Counter[str] = msgspec.field(default_factory=Counter[str])
+    attempts: int = 0
+    spent_ns: int = 0
+
+    @property
+    def told(self) -> str:
+        """The states, with how many activations are in each."""
+        counts = (f"{state} ×{number}" for state, number in self.states.items())
+        return ", ".join(counts) or "not reached"
+
+
+def tallies(run: Run) -> dict[str, Tally]:
+    """Return what every component that runs has done, and what is pending."""
+    memory = run.memory
+    found = {name: Tally() for name, node in memory.plan.nodes.items() if node.kind <= Kind.FAN}
+    for event in memory.log:
+        if isinstance(event, ev.ENDINGS):
+            tally = found.setdefault(event.component, Tally())
+            tally.states[_ending(event)] += 1
+            tally.attempts += (
+                event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
+            )
+            tally.spent_ns += 0 if isinstance(event, ev.RunnableSkipped) else event.duration_ns
+    for key in memory.ready:
+        tally = found.setdefault(key[0], Tally())
+        failed, dispatched = (memory.attempts or {}).get(key), (memory.dispatched or {}).get(key, 0)
+        last = 0 if failed is None else failed.last
+        tally.states["under way" if dispatched > last else "to be retried" if failed else "ready"] += 1
+        tally.attempts += max(last, dispatched)
+    for name, _ in memory.blocked or ():
+        found.setdefault(name, Tally()).states["waiting"] += 1
+    return found
+
+
+def _ending(event: Any) -> str:
+    match event:
+        case ev.RunnableFailed():
+            return "failed"
+        case ev.RunnableSkipped():
+            return "skipped"
+        case ev.ConditionEvaluated():
+            return "held" if event.holds else "did not hold"
+        case _:
+            return "done"
+
+
+def _components(screen: Screen, run: Run) -> None:
+    rows: list[tuple[str, ...]] = []
+    for name, tally in tallies(run).items():
+        component = run.workflow.components.get(name)
+        kind = component.kind if component is not None else "part" if name in run.memory.plan.nodes else "removed"
+        attempts = str(tally.attempts) if tally.attempts else ""
+        rows.append((name, kind, tally.told, attempts, took(tally.spent_ns) if tally.spent_ns else ""))
+    screen.line()
+    screen.table(("COMPONENT", "KIND", "STATE", "ATTEMPTS", "TIME"), rows)
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+def _inputs(screen: Screen, run: Run) -> None:
+    inputs = [event for event in run.log() if isinstance(event, ev.InputReceived)]
+    left_out = len(inputs) - _SHOWN_INPUTS
+    _values(screen, "inputs", {str(event.ordinal): event.value for event in inputs[-_SHOWN_INPUTS:]})
+    if left_out > 0:
+        screen.line(f"  and {count(left_out, 'earlier one')}: weft log has them all")
+
+
+def _values(screen: Screen, title: str, values: dict[str, Any]) -> None:
+    if values:
+        screen.line()
+        screen.line(title, style="bold")
+        width = max(map(len, values))
+        for name, value in values.items():
+            screen.line(f"  {name:{width}}  {shown(value)}")
+
+
+def _failures(screen: Screen, title: str, failures: list[ev.RunnableFailed]) -> None:
+    if failures:
+        screen.line()
+        screen.line(title, style="bold")
+    for event in failures:
+        screen.line(
+            f"  {event.component}  {error(event.error)} (event {event.seq}, {count(event.attempts, 'attempt')})"
+        )
+        lines = event.error.traceback.rstrip().splitlines()
+        if len(lines) > _SHOWN_TRACEBACK:
+            lines = ["...", *lines[-_SHOWN_TRACEBACK:]]
+        for line in lines:
+            screen.line(f"      {line}")

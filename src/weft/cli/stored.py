@@ -1,0 +1,82 @@
+"""
+A stored run as its file tells it: no code of the application is needed, imported or called.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import msgspec
+
+from weft.core.events import AnyEvent, InputReceived
+from weft.core.run import Run
+from weft.core.workflow import Workflow
+from weft.errors import CorruptLog
+from weft.log import decode_segments, references, verify
+from weft.ports.store import RunRecord
+from weft.stores import SQLiteView
+from weft.typing import RunId
+
+
+class Stored(msgspec.Struct, frozen=True, eq=False):
+    """What a file knows of one run."""
+
+    record: RunRecord
+    events: list[AnyEvent]
+    owner: str | None
+    """Who holds it, if that is alive."""
+    written: Sequence[tuple[int, float]]
+    """For each segment: the number of its first event, and when it was written."""
+
+    def run(self) -> Run:
+        """Return the run as it was when its last event was stored."""
+        return Run.from_log(self.events)
+
+    def time_of(self, event: AnyEvent) -> float | None:
+        """Return when *event* came or was written, in seconds since the epoch; None if nobody knows."""
+        if isinstance(event, InputReceived) and event.at is not None:
+            return event.at
+        place = bisect_right(self.written, (event.seq, float("inf")))
+        return self.written[place - 1][1] if place else None
+
+
+def read(view: SQLiteView, run: RunId, *, workflow: Workflow | None = None) -> Stored:
+    """
+    Return what *view* shows of *run*; functions are taken from *workflow* where they cannot be found by name.
+
+    Raises:
+        RunNotFound: nothing was ever stored under this id.
+        CorruptLog: its log cannot be read.
+    """
+    loaded = view.load(run)
+    bodies = [segment.body for segment in loaded.segments]
+    stored = view.definitions()
+    definitions: dict[bytes, bytes] = {}
+    for key in references(bodies).definitions:
+        body = stored.get(key)
+        if body is None:
+            raise CorruptLog(f"the definition {key.hex()} that it refers to is missing")
+        definitions[key] = body
+    events = decode_segments(bodies, definitions=definitions, facts=view.facts(run), workflow=workflow)
+    written = [(each.first, each.at) for each in view.times(run)]
+    return Stored(loaded.record, events, view.owners(run).get(run), written)
+
+
+def check(view: SQLiteView, run: RunId) -> tuple[int, int]:
+    """
+    Return how many events of *run* there are, and in how many segments, if all of them are what was written.
+
+    Raises:
+        RunNotFound: nothing was ever stored under this id.
+        CorruptLog: they are not.
+    """
+    loaded = view.load(run)
+    count = verify(
+        [segment.body for segment in loaded.segments],
+        facts=view.facts(run),
+        definitions=view.definitions(),
+        head=loaded.record.chain,
+        position=loaded.record.head,
+    )
+    return count, len(loaded.segments)

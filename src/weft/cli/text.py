@@ -1,0 +1,101 @@
+r"""
+Values, times and names as text that is safe to print.
+
+What is stored may hold anything; nothing of it reaches the terminal as a command to it.
+
+    >>> plain("red \x1b[31m alert")
+    'red \\x1b[31m alert'
+    >>> shown(list(range(100)), longest=20)
+    '[0, 1, 2, 3, 4, 5...'
+    >>> ago(7_300.0)
+    '2 h ago'
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any, cast
+
+from weft.log import Record
+
+LONGEST = 72
+"""How many characters of a value are shown."""
+_DEEPEST = 100
+"""How deep values may nest before they are told in words."""
+
+
+def plain(text: str) -> str:
+    """Return *text* with everything that is not printable escaped: control characters, line ends, lone surrogates."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
+    )
+
+
+def shown(value: object, longest: int | None = LONGEST) -> str:
+    """Return *value* on one line, of at most *longest* characters."""
+    try:
+        text = plain(_written(value))
+    except Exception as error:  # noqa: BLE001 - what cannot be shown is said so
+        text = f"<{type(value).__name__} whose repr fails with {type(error).__name__}>"
+    return text if longest is None or len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _written(value: object) -> str:
+    if isinstance(value, Record):  # an instance of a class that is not known here
+        return f"{value.type}({', '.join(f'{name}={held!r}' for name, held in value.fields.items())})"
+    return repr(value)
+
+
+def as_json(value: Any, depth: int = 0) -> Any:
+    """Return *value* as JSON: what has a form there in it, anything else in words."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if type(value) is int:
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else repr(value)
+    if depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):
+        return [as_json(each, depth + 1) for each in cast("Any", value)]
+    if depth < _DEEPEST and isinstance(value, dict) and all(isinstance(key, str) for key in cast("Any", value)):
+        return {key: as_json(held, depth + 1) for key, held in cast("Any", value).items()}
+    return shown(cast("object", value), longest=None)
+
+
+def ago(seconds: float) -> str:
+    """Return for how long something has been past, in one unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "now"
+
+
+def took(nanoseconds: float) -> str:
+    """Return a duration in a unit that fits."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if nanoseconds >= size:
+            return (
+                f"{nanoseconds / size:.3g} {unit}" if nanoseconds < 1000 * size else f"{nanoseconds / size:.0f} {unit}"
+            )
+    return f"{nanoseconds:.0f} ns"
+
+
+def stamp(seconds: float) -> str:
+    """
+    Return a moment, in seconds since the epoch, as UTC.
+
+    >>> stamp(0.25)
+    '1970-01-01T00:00:00.250Z'
+    """
+    try:
+        moment = dt.datetime.fromtimestamp(seconds, dt.UTC)
+    except (OverflowError, ValueError, OSError):  # no clock says that, and a file may
+        return f"{seconds!r} s"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def count(number: int, noun: str) -> str:
+    """Return how many of something there are: "1 run", "2 runs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

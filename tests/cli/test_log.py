@@ -1,0 +1,154 @@
+"""``weft log``: everything that has happened in one run."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from weft import Policy, Runner, Workflow, each, step
+from weft.cli.log import _TOLD, told
+from weft.core import events as ev
+from weft.log import UnknownEvent
+from weft.stores import SQLiteStore
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """One run, 'r', of five events, some values of which are kept beside the log."""
+    path = tmp_path / "runs.db"
+    workflow = Workflow("double", step(lambda x: x * 2, name="double") >> step(lambda x: x * 100, name="large"))
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(workflow, "tea for two ", id="r").wait()
+    return path
+
+
+def changed(file: Path, sql: str, *values: Any) -> None:
+    """Change the file behind the back of Weft."""
+    db = sqlite3.connect(file)
+    assert db.execute(sql, values).rowcount == 1
+    db.commit()
+    db.close()
+
+
+def test_every_event_is_a_line_with_its_number_its_time_and_its_value(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("log", file, "r")
+
+    rows = [line.split(maxsplit=3) for line in said.out.splitlines()[1:]]
+    assert said.code == 0
+    assert [(row[0], row[2]) for row in rows] == [
+        ("1", "WorkflowDefined"),
+        ("2", "InputReceived"),
+        ("3", "ReactionOccurred"),
+        ("4", "ReactionOccurred"),
+    ]
+    assert all(row[1].startswith("20") and row[1].endswith("Z") for row in rows)
+    assert rows[1][3] == "input 1 = 'tea for two '"
+    assert rows[2][3].startswith("double     = 'tea for two tea for two '")
+    assert "..." in rows[3][3]
+
+
+def test_json_has_whole_values_one_event_a_line(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("log", file, "r", "--json")
+
+    events = [json.loads(line) for line in said.out.splitlines()]
+    assert [event["seq"] for event in events] == [1, 2, 3, 4]
+    assert events[0]["workflow"]["components"] == ["double", "large"]
+    assert events[3]["value"] == "tea for two " * 200
+
+
+def test_failures_and_retries_are_told(weft: Callable[..., Any], tmp_path: Path) -> None:
+    def broken(x: int) -> int:
+        raise ValueError("not \x1b[31m today")
+
+    workflow = Workflow("w", step(broken)).add_policy("broken", Policy(max_retries=1, base_delay=0.001))
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(workflow, 1, id="r").wait()
+
+    said = weft("log", tmp_path / "runs.db", "r")
+    data = [json.loads(line) for line in weft("log", tmp_path / "runs.db", "r", "--json").out.splitlines()]
+
+    assert "attempt 1: ValueError: not \\x1b[31m today, again at 20" in said.out
+    assert "ValueError: not \\x1b[31m today after 2 attempts" in said.out
+    assert "\x1b" not in said.out
+    assert data[-1]["error"]["type"] == "ValueError"
+
+
+def test_the_log_of_a_killed_process_can_be_read_and_is_whole(weft: Callable[..., Any], killed: Any) -> None:
+    said = weft("log", killed.file, "greeting")
+
+    assert said.out.splitlines()[-1].split()[2:] == ["RunnableDispatched", "send", "attempt", "1"]
+    assert weft("log", killed.file, "greeting", "--verify").out.startswith("8 events in ")
+
+
+def test_every_event_has_words() -> None:
+    assert set(get_args(ev.AnyEvent)) | {UnknownEvent} == set(_TOLD)
+
+
+def test_an_event_of_a_newer_version_is_said_so() -> None:
+    assert told(UnknownEvent(7, "teleported", b"")) == "'teleported', written by a newer Weft"
+
+
+def test_a_collection_is_told_with_its_size() -> None:
+    run = Workflow("w", each(step(abs))).run([1, 2, 3])
+
+    [fanned] = [event for event in run.log() if isinstance(event, ev.FannedOut)]
+
+    assert told(fanned).startswith("3 elements: [1, 2, 3]")
+
+
+# -- verify --------------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_as_it_was_written_is_said_so(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("log", file, "r", "--verify")
+
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("4 events in ")
+
+
+LAST = "(select max(place) from segments)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("update segments set body = cast(x'00' || substr(body, 2) as blob) where place = LAST", "format 0"),
+        ("update segments set body = substr(body, 1, length(body) - 1) where place = LAST", "checksum"),
+        ("update segments set chain = x'0102' where place = LAST", "does not end in its head"),
+        ("delete from segments where place = (select min(place) from segments)", "is missing"),
+        (
+            "delete from segments where place = (select place from segments order by place limit 1 offset 1)",
+            "is missing",
+        ),
+        ("update facts set body = x'00'", "was altered"),
+        ("delete from facts", "is missing"),
+        ("delete from definitions", "is missing"),
+    ],
+)
+def test_what_was_altered_is_found(weft: Callable[..., Any], file: Path, sql: str, reason: str) -> None:
+    changed(file, sql.replace("LAST", LAST))
+
+    said = weft("log", file, "r", "--verify")
+
+    assert (said.code, said.out) == (1, "")
+    assert reason in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_log_that_cannot_be_read_is_one_line(weft: Callable[..., Any], file: Path) -> None:
+    changed(file, "delete from definitions")
+
+    for command in (["log"], ["show"]):
+        said = weft(*command, file, "r")
+
+        assert (said.code, said.out) == (1, "")
+        assert "is missing" in said.err
+
+
+def test_verifying_and_json_exclude_each_other(weft: Callable[..., Any], file: Path) -> None:
+    assert weft("log", file, "r", "--verify", "--json").code == 2

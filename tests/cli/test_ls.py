@@ -1,0 +1,170 @@
+"""``weft ls``: the runs in a file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import Runner, Workflow, step
+from weft.stores import SQLiteStore
+
+double = Workflow("double", step(lambda x: x * 2, name="double"))
+halve = Workflow("halve", step(lambda x: x / 2, name="halve"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Three runs: two are idle, one was cancelled."""
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(double, 1, id="a").wait()
+        runner.start(halve, 1, id="b").wait()
+        runner.start(double, 2, id="c").wait()
+        runner.cancel("c", "changed my mind")
+    return path
+
+
+def columns(out: str) -> list[list[str]]:
+    """Return the first four columns of a table, without its headings."""
+    return [line.split()[:4] for line in out.splitlines()[1:]]
+
+
+def test_every_run_is_a_row(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("ls", file)
+
+    assert said.code == 0
+    assert said.out.split()[:7] == ["ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER"]
+    assert columns(said.out) == [
+        ["a", "double", "idle", "3"],
+        ["b", "halve", "idle", "3"],
+        ["c", "double", "cancelled", "4"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (["--status", "idle"], ["a", "b"]),
+        (["--status", "cancelled", "--status", "idle"], ["a", "b", "c"]),
+        (["--workflow", "double"], ["a", "c"]),
+        (["--workflow", "double", "--status", "idle"], ["a"]),
+        (["--limit", "2"], ["a", "b"]),
+    ],
+)
+def test_a_part_can_be_asked_for(weft: Callable[..., Any], file: Path, options: list[str], ids: list[str]) -> None:
+    said = weft("ls", file, *options)
+
+    assert [row[0] for row in columns(said.out)] == ids
+
+
+def test_it_says_that_there_are_more(weft: Callable[..., Any], file: Path) -> None:
+    assert "more than 2 runs" in weft("ls", file, "-n", "2").err
+    assert weft("ls", file, "-n", "3").err == ""
+
+
+def test_an_unknown_status_is_refused_with_those_that_exist(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("ls", file, "--status", "sleepy")
+
+    assert said.code == 2
+    assert "sleepy" in said.err
+    assert "waiting" in said.err
+
+
+def test_json_has_everything(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("ls", file, "--json", "--status", "cancelled")
+
+    [run] = json.loads(said.out)
+    assert (run["id"], run["workflow"], run["status"], run["events"]) == ("c", "double", "cancelled", 4)
+    assert (run["reason"], run["owner"]) == ("changed my mind", None)
+    assert run["created_at"].endswith("Z")
+
+
+def test_a_store_without_runs_is_no_error(weft: Callable[..., Any], tmp_path: Path) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")):
+        pass
+
+    said = weft("ls", tmp_path / "runs.db")
+
+    assert (said.code, said.out) == (0, "")
+    assert "no runs in" in said.err
+    assert json.loads(weft("ls", tmp_path / "runs.db", "--json").out) == []
+
+
+def test_who_is_alive_is_named_and_goes_on(weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str]) -> None:
+    said = weft("ls", shop.file)
+
+    assert columns(said.out) == [["greeting", "shop", "running", "8"]]
+    assert f"process {busy.pid} on" in said.out
+    assert busy.poll() is None
+
+
+def test_the_run_of_a_killed_process_is_held_by_nobody(weft: Callable[..., Any], killed: Any) -> None:
+    said = weft("ls", killed.file)
+
+    assert columns(said.out) == [["greeting", "shop", "running", "8"]]
+    assert said.out.split()[-1] == "nobody"
+
+
+def made(path: Path, kind: str) -> Path:
+    """Return a path at which something is wrong."""
+    match kind:
+        case "missing":
+            pass
+        case "empty":
+            path.touch()
+        case "folder":
+            path.mkdir()
+        case "no database":
+            path.write_text("dear diary\n" * 500, encoding="utf-8")
+        case "foreign":
+            db = sqlite3.connect(path)
+            db.execute("create table songs (title)")
+            db.close()
+        case _:
+            with Runner(SQLiteStore(path)) as runner:
+                runner.start(double, 1, id="a").wait()
+            path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 4096 * 10)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("missing", "there is no file"),
+        ("empty", "nothing has been stored"),
+        ("folder", "there is no file"),
+        ("no database", "was not made by Weft"),
+        ("foreign", "was not made by Weft"),
+        ("damaged", "is damaged"),
+    ],
+)
+@pytest.mark.parametrize("command", [["ls"], ["show", "a"], ["log", "a"], ["log", "a", "--verify"], ["resume", "a"]])
+def test_what_is_wrong_with_the_file_is_one_line(
+    weft: Callable[..., Any], tmp_path: Path, kind: str, reason: str, command: list[str]
+) -> None:
+    path = made(tmp_path / "runs.db", kind)
+
+    said = weft(command[0], path, *command[1:])
+
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("weft: ")
+    assert said.err.count("\n") == 1
+    assert reason in said.err
+    assert path.exists() == (kind != "missing")
+
+
+def test_names_that_would_command_the_terminal_are_escaped(weft: Callable[..., Any], tmp_path: Path) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(double.renamed("w\x1b[2J"), 1, id="i\x07\nd").wait()
+
+    said = weft("ls", tmp_path / "runs.db")
+
+    assert len(said.out.splitlines()) == 2
+    assert "\x1b" not in said.out
+    assert "i\\x07\\nd" in said.out

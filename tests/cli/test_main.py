@@ -1,0 +1,59 @@
+"""The command as a program: with and without what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import Runner, Workflow, step
+from weft.stores import SQLiteStore
+
+WITHOUT = (
+    "import sys; sys.modules[{missing!r}] = None; sys.argv = ['weft', *sys.argv[1:]]; import weft.cli; weft.cli.main()"
+)
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_typer_and_rich_one_line_says_what_to_install(shop: Any, missing: str) -> None:
+    done = shop.python("-c", WITHOUT.format(missing=missing), "ls", "runs.db", check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "the weft command needs typer and rich: pip install 'weft[cli]'\n"
+
+
+def test_the_demonstration_needs_neither(shop: Any) -> None:
+    done = shop.python("-c", WITHOUT.format(missing="typer"), "demo", check=False)
+
+    assert done.returncode == 0
+    assert "shipped: 57.1 EUR" in done.stdout
+
+
+def test_the_version_is_printed(shop: Any) -> None:
+    assert shop.command("--version").out.startswith("weft ")
+
+
+def test_help_lists_the_commands(shop: Any) -> None:
+    said = shop.command("--help")
+
+    assert [word for word in ("ls", "show", "log", "resume", "demo") if f"  {word} " not in said.out] == []
+
+
+def test_what_a_poor_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(Workflow("w", step(str.upper, name="up")), "naïve ☕", id="r").wait()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "log", tmp_path / "runs.db", "r"],
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NA\\xcfVE \\u2615" in done.stdout

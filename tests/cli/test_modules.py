@@ -1,0 +1,54 @@
+"""The code of the application: only what was named is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.cli.modules import context, imported
+from weft.errors import ContextNotFound, ImportFailed
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, which is not where Python looks for modules; what is imported is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    yield tmp_path
+    for name in [name for name in sys.modules if name.endswith("_here")]:
+        del sys.modules[name]
+
+
+def test_workflows_at_the_top_of_a_module_are_found(folder: Path) -> None:
+    (folder / "found_here.py").write_text(
+        "from weft import Workflow, step\n"
+        "one, two = Workflow('one', step(abs)), Workflow('two', step(abs))\n"
+        "other = 'text'\n",
+        encoding="utf-8",
+    )
+
+    assert [workflow.name for workflow in imported(["found_here"])] == ["one", "two"]
+
+
+@pytest.mark.parametrize("source", ["raise RuntimeError('at import')", "def broken(:"])
+def test_a_module_that_fails_is_named_with_its_reason(folder: Path, source: str) -> None:
+    (folder / "fails_here.py").write_text(source, encoding="utf-8")
+
+    with pytest.raises(ImportFailed, match=r"'fails_here': (RuntimeError: at import|SyntaxError)"):
+        imported(["fails_here"])
+
+
+def test_a_context_is_a_mapping_or_what_a_function_returns(folder: Path) -> None:
+    (folder / "context_here.py").write_text("held = {'a': 1}\ndef made(): return {'b': 2}\n", encoding="utf-8")
+
+    assert context("context_here:held") == {"a": 1}
+    assert context("context_here:made") == {"b": 2}
+
+
+@pytest.mark.parametrize("where", ["", "json", ":x", "json:", "json:nothing", "json:decoder"])
+def test_anything_else_is_no_context(where: str) -> None:
+    with pytest.raises(ContextNotFound, match="MODULE:NAME"):
+        context(where)

@@ -1,0 +1,199 @@
+"""``weft resume``: going on with runs that were interrupted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import Policy, Runner, Workflow, step
+from weft.stores import SQLiteStore, SQLiteView
+
+
+def head(file: Path, run: str = "greeting") -> int:
+    """Return how many events a run has."""
+    with SQLiteView(file) as view:
+        return view.load(run).record.head
+
+
+def test_a_killed_run_goes_on_where_it_stopped(killed: Any) -> None:
+    killed.open()
+
+    said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
+
+    assert (said.code, said.err) == (0, "greeting: resumed\n")
+    assert said.out == "greeting: has nothing left to do, 10 events\n  send = 'sent HELLO WORLD'\n"
+    assert sorted(killed.calls()) == ["send", "send", "shout hello", "shout world"]
+
+
+def test_all_that_is_left_can_be_resumed_at_once(killed: Any) -> None:
+    killed.open()
+
+    said = killed.command("resume", "runs.db", "--all", "--import", "shop")
+    again = killed.command("resume", "runs.db", "--all", "--import", "shop")
+
+    assert said.code == 0
+    assert "send = 'sent HELLO WORLD'" in said.out
+    assert (again.code, again.out, again.err) == (0, "", "nothing to resume\n")
+
+
+def test_what_failed_on_the_way_is_told_and_ends_with_one(killed: Any) -> None:
+    killed.open()
+    (killed.folder / "broken").touch()
+
+    said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
+
+    assert said.code == 1
+    assert said.out.startswith("greeting: has failed, ")
+    assert "'send' failed after 2 attempts: ConnectionError: nobody is there" in said.out
+    assert "greeting: send failed: ConnectionError: nobody is there" in said.err
+
+
+def test_a_run_whose_code_was_not_imported_is_left_as_it_is(weft: Callable[..., Any], killed: Any) -> None:
+    killed.open()
+    before = head(killed.file)
+
+    said = weft("resume", killed.file, "greeting")
+
+    assert (said.code, said.out) == (1, "")
+    assert "send (shop.send)" in said.err
+    assert "--import" in said.err
+    assert head(killed.file) == before
+
+
+@pytest.mark.parametrize("which", [["greeting"], ["--all"]])
+def test_what_a_living_process_holds_is_left_to_it(
+    weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str], which: list[str]
+) -> None:
+    said = weft("resume", shop.file, *which)
+
+    assert said.out == ""
+    assert head(shop.file) == 8
+    assert busy.poll() is None
+    if which == ["--all"]:
+        assert said.code == 0
+        assert "1 run held by processes that are alive" in said.err
+    else:
+        assert said.code == 1
+        assert f"held by process {busy.pid} on" in said.err
+
+
+def test_lambdas_come_with_the_workflow_at_the_top_of_the_module_and_context_with_a_name(shop: Any) -> None:
+    died = shop.python("-c", NEEDY, check=False)
+
+    without = shop.command("resume", "runs.db", "needy", "--import", "shop")
+    said = shop.command("resume", "runs.db", "needy", "--import", "shop", "--context", "shop:needs")
+
+    assert (died.returncode, died.stderr) == (9, "")
+    assert without.code == 1
+    assert "required context is missing: 'secret'" in without.err
+    assert (said.code, said.out) == (0, "needy: has nothing left to do, 3 events\n  needy = 'hush!'\n")
+
+
+NEEDY = """
+import os
+import shop
+from weft import Runner
+from weft.runner import WorkerHooks
+from weft.stores import SQLiteStore
+
+def die(_):
+    os._exit(9)
+
+with Runner(SQLiteStore("runs.db"), context=shop.needs) as runner:
+    runner.start(shop.needy, "hush", id="needy", hooks=WorkerHooks(on_dispatch=die)).wait()
+"""
+
+
+def test_an_interrupt_lets_what_is_under_way_end_and_gives_the_run_up(killed: Any) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "weft", "resume", "runs.db", "greeting", "--import", "shop"],
+        cwd=killed.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "sending\n"
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode not in (0, -signal.SIGINT)
+    assert "Traceback" not in out + err
+    assert head(killed.file) == 10
+    with SQLiteView(killed.file) as view:
+        assert view.owners() == {}
+
+
+def test_code_that_has_changed_is_said_so(killed: Any) -> None:
+    killed.open()
+    source = killed.folder / "shop.py"
+    source.write_text(source.read_text(encoding="utf-8").replace('f"sent {text}"', 'f"SENT {text}"'), encoding="utf-8")
+
+    said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
+
+    assert said.code == 0
+    assert "send = 'SENT HELLO WORLD'" in said.out
+    assert "the code of send has changed" in said.err
+
+
+def test_a_cancelled_run_is_not_resumed(weft: Callable[..., Any], tmp_path: Path) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(Workflow("w", step(abs)), 1, id="r").wait()
+        runner.cancel("r", "changed my mind")
+
+    said = weft("resume", tmp_path / "runs.db", "r")
+
+    assert said.code == 1
+    assert "was cancelled (changed my mind)" in said.err
+
+
+def test_runs_that_can_go_on_do_although_others_cannot(weft: Callable[..., Any], tmp_path: Path) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(Workflow("w", step(abs)), -1, id="r").wait()
+
+    said = weft("resume", tmp_path / "runs.db", "nobody", "r")
+
+    assert said.code == 1
+    assert "no run 'nobody'" in said.err
+    assert said.out == "r: has nothing left to do, 3 events\n  abs = 1\n"
+
+
+def test_dead_letters_are_counted(weft: Callable[..., Any], tmp_path: Path) -> None:
+    workflow = Workflow("w", step(abs)).add_policy("abs", Policy(on_failure="dead_letter"))
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(workflow, "no number", id="r").wait()
+
+    said = weft("resume", tmp_path / "runs.db", "r")
+
+    assert said.code == 1
+    assert "1 dead letter: weft show has them" in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        ([], 2, "name the runs, or say --all"),
+        (["r", "--all"], 2, "name the runs, or say --all"),
+        (["r", "--import", "no.such.module"], 1, "cannot import 'no.such.module'"),
+        (["r", "--context", "json"], 1, "MODULE:NAME"),
+        (["r", "--context", "json:nothing"], 1, "that is NoneType"),
+        (["r", "--context", "no.such:thing"], 1, "cannot import 'no.such'"),
+        (["r", "--context", "json:loads"], 1, "it raised TypeError"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    weft: Callable[..., Any], tmp_path: Path, options: list[str], code: int, reason: str
+) -> None:
+    said = weft("resume", tmp_path / "runs.db", *options)
+
+    assert said.code == code
+    assert reason in " ".join(said.err.split())
+    assert not (tmp_path / "runs.db").exists()

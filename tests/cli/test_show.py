@@ -1,0 +1,154 @@
+"""``weft show``: one run, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import Policy, Runner, Workflow, condition, each, rule, step
+from weft.cli.show import tallies
+from weft.stores import SQLiteStore
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def stored(file: Path, workflow: Workflow, *inputs: Any) -> None:
+    """Store the run 'r', which has nothing left to do."""
+    with Runner(SQLiteStore(file)) as runner:
+        runner.start_workflow("r", workflow)
+        for value in inputs:
+            runner.run("r", value)
+        runner.wait("r")
+
+
+def cells(out: str) -> dict[str, list[str]]:
+    """Return what is in each row, by its first word."""
+    return {row.split()[0]: row.split()[1:] for row in out.splitlines() if row.strip()}
+
+
+def test_a_run_is_shown_with_its_state_its_input_and_its_result(weft: Callable[..., Any], file: Path) -> None:
+    stored(file, Workflow("double", step(lambda x: x * 2, name="double")), 21)
+
+    said = weft("show", file, "r")
+
+    shown = cells(said.out)
+    assert said.code == 0
+    assert (shown["run"], shown["workflow"][0], shown["status"]) == (["r"], "double,", ["idle"])
+    assert said.out.index("inputs\n  1  21\n") < said.out.index("results\n  double  42\n")
+
+
+def test_a_killed_run_is_shown_without_its_code(weft: Callable[..., Any], killed: Any) -> None:
+    said = weft("show", killed.file, "greeting")
+
+    shown = cells(said.out)
+    assert said.code == 0
+    assert shown["status"] == ["running,", "held", "by", "nobody"]
+    assert shown["split"][:4] == ["step", "done", "×1", "1"]
+    assert shown["shout"][:4] == ["step", "done", "×2", "2"]
+    assert shown["send"] == ["step", "under", "way", "×1", "1"]
+    assert shown["code"][:2] == ["not", "imported"]
+    assert killed.calls().count("send") == 1
+
+
+def test_who_holds_a_run_is_named(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
+    assert f"held by process {busy.pid} on" in weft("show", shop.file, "greeting").out
+
+
+def test_a_failure_is_shown_with_the_end_of_its_traceback(weft: Callable[..., Any], file: Path) -> None:
+    def broken(x: int) -> int:
+        raise ValueError("red \x1b[31m alert\nsecond line")
+
+    workflow = Workflow("w", step(broken) >> step(abs, name="after")).add_policy("broken", Policy(max_retries=1))
+    stored(file, workflow.add_policy("broken", Policy(max_retries=1, base_delay=0)), 1)
+
+    said = weft("show", file, "r")
+
+    assert "broken  ValueError: red \\x1b[31m alert (event 4, 2 attempts)" in said.out
+    assert 'raise ValueError("red' in said.out
+    assert cells(said.out)["after"][:3] == ["step", "not", "reached"]
+    assert "\x1b" not in said.out
+
+
+def test_dead_letters_are_listed(weft: Callable[..., Any], file: Path) -> None:
+    def lost(x: int) -> int:
+        raise LookupError("nobody lives here")
+
+    stored(file, Workflow("w", step(lost)).add_policy("lost", Policy(on_failure="dead_letter")), 1)
+
+    said = weft("show", file, "r")
+
+    assert "\ndead letters\n  lost  LookupError: nobody lives here" in said.out
+
+
+def test_of_many_inputs_the_last_are_shown(weft: Callable[..., Any], file: Path) -> None:
+    stored(file, Workflow("w", step(abs)), *range(100, 125))
+
+    said = weft("show", file, "r")
+
+    assert "  25  124\n" in said.out
+    assert "  5   104\n" not in said.out
+    assert "and 5 earlier ones" in said.out
+
+
+def test_an_unknown_run_is_one_line(weft: Callable[..., Any], file: Path) -> None:
+    stored(file, Workflow("w", step(abs)), 1)
+
+    said = weft("show", file, "no\nbody")
+
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("weft: no run 'no\\nbody' in this store")
+    assert said.err.count("\n") == 1
+
+
+def test_an_instance_of_a_class_that_is_not_here_is_shown_by_its_fields(weft: Callable[..., Any], shop: Any) -> None:
+    (shop.folder / "classy.py").write_text(
+        "import dataclasses\n"
+        "from weft import Runner, Workflow, step\n"
+        "from weft.stores import SQLiteStore\n"
+        "@dataclasses.dataclass\n"
+        "class Order:\n"
+        "    total: int\n"
+        "@step\n"
+        "def order(total: int) -> Order:\n"
+        "    return Order(total)\n"
+        "if __name__ == '__main__':\n"
+        "    with Runner(SQLiteStore('runs.db')) as runner:\n"
+        "        runner.start(Workflow('classy', order), 5, id='r').wait()\n",
+        encoding="utf-8",
+    )
+    shop.python("classy.py")
+
+    said = weft("show", shop.file, "r")
+
+    assert "  order  classy.Order(total=5)\n" in said.out
+
+
+# -- tallies -------------------------------------------------------------------------------------
+
+
+def test_what_is_pending_is_counted_by_what_it_waits_for() -> None:
+    run = Workflow("w", step(lambda text: [*text], name="split") >> each(step(str.upper, name="up"))).plan("abc")
+    while len(run.prepare()) < 3:
+        run.react()
+
+    first, second, _ = run.prepare()
+    run.apply(first.execute()).record_dispatch(second)
+
+    assert tallies(run)["up"].told == "done ×1, under way ×1, ready ×1"
+    assert tallies(run)["up"].attempts == 2
+
+
+def test_what_a_condition_said_is_counted() -> None:
+    is_large = condition(lambda x: x > 10, name="is_large")
+    run = Workflow("w", rule(when=is_large, then=lambda x: x, name="large")).plan()
+
+    run.run(5).run(20).run(30)
+
+    assert tallies(run)["is_large"].told == "did not hold ×1, held ×2"
+    assert tallies(run)["large"].told == "done ×2"
