@@ -23,6 +23,7 @@ setup: $(DEV)  ## Create .venv with the project and the development tools
 
 demo: $(CORE)  ## Run the demonstration; needs no development tools
 	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m weft demo
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
 	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
