@@ -152,3 +152,11 @@ def test_a_log_that_cannot_be_read_is_one_line(weft: Callable[..., Any], file: P
 
 def test_verifying_and_json_exclude_each_other(weft: Callable[..., Any], file: Path) -> None:
     assert weft("log", file, "r", "--verify", "--json").code == 2
+
+
+def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
+    plain = ev.StateChanged(3, "light", (2,), "green")
+    keyed = ev.StateChanged(4, "order", (3,), {"paid": True}, (("ship", 7),), done=True, key=7)
+
+    assert told(plain) == "state = 'green'"
+    assert told(keyed) == "state of 7 = {'paid': True}, emitted (('ship', 7),), complete"

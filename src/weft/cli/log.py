@@ -103,7 +103,13 @@ def _evaluated(event: ev.ConditionEvaluated) -> str:
     return f"{'holds' if event.holds else 'does not hold'}{_how(event)}"
 
 
-def _how(event: ev.ReactionOccurred | ev.FannedOut | ev.ConditionEvaluated) -> str:
+def _turned(event: ev.StateChanged) -> str:
+    emitted = f", emitted {shown(event.emitted)}" if event.emitted else ""
+    key = "" if event.key is None else f"of {shown(event.key)} "
+    return f"state {key}= {shown(event.state)}{emitted}{', complete' if event.done else ''}{_how(event)}"
+
+
+def _how(event: ev.ReactionOccurred | ev.FannedOut | ev.ConditionEvaluated | ev.StateChanged) -> str:
     attempt = f"attempt {event.attempt}" if event.attempt > 1 else ""
     spent = took(event.duration_ns) if event.duration_ns else ""
     how = ", ".join(filter(None, (attempt, spent)))
@@ -133,6 +139,7 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.InputReceived: _received,
     ev.ReactionOccurred: _reacted,
     ev.FannedOut: _fanned_out,
+    ev.StateChanged: _turned,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: lambda event: f"attempt {event.attempt}",
     ev.AttemptFailed: _retrying,

@@ -87,7 +87,7 @@ def test_a_failure_says_what_failed_and_how_often_it_was_tried() -> None:
 
     found = progress(run, "broken")
     assert (found.state, found.failed, found.attempts, found.error) == ("failed", 1, 3, "ValueError: no price")
-    assert "×3" in found.summary  # noqa: RUF001 - the sign is meant
+    assert "×3" in found.summary
     assert progress(run, "after").state == "unreached"
 
 

@@ -6,7 +6,7 @@ What has become of each component in a run, as far as a picture shows it.
 
 One pass over the log for what has happened, one over the memory for what is under way.  Elements of a map are not
 shown one by one: a component inside it has done *done* of *of* elements.
-"""  # noqa: RUF002 - the sign is meant
+"""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Progress(msgspec.Struct, frozen=True):
         if self.refused and (self.refused > 1 or self.done):
             parts.append(f"{self.refused:,} no")
         if self.attempts > 1:
-            parts.append(f"×{self.attempts:,}")  # noqa: RUF001 - the sign is meant
+            parts.append(f"×{self.attempts:,}")
         if self.seconds:
             parts.append(duration(self.seconds))
         return f"{SIGNS[self.state]} {' · '.join(parts)}".strip()
