@@ -75,6 +75,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """When the run must be done, in seconds since the epoch."""
     current: Callable[[], Policy] | None = None
     """Gives the policy that holds now, asked at every decision: policies may change while a runnable is under way."""
+    falling_back: Callable[[BaseException], object] | None = None
+    """Told before a fallback is asked."""
 
 
 class Begun(msgspec.Struct, frozen=True):

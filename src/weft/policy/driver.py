@@ -226,6 +226,8 @@ class _Driver:
 
     def _fall_back(self, error: BaseException) -> Conversation:
         assert self.policy.fallback is not None  # noqa: S101
+        if self.given.falling_back is not None:
+            self.given.falling_back(error)
         try:
             answer = ask(self.policy.fallback, self.runnable, error)
         except PROPAGATES:
