@@ -14,7 +14,6 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Mapping
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -50,7 +49,7 @@ class Office:
     ) -> None:
         self.journal, self.executors, self.clock, self.counters, self.draw = journal, executors, clock, counters, draw
         self.loop = asyncio.get_running_loop()
-        self.monotonic: Callable[[], float] = monotonic
+        self.monotonic: Callable[[], float] = self.loop.time
         self.is_closing = False
         self._crashed = crashed
         self._thread = threading.get_ident()
@@ -61,6 +60,11 @@ class Office:
         self._desks = {name: _Desk(executor) for name, executor in executors.items()}
         self._is_awake = False
         self._tables: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an executor has something, or something stands in line for one."""
+        return bool(self._aloft) or any(desk.aloft or desk.line for desk in self._desks.values())
 
     def open(self) -> None:
         """Get the executors ready."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from time import monotonic
 
 from weft.errors import OwnershipLost
 from weft.ports.store import RunRecord
@@ -39,7 +38,7 @@ class Supervisor:
         if self._is_closed or worker.is_dead:
             return
         worker.die()
-        now = monotonic()
+        now = asyncio.get_running_loop().time()
         recent = [at for at in self._restarts.get(worker.id, ()) if now - at < WINDOW]
         recent.append(now)
         self._restarts[worker.id] = recent
