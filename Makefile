@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format pictures bench clean
+.PHONY: help setup demo test simulate check format pictures bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: $(CORE)  ## Run the demonstration; needs no development tools
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
 	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
+
+simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
+	@$(BIN)/python tests/simulation $(ARGS)
 
 check: $(DEV)  ## Lint, formatting and types: all run, one failure fails
 	@failed=; \

@@ -84,6 +84,7 @@ Everything this library can raise, in one screen.
     ├── ResolutionError             a definition that was written down, and what it names here
     │   ├── ChangedCode             a function is not the one it was when the log was written
     │   └── UnresolvedFunction      a function that cannot be found again
+    ├── Stuck                       everybody waits for ever, in a test on virtual time
     ├── UnencodableValue            a value that cannot be written to a log
     ├── InvalidDrawing              a picture was asked for in a way that there is none
     └── UnidentifiableValue         a value without a canonical form has no hash
@@ -714,6 +715,13 @@ class ChangedCode(ResolutionError):
             f"the code of {', '.join(map(repr, self.components))} in workflow {workflow!r} has changed since this log "
             "was written; run the code that wrote it, or pass strict=False to go on with the new code"
         )
+
+
+class Stuck(WeftError):
+    """Everybody waits for ever, and on virtual time that shows at once: *who* says for what."""
+
+    def __init__(self, who: str) -> None:
+        super().__init__(f"{who}; find out who should have woken them")
 
 
 class UnencodableValue(WeftError, TypeError):

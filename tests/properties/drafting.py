@@ -1,14 +1,14 @@
 """
 How a graph is drawn: part by part, parents first, each fed by what is there already.
 
-Which part comes next is not decided here but in ``strategies.graphs``, one move at a time; a move is a
-method of :class:`Draft`.
+Which part comes next is not decided here but in ``strategies.compose``, one move at a time; a move is a
+method of :class:`Draft`.  Whatever is open is asked of :class:`Choices`: Hypothesis, or a die.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from description import (
@@ -33,7 +33,6 @@ from description import (
     Step,
     Type,
 )
-from hypothesis import strategies as st
 
 from weft.typing import Wait
 
@@ -41,8 +40,8 @@ T = TypeVar("T")
 
 DEEPEST = 2
 """How many maps may lie in each other."""
-NUMBERS = st.integers(0, 22)
-"""What inputs and constants are."""
+LARGEST = 22
+"""Inputs and constants are numbers from 0 to this."""
 
 MOVES = {
     "step": 4,
@@ -63,6 +62,18 @@ def in_order(inlets: Iterable[Inlet], region: str | None) -> tuple[Inlet, ...]:
     return tuple(dict.fromkeys(sorted(inlets, key=lambda inlet: inlet.parents != (region,))))
 
 
+class Choices(Protocol):
+    """Who decides."""
+
+    def number(self, low: int, high: int) -> int:
+        """Return a number from *low* to *high*."""
+        ...
+
+    def any_of(self, choices: Sequence[T]) -> T:
+        """Return one of *choices*."""
+        ...
+
+
 class Wire(NamedTuple):
     """What a part hands on: values of a type, and how many at once."""
 
@@ -74,21 +85,18 @@ class Wire(NamedTuple):
 class Draft:
     """A graph on its way: every ``add_`` puts something that fits to what is there."""
 
-    def __init__(self, draw: st.DrawFn, *, readers: bool, races: bool, failures: bool) -> None:
-        self.draw = draw
+    def __init__(self, choices: Choices, *, readers: bool, races: bool, failures: bool) -> None:
+        self.number, self.any_of = choices.number, choices.any_of
         self.readers, self.races, self.failures = readers, races, failures
         self.parts: list[Part] = []
-        self.takes: Type = draw(st.sampled_from(("scalar", "list")))
+        self.takes: Type = "list" if self.number(0, 1) else "scalar"
         self.wires: dict[str | None, list[Wire]] = {None: [Wire(INPUT, self.takes, 1)]}
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def one_in(self, count: int) -> bool:
         """Return True once in *count* times."""
-        return self.draw(st.integers(0, count - 1)) == count - 1
-
-    def any_of(self, choices: Sequence[T]) -> T:
-        return self.draw(st.sampled_from(choices))
+        return self.number(0, count - 1) == count - 1
 
     def name(self, letter: str) -> str:
         return f"{letter}{len(self.parts) + 1}"
@@ -102,7 +110,7 @@ class Draft:
         types: tuple[Type, ...] = ("scalar", "scalar", "list")
         takes: Any = "each" if foldable else self.any_of(("each",) * 8 + ("nothing", "any"))
         return Code(
-            k=self.draw(NUMBERS),
+            k=self.number(0, LARGEST),
             makes=self.any_of(types) if makes is None else makes,
             takes=takes,
             fails=self.failures and self.one_in(7),
@@ -131,8 +139,8 @@ class Draft:
     def context(self) -> tuple[tuple[str, int], ...]:
         """Return the context of a run: the key that is always given, and perhaps one for a single part."""
         readers = [part.name for part in self.parts for c in part.codes.values() if Read("context", "limit") in c.reads]
-        own = [(f"{self.any_of(readers)}.limit", self.draw(NUMBERS))] if readers and self.one_in(2) else []
-        return (("limit", self.draw(NUMBERS)), *own)
+        own = [(f"{self.any_of(readers)}.limit", self.number(0, LARGEST))] if readers and self.one_in(2) else []
+        return (("limit", self.number(0, LARGEST)), *own)
 
     # -- inlets ----------------------------------------------------------------------------------
 
@@ -156,7 +164,7 @@ class Draft:
     def wait(self, count: int) -> Wait:
         if not self.races or self.one_in(2):
             return "all_done"
-        return "any" if self.one_in(2) else self.draw(st.integers(1, count))
+        return "any" if self.one_in(2) else self.number(1, count)
 
     def single_inlets(self, wires: Sequence[Wire], region: str | None) -> tuple[Inlet, ...]:
         """Return the ways into a part of *region* that takes one value at a time, from *wires*."""
@@ -350,7 +358,7 @@ class Draft:
         for _ in range(1 + self.one_in(3)):
             twins.append(self.name("s"))
             self.put(Step(twins[-1], inlets, region, code), code.makes)
-        wait: Wait = "any" if self.one_in(2) else self.draw(st.integers(1, len(twins)))
+        wait: Wait = "any" if self.one_in(2) else self.number(1, len(twins))
         self.put_step(region, (Inlet(tuple(twins), wait),))
 
     def part(self, name: str) -> Part:

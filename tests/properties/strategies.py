@@ -20,12 +20,14 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from building import build
 from description import INPUT, Accumulator, Condition, Gate, Graph, Map, Part, Reduce, Rule, Step
-from drafting import MOVES, NUMBERS, Draft
+from drafting import LARGEST, MOVES, Choices, Draft
 from hypothesis import strategies as st
 
-__all__ = ["Schedule", "build", "graphs", "inputs", "kinds", "schedules"]
+__all__ = ["Schedule", "build", "compose", "graphs", "inputs", "kinds", "schedules"]
 
 T = TypeVar("T")
+
+NUMBERS = st.integers(0, LARGEST)
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -55,9 +57,29 @@ def inputs(graph: Graph) -> st.SearchStrategy[Any]:
     return NUMBERS if graph.takes == "scalar" else st.lists(NUMBERS, max_size=3)
 
 
+class Drawn:
+    """Hypothesis decides."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def number(self, low: int, high: int) -> int:
+        """Return a number from *low* to *high*."""
+        return self._draw(st.integers(low, high))
+
+    def any_of(self, choices: Sequence[T]) -> T:
+        """Return one of *choices*."""
+        return self._draw(st.sampled_from(choices))
+
+
 @st.composite
-def graphs(
-    draw: st.DrawFn,
+def graphs(draw: st.DrawFn, **options: Any) -> Graph:
+    """Return graphs with the *options* of :func:`compose`."""
+    return compose(Drawn(draw), **options)
+
+
+def compose(
+    choices: Choices,
     *,
     size: int = 12,
     stateful: bool = True,
@@ -69,17 +91,18 @@ def graphs(
     Return a graph of about *size* parts at most.
 
     Args:
+        choices: who decides.
         stateful: with accumulators.
         readers: with parameters that read other components; those that read the context are always there.
         races: with joins that wait for some of their parents.
         failures: with functions that fail on some values.
     """
-    draft = Draft(draw, readers=readers, races=races, failures=failures)
+    draft = Draft(choices, readers=readers, races=races, failures=failures)
     moves = [move for move, weight in MOVES.items() if stateful or move != "accumulator" for _ in range(weight)]
-    while not draft.parts or (len(draft.parts) < size and draw(st.integers(0, 15))):  # 0 ends: it shrinks to less
-        getattr(draft, f"add_{draw(st.sampled_from(moves))}")()
+    while not draft.parts or (len(draft.parts) < size and choices.number(0, 15)):  # 0 ends: it shrinks to less
+        getattr(draft, f"add_{choices.any_of(moves)}")()
     draft.read_downstream()
-    keep = {part.name: draw(st.integers(0, 31)) > 0 for part in draft.parts}
+    keep = {part.name: choices.number(0, 31) > 0 for part in draft.parts}
     return Graph(_without(draft.parts, keep), draft.takes, draft.context())
 
 

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 
 from weft.testing.clock import VirtualClock
 from weft.testing.faults import Fault, FaultyStore
+from weft.testing.loop import VirtualLoop, run_virtually
+from weft.testing.plot import Plot, Trial
+from weft.testing.process import Weather
 from weft.testing.recording import RecordingStore
+from weft.testing.simulation import Report, simulate
 
 if TYPE_CHECKING:
     from weft.testing.contracts import (
@@ -34,10 +38,17 @@ __all__ = [
     "ListableStoreContract",
     "LogStoreContract",
     "OwnedStoreContract",
+    "Plot",
     "RecordingStore",
+    "Report",
     "SharedStoreContract",
     "StoreContract",
+    "Trial",
     "VirtualClock",
+    "VirtualLoop",
+    "Weather",
+    "run_virtually",
+    "simulate",
 ]
 
 

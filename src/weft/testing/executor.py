@@ -1,0 +1,153 @@
+"""
+An executor in which everything takes as long as a die says, in virtual time.
+
+What is submitted is called at once, and its outcome is held back until its time has passed: a crash in between
+loses an outcome whose effects have happened, which is the case that matters.
+
+    >>> from weft import AsyncRunner, Workflow, step
+    >>> from weft.testing.loop import run_virtually
+    >>> async def main():
+    ...     slow = SimulatedExecutor(lambda runnable: 3600.0)
+    ...     async with AsyncRunner(executors={"thread": slow}) as runner:
+    ...         handle = await runner.start(Workflow("w", step(lambda x: x * 2, name="double")), 21)
+    ...         return await handle.result(), asyncio.get_running_loop().time()
+    >>> run_virtually(main())
+    (42, 3600.0)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from msgspec.structs import replace
+
+from weft.core.runnable import Outcome, Runnable
+from weft.errors import ExecutorClosed, ExecutorFull
+from weft.execution import aattempt, attempt, failed
+
+Lasts = Callable[[Runnable], float]
+"""Says how many seconds an attempt takes."""
+Ending = Literal["completed", "failed", "skipped", "cancelled"]
+
+
+class Watcher(Protocol):
+    """Whoever wants to know what is executed."""
+
+    def begins(self, runnable: Runnable) -> BaseException | None:
+        """An attempt begins; what this returns is raised in place of the call."""
+        ...
+
+    def ends(self, runnable: Runnable, ending: Ending) -> None:
+        """It has ended."""
+        ...
+
+
+class SimulatedExecutor:
+    """Runs up to *max_workers* at once and lets as many wait; an attempt *lasts* as long as that says."""
+
+    def __init__(self, lasts: Lasts, *, max_workers: int = 2, watcher: Watcher | None = None) -> None:
+        self.max_workers, self.capacity = max_workers, 2 * max_workers
+        self._lasts, self._watcher = lasts, watcher
+        self._wake: Callable[[], None] | None = None
+        self._context = contextvars.Context()
+        self._waiting: deque[tuple[int, Runnable]] = deque()
+        self._running: dict[int, tuple[float, Runnable, asyncio.Task[None]]] = {}
+        self._begun: set[int] = set()
+        """What runs and has had its first turn."""
+        self._ended: dict[int, Outcome] = {}
+        self._is_told = False
+        self._is_open = False
+
+    @property
+    def free(self) -> int:
+        """How many more tickets it takes."""
+        return self.capacity - len(self._waiting) - len(self._running) - len(self._ended) if self._is_open else 0
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Get ready, in the running event loop."""
+        if self._wake is not None:
+            raise ExecutorClosed("SimulatedExecutor", "was open before")
+        self._loop = asyncio.get_running_loop()
+        self._wake, self._context, self._is_open = wake, contextvars.copy_context(), True
+
+    def submit(self, ticket: int, runnable: Runnable) -> None:
+        """Run *runnable* as soon as there is a worker for it."""
+        if not self._is_open:
+            raise ExecutorClosed("SimulatedExecutor", "is not open")
+        if not self.free:
+            raise ExecutorFull("SimulatedExecutor", self.capacity)
+        self._waiting.append((ticket, runnable))
+        self._start()
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < self.max_workers:
+            ticket, runnable = self._waiting.popleft()
+            task = self._loop.create_task(self._run(ticket, runnable), context=self._context.copy())
+            self._running[ticket] = (self._loop.time(), runnable, task)
+
+    async def _run(self, ticket: int, runnable: Runnable) -> None:
+        self._begun.add(ticket)
+        lasts = self._lasts(runnable)
+        raised = None if self._watcher is None else self._watcher.begins(runnable)
+        if raised is not None:
+            outcome = failed(runnable, raised, 0)
+        elif runnable.node.is_async:
+            outcome = await aattempt(runnable)
+        else:
+            outcome = attempt(runnable)
+        await asyncio.sleep(lasts)
+        self._end(ticket, outcome.status)
+        self._ended[ticket] = replace(outcome, duration_ns=max(1, int(lasts * 1e9)))
+        self._tell()
+
+    def _end(self, ticket: int, ending: Ending) -> None:
+        _, runnable, task = self._running.pop(ticket)
+        if ticket in self._begun:
+            self._begun.remove(ticket)
+            if self._watcher is not None:
+                self._watcher.ends(runnable, ending)
+        if ending == "cancelled":
+            task.cancel()
+        self._start()
+
+    def _tell(self) -> None:
+        if self._wake is not None and self._is_open and not self._is_told:
+            self._is_told = True
+            self._wake()
+
+    def started(self, ticket: int) -> float | None:
+        """Return when *ticket* began to run, by the time of the loop."""
+        found = self._running.get(ticket)
+        return None if found is None else found[0]
+
+    def collect(self) -> list[tuple[int, Outcome]]:
+        """Return what has ended."""
+        self._is_told = False
+        ended, self._ended = list(self._ended.items()), {}
+        return ended
+
+    def cancel(self, ticket: int) -> None:
+        """Lose interest in *ticket*."""
+        had_room = self.free > 0
+        self._ended.pop(ticket, None)
+        self._waiting = deque(item for item in self._waiting if item[0] != ticket)
+        if ticket in self._running:
+            self._end(ticket, "cancelled")
+        if not had_room:
+            self._tell()
+
+    async def close(self, grace: float) -> list[int]:
+        """Wait up to *grace* seconds for what runs, then cancel it."""
+        self._is_open = False
+        given_up = [ticket for ticket, _ in self._waiting]
+        self._waiting.clear()
+        if tasks := [task for _, _, task in self._running.values()]:
+            await asyncio.wait(tasks, timeout=max(grace, 0))
+        given_up += self._running
+        for ticket in list(self._running):
+            self._end(ticket, "cancelled")
+        return given_up

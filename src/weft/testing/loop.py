@@ -1,0 +1,127 @@
+"""
+An event loop on virtual time: nothing waits really, and the same program takes the same turns every time.
+
+When everybody waits, time jumps to the next timer.  When there is no timer either, everybody waits for ever: that is
+an error, which tells who they are.
+
+    >>> async def main():
+    ...     await asyncio.sleep(3600)
+    ...     return asyncio.get_running_loop().time()
+    >>> run_virtually(main())
+    3600.0
+
+There are no sockets, no signals and no threads: whoever needs one is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from weft.errors import Stuck
+
+T = TypeVar("T")
+
+LONGEST: Final = 200_000
+"""How many turns a program may take before it counts as one that never ends."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Starts at *start*, in seconds; *before_turn* is called with the number of every turn and may end it all."""
+
+    _ready: deque[Any]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self, start: float = 0.0, *, before_turn: Callable[[int], None] | None = None) -> None:
+        super().__init__()
+        self._now = start
+        self._clock_resolution = 1e-6  # far above the rounding of seconds since the epoch
+        self._selector = self
+        self._before_turn = before_turn
+        self.turns = 0
+        """How many turns it has taken."""
+        self.problems: list[dict[str, Any]] = []
+        """What callbacks raised and nobody has caught."""
+        self.set_exception_handler(lambda _, problem: self.problems.append(problem))
+
+    def time(self) -> float:
+        """Return the virtual time."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* have passed."""
+        self._now += seconds
+
+    def kill(self) -> None:
+        """
+        Die: what is under way is dropped where it stands, and gets no chance to say or write anything.
+
+        Coroutines are closed, as the interpreter would; what they try to do then must not count, so whatever they
+        could still reach has to be dead before.
+        """
+        for task in asyncio.all_tasks(self):
+            setattr(task, "_log_destroy_pending", False)  # noqa: B010 - it is no surprise
+            coroutine: Any = task.get_coro()
+            with suppress(BaseException):  # the last words of the dead are not heard
+                coroutine.close()
+        self._ready.clear()
+        self._scheduled.clear()
+        self.close()
+
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        """Refuse: a thread has no place in virtual time."""
+        raise NotImplementedError(
+            f"{func!r} would run on a thread, which has no place in virtual time; use a coroutine"
+        )
+
+    # -- what a loop is made of ------------------------------------------------------------------
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Let *timeout* seconds have passed: there is nothing else to wait for."""
+        if timeout is None:
+            raise Stuck(f"everybody waits for ever: {self._waiting()}")
+        if timeout > 0:
+            # To the timer itself, not to now + timeout: rounding could leave it a hair short, for ever.
+            self._now = max(self._now, self._scheduled[0].when())
+        return []
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        if self.turns > LONGEST:
+            raise Stuck(f"{LONGEST:,} turns and no end; awaited by {self._waiting()}")
+        if self._before_turn is not None:
+            self._before_turn(self.turns)
+        super()._run_once()  # type: ignore[misc]
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps."""
+
+    def _waiting(self) -> str:
+        """Return who waits, and where."""
+        return "; ".join(sorted(_where(task) for task in asyncio.all_tasks(self) if not task.done())) or "nobody"
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    stack = task.get_stack()
+    place = f"{stack[-1].f_code.co_qualname}:{stack[-1].f_lineno}" if stack else "its start"
+    return f"{task.get_name()} at {place}"
+
+
+def run_virtually(main: Coroutine[Any, Any, T], *, start: float = 0.0) -> T:
+    """
+    Run *main* in a loop of its own, on virtual time.
+
+    Raises:
+        Stuck: everybody waits for ever.
+    """
+    loop = VirtualLoop(start)
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.kill()

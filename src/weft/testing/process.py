@@ -1,0 +1,99 @@
+"""
+What a simulated process sees of a store: a connection that may fail, lie, dawdle, and die with its process.
+
+The data live on in *inner*; only what it has taken survives.  Whoever opens the next connection finds all runs free,
+as after the death of a real process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from weft.errors import StoreUnavailable
+from weft.stores import MemoryStore
+from weft.testing.faults import Crash
+from weft.testing.wrapping import WrappedStore
+
+T = TypeVar("T")
+
+_FALLIBLE = frozenset({"append", "acquire", "acquire_all", "load_since", "load_definitions", "load_facts", "release"})
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """How bad a store is: shares of calls."""
+
+    fails: float = 0.0
+    """Of calls that do nothing and say that the store is away."""
+    lies: float = 0.0
+    """Of calls that are carried out and then say that the store is away."""
+    dawdles: float = 0.0
+    """Of calls that take a while, before or after."""
+    most: int = 8
+    """How many faults there are in one life."""
+
+
+class Connection(WrappedStore):
+    """One process's view of *inner*."""
+
+    def __init__(self, inner: MemoryStore, dice: Random, weather: Weather, tell: Callable[[str], None]) -> None:
+        super().__init__(inner)
+        self._dice, self._weather, self._tell = dice, weather, tell
+        self._faults = 0
+        self._is_open = self.is_dead = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this connection is; the data are always there."""
+        return self._is_open
+
+    async def open(self) -> None:
+        """Find all runs free: whoever had them is dead."""
+        await self.inner.close()
+        await self.inner.open()
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Free all runs."""
+        self._is_open = False
+        await self.inner.close()
+        await self.inner.open()
+
+    def die(self) -> None:
+        """From now on nothing gets through."""
+        self.is_dead = True
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Do what was asked for, in this weather."""
+        self._check()
+        await self._dawdle()
+        self._check()
+        if self._happens(call, self._weather.fails):
+            self._tell(f"the store is away: {call}")
+            raise StoreUnavailable("the simulated store", "the weather is bad")
+        result = await act()
+        lies = self._happens(call, self._weather.lies)
+        await self._dawdle()
+        self._check()
+        if lies:
+            self._tell(f"the store did it, and says it is away: {call}")
+            raise StoreUnavailable("the simulated store", "the weather is bad")
+        return result
+
+    async def _dawdle(self) -> None:
+        if self._dice.random() < self._weather.dawdles:
+            await asyncio.sleep(self._dice.choice((0.0, 0.001, 0.2, 3.0)))
+
+    def _happens(self, call: str, share: float) -> bool:
+        if call not in _FALLIBLE or self._faults >= self._weather.most or self._dice.random() >= share:
+            return False
+        self._faults += 1
+        return True
+
+    def _check(self) -> None:
+        if self.is_dead:
+            raise Crash("this process is dead")

@@ -1,0 +1,9 @@
+"""Lets the modules of this folder import each other and those of the properties, whichever way pytest was started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "properties")]

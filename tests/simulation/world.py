@@ -1,0 +1,117 @@
+"""
+What is simulated: arbitrary workflows and inputs, and what an independent evaluator expects of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, TypeVar
+
+from building import build
+from cases import made_of
+from description import Accumulator, Graph
+from drafting import LARGEST
+from driving import outline, outline_of, owner
+from evaluator import Expected, evaluate
+from strategies import compose
+
+from weft import Run
+from weft.testing import Trial
+
+T = TypeVar("T")
+
+
+class Thrown:
+    """A die decides."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+
+    def number(self, low: int, high: int) -> int:
+        """Return a number from *low* to *high*."""
+        return self._dice.randint(low, high)
+
+    def any_of(self, choices: Sequence[T]) -> T:
+        """Return one of *choices*."""
+        return self._dice.choice(choices)
+
+
+def draw(dice: Random) -> Trial:
+    """Return an arbitrary workflow, and up to three inputs for it."""
+    count = dice.choice((1, 1, 2, 3))
+    graph = compose(Thrown(dice), size=dice.choice((3, 6, 12)), readers=count == 1)
+    numbers = (lambda: dice.randint(0, LARGEST)) if graph.takes == "scalar" else (lambda: _list(dice))
+    inputs = tuple(numbers() for _ in range(count))
+    return Trial(build(graph), inputs, Judge(graph, inputs), dict(graph.context))
+
+
+def _list(dice: Random) -> list[int]:
+    return [dice.randint(0, LARGEST) for _ in range(dice.randint(0, 3))]
+
+
+class Judge:
+    """Says what is wrong with a run of *graph* that was given *inputs*."""
+
+    def __init__(self, graph: Graph, inputs: tuple[Any, ...]) -> None:
+        self.graph, self.inputs = graph, inputs
+
+    def __repr__(self) -> str:
+        return f"{self.inputs} given to {self.graph!r}"
+
+    def __call__(self, run: Run) -> Iterator[str]:
+        expected = [evaluate(self.graph, value) for value in self.inputs]
+        wrong = list(self.alone(run, expected[0]) if len(expected) == 1 else self.together(run, expected))
+        yield from wrong
+        if wrong:
+            yield f"it was {self!r}"
+
+    def alone(self, run: Run, expected: Expected) -> Iterator[str]:
+        """Compare everything that can be compared."""
+        found, wanted = outline(run, self.graph, expected.untold), outline_of(expected)
+        for name in found.__struct_fields__:
+            if getattr(found, name) != getattr(wanted, name):
+                yield f"{name} should be {getattr(wanted, name)} and are {getattr(found, name)}"
+
+    def together(self, run: Run, expected: list[Expected]) -> Iterator[str]:
+        """Compare input by input what state cannot have changed, and the states in the end."""
+        accumulators = [part for part in self.graph.parts if isinstance(part, Accumulator)]
+        stateful = self.below({part.name for part in accumulators})
+        for ordinal, alone in enumerate(expected, start=1):
+            for name, values in outline_of(alone).values.items():
+                made = made_of(run, ordinal, name)
+                if name not in stateful and made != values:
+                    yield f"{name} should make {values} of input {ordinal} and made {made}"
+        doubted = {name for alone in expected for name in alone.untold.calls} | stateful
+        failed = {name for alone in expected for name in alone.failed if owner(name) not in doubted}
+        if {name for name in run.failures if owner(name) not in doubted} != failed:
+            yield f"{failed} should fail, and {set(run.failures)} did"
+        for part in accumulators:
+            if self.is_settled(part, accumulators, expected):
+                folded = [value for alone in expected for value in alone.folded[part.name]]
+                if run.state_of(part.name) != (state := self.state_after(part, folded)):
+                    yield f"the state of {part.name} should be {state} and is {run.state_of(part.name)}"
+
+    def below(self, names: set[str]) -> set[str]:
+        """Return *names*, what they feed, the conditions that those ask, what these feed, and so on."""
+        while True:
+            more = {name for part in names for name in self.graph.downstream[part]}
+            more |= {name for part in more for name in self.graph.by_name[part].asks}
+            if more == names:
+                return names
+            names = more
+
+    def is_settled(self, part: Accumulator, others: list[Accumulator], expected: list[Expected]) -> bool:
+        """Whether the state of *part* does not depend on the order of events."""
+        fed = any(part.name in self.graph.downstream[other.name] for other in others if other is not part)
+        return part.commutes and not fed and not any(part.name in alone.untold.states for alone in expected)
+
+    def state_after(self, part: Accumulator, folded: list[Any]) -> int:
+        """Return the state of *part* after all of *folded*; what it fails on leaves it as it was."""
+        seen = tuple(self.graph.given(part.name, read.target) for read in part.code.reads)
+        state = part.init
+        for value in folded:
+            with suppress(ValueError):
+                state = part.fold((state, value), seen, part.code.k)
+        return state
