@@ -251,6 +251,8 @@ class Worker:
     def _start(self) -> None:
         """Start what is in line, as far as it is durable enough and there is room."""
         line, lag = self._line, self.options.checkpoints.lag
+        if not self.acknowledged:  # the run may turn out to exist: then all of this has happened before
+            return
         while line and self._active < self.options.max_concurrency:
             needed, flight = line[0]
             is_careful = flight.policy is not None and flight.policy.execution_mode == "durable"
