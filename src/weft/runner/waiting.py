@@ -121,6 +121,7 @@ class Waiters:
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: call back, then tell everybody."""
         self.progressed(worker)
+        self._told.discard(worker)
         if worker.owes_notice and worker.lost is None and worker.state == "idle":
             task = asyncio.get_running_loop().create_task(self._notify(worker, worker.period))
             self._tasks.add(task)
@@ -136,8 +137,6 @@ class Waiters:
         except Exception:  # noqa: BLE001 - the callback's failure is not the run's
             _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
         worker.noticed(period)
-        if worker.period == period:
-            self._tell(worker)
 
     def _tell(self, worker: Worker) -> None:
         self._told.add(worker)

@@ -570,14 +570,14 @@ class Worker:
         self._settled(self)
 
     def noticed(self, period: int) -> None:
-        """Whoever wanted to know that the run is idle has been told, of what it did until *period*."""
+        """Whoever wanted to know that the run is idle has been told, of what it did until *period*: log that too."""
         memory = self.run.memory
         if self.is_dead or self._is_stopping:
             return
         self._owes_notice = self._owes_notice and self.period != period
         record(memory, ev.Notified(len(memory.log) + 1))
-        if self.options.checkpoints.at_idle:
-            self.office.journal.note(self)
+        self.is_settled = False
+        self.office.guard(self, self.turn)
 
     @property
     def owes_notice(self) -> bool:
