@@ -13,8 +13,9 @@ import pytest
 
 from weft import AsyncRunner, Run, Workflow, step
 from weft.core.events import Notified
+from weft.errors import CorruptStore, StoreUnavailable
 from weft.stores import MemoryStore
-from weft.testing import run_virtually
+from weft.testing import Fault, FaultyStore, run_virtually
 from weft.testing.executor import SimulatedExecutor
 from weft.testing.wrapping import WrappedStore
 
@@ -66,6 +67,127 @@ async def test_a_run_that_turns_out_to_exist_executes_nothing_again(checkpoint: 
         run = await handle.wait()
 
     assert (run.values("count"), calls) == ([5], [5])
+
+
+@virtually
+async def test_starting_what_exists_keeps_the_options() -> None:
+    store = MemoryStore()
+    told: list[str] = []
+
+    async def on_complete(run: str, _: Run) -> None:
+        told.append(run)
+
+    async with runner_on(store) as runner:
+        await runner.start_workflow("a", double)
+
+    async with runner_on(store) as runner:
+        handle = await runner.start(double, id="a", on_complete=on_complete)
+        await handle.send(4)
+        await handle.wait()
+
+    assert told == ["a"]
+
+
+@pytest.mark.parametrize("way", ["start", "resume", "both"])
+@virtually
+async def test_a_run_that_is_wanted_twice_at_once_comes_once(way: str) -> None:
+    calls: list[int] = []
+    workflow = Workflow("count", step(lambda x: calls.append(x) or x, name="count"))
+    store = SlowStore(MemoryStore())
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(workflow, 5, id="a")
+        await asyncio.sleep(2)
+    calls.clear()
+
+    async with runner_on(store) as runner:
+        starts = [runner.start(workflow, 5, id="a") for _ in range(2 if way != "resume" else 0)]
+        resumes = [runner.resume("a", workflow=workflow) for _ in range(2 if way != "start" else 0)]
+        handles = await asyncio.gather(*starts, *resumes)
+        runs = [await handle.wait() for handle in handles]
+
+    assert [run.values("count") for run in runs] == [[5]] * len(runs)
+    assert calls == [5]
+
+
+@virtually
+async def test_the_second_of_two_starts_is_told_when_the_first_is_durable() -> None:
+    store = SlowStore(MemoryStore())
+    async with runner_on(store) as runner:
+        first = asyncio.ensure_future(runner.start(double, 5, id="a"))
+        await asyncio.sleep(0)
+
+        await runner.start(double, 5, id="a")
+        is_stored = await store.inner.exists("a")
+
+        await first
+    assert is_stored
+
+
+# -- a store that is away ------------------------------------------------------------------------
+
+AWAY = [Fault.fail(), Fault.fail_after()]
+
+
+@pytest.mark.parametrize("call", ["acquire", "load_since", "load_definitions", "release"])
+@pytest.mark.parametrize("fault", AWAY)
+@virtually
+async def test_stopping_and_resuming_wait_for_a_store_that_is_away(call: str, fault: Fault) -> None:
+    store = FaultyStore(MemoryStore(), {(call, 1): fault})
+    async with runner_on(store) as runner:
+        handle = await runner.start(double, 5, id="a")
+        await handle.wait()
+
+        await runner.stop("a")
+        is_free = (await store.inner.find("a")).owner is None
+        await runner.resume("a", workflow=double)
+        await handle.send(6)
+        run = await handle.wait()
+
+    assert (run.values("double"), is_free) == ([10, 12], True)
+
+
+@pytest.mark.parametrize("call", ["acquire_all", "load_since", "load_definitions"])
+@pytest.mark.parametrize("fault", AWAY)
+@virtually
+async def test_no_run_is_left_out_because_the_store_was_away_when_all_were_resumed(call: str, fault: Fault) -> None:
+    inner = MemoryStore()
+    async with runner_on(inner, lasts=60.0, grace=0.0) as runner:
+        for name in ("a", "b"):
+            await runner.start(double, 5, id=name)
+
+    async with runner_on(FaultyStore(inner, {(call, 1): fault})) as runner:
+        runner.register(double)
+        resumed = await runner.resume_all()
+        results = [await handle.result() for handle in resumed]
+
+    assert ([handle.id for handle in resumed], results) == (["a", "b"], [10, 10])
+
+
+@virtually
+async def test_a_run_that_could_not_be_loaded_is_free_for_others() -> None:
+    inner = MemoryStore()
+    async with runner_on(inner) as runner:
+        await (await runner.start(double, 5, id="a")).wait()
+
+    async with runner_on(FaultyStore(inner, {("load_since", 1): Fault.fail(CorruptStore("it", "bad"))})) as runner:
+        with pytest.raises(CorruptStore):
+            await runner.resume("a", workflow=double)
+        is_free = (await inner.find("a")).owner is None
+
+    assert is_free
+
+
+@virtually
+async def test_a_store_that_somebody_else_has_opened_can_be_away_when_the_runner_closes() -> None:
+    async with FaultyStore(MemoryStore(), {("release", 1): Fault.fail()}) as store:
+        runner = await runner_on(store).open()
+        await (await runner.start(double, 5, id="a")).wait()
+
+        with pytest.raises(StoreUnavailable):
+            await runner.close()
+        await runner.close()
+
+        assert (await store.find("a")).owner is None
 
 
 # -- waiting -------------------------------------------------------------------------------------

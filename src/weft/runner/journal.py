@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append, LogStore
+from weft.runner.patience import waits
 from weft.telemetry import bus
 from weft.telemetry.catalogue import STORE_EXCEPTION, STORE_START, STORE_STOP
 
@@ -33,8 +34,6 @@ _log = logging.getLogger("weft.runner")
 
 LARGEST = 512
 """How many runs share a batch at most, so that one part of a busy runner computes while the other commits."""
-FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
-"""How many seconds to wait for a store that is away, at first and at most."""
 
 
 class Writer(Protocol):
@@ -117,8 +116,7 @@ class Journal:
 
     async def _append(self, appends: Sequence[Append]) -> Sequence[StoreError | None]:
         """Write *appends*, waiting for a store that is away."""
-        wait = FIRST_WAIT
-        while True:
+        for wait in waits():
             started = self._told(STORE_START, appends) if bus.store_start else 0.0
             if bus.store_stop or bus.store_exception:
                 started = monotonic()
@@ -133,7 +131,6 @@ class Journal:
                     return [error] * len(appends)
                 appends = [replace(append, again=True) for append in appends]
                 await asyncio.sleep(wait)
-                wait = min(wait * 2, LONGEST_WAIT)
             except StoreError as error:
                 self._told(STORE_EXCEPTION, appends, started, error)
                 _log.exception("the store cannot be written to")
@@ -146,6 +143,7 @@ class Journal:
                 if bus.store_stop:
                     self._told(STORE_STOP, appends, started)
                 return results
+        raise AssertionError("waits() has no end")
 
     def _told(
         self, event: str, appends: Sequence[Append], started: float | None = None, error: BaseException | None = None

@@ -35,6 +35,7 @@ from weft.errors import (
     RunNotFound,
     RunParked,
     StoreError,
+    StoreUnavailable,
     WaitTimeout,
     WorkflowAlreadyStarted,
     WorkflowNotFound,
@@ -44,13 +45,14 @@ from weft.policy.matching import combine
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import ListableStore, LogStore, OwnedStore, RunRecord
+from weft.ports.store import ListableStore, LogStore, RunRecord
 from weft.runner import defaults
+from weft.runner.arrivals import Arrivals
+from weft.runner.custody import Custody
 from weft.runner.handle import Handle
 from weft.runner.journal import Journal
 from weft.runner.office import Office
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
-from weft.runner.recovery import recover
 from weft.runner.strategies import Checkpoints, as_checkpoints
 from weft.runner.supervisor import Supervisor
 from weft.runner.waiting import Waiters
@@ -110,6 +112,8 @@ class AsyncRunner:
         self._workers: dict[str, Worker] = {}
         self._known: dict[tuple[str, str], Workflow] = {}
         """Definitions that this process has seen, by name and version."""
+        self._arrivals = Arrivals()
+        self._custody = Custody(self._store, self._is_open)
         self._waiters = Waiters(self._clock.time)
         self._office: Office | None = None
         self._supervisor = Supervisor(self._rebuild, self._parked)
@@ -158,12 +162,12 @@ class AsyncRunner:
             worker.checkpoint()
         await office.journal.close()
         self._waiters.close()
+        if self._owns_store:  # closing it gives up all runs
+            await self._store.close()
+        else:
+            await self._custody.release([worker.id for worker in workers])
         self._workers.clear()
         self._office = None
-        if isinstance(self._store, OwnedStore):
-            await self._store.release([worker.id for worker in workers])
-        if self._owns_store:
-            await self._store.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -178,6 +182,9 @@ class AsyncRunner:
         if self._office is None or self._office.is_closing:
             raise RunnerClosed
         return self._office
+
+    def _is_open(self) -> bool:
+        return self._office is not None and not self._office.is_closing
 
     # -- starting --------------------------------------------------------------------------------
 
@@ -199,15 +206,16 @@ class AsyncRunner:
         self._open  # noqa: B018
         name = uuid.uuid4().hex if id is None else id
         deadline = options.pop("deadline", None)
-        if name in self._workers:
-            return Handle(self, name)
-        try:
-            worker = self._new_worker(name, workflow, **options)
-            if value is not MISSING:
-                self._take(worker, value, None, deadline)
-            await self._create(worker, needed=len(worker.run.memory.log))
-        except WorkflowAlreadyStarted:
-            await self.resume(name, workflow=workflow, context=options.get("context"))
+        async with self._arrivals.alone(name):
+            if name not in self._workers:
+                try:
+                    worker = self._new_worker(name, workflow, **options)
+                    if value is not MISSING:
+                        self._take(worker, value, None, deadline)
+                    await self._create(worker, needed=len(worker.run.memory.log))
+                except WorkflowAlreadyStarted:
+                    kept = {key: given for key, given in options.items() if key not in ("policies", "policies_mode")}
+                    await self._resume(name, workflow, self._merged(**kept), strict=False)
         return Handle(self, name)
 
     async def start_workflow(
@@ -247,20 +255,21 @@ class AsyncRunner:
             MissingContext: a required context key was not given.
         """
         self._open  # noqa: B018
-        worker = self._new_worker(
-            id,
-            workflow,
-            max_concurrency=max_concurrency,
-            checkpoint=checkpoint,
-            executor=executor,
-            context=context,
-            policies=policies,
-            policies_mode=policies_mode,
-            on_complete=on_complete,
-            on_complete_args=on_complete_args,
-            hooks=hooks,
-        )
-        await self._create(worker, needed=1)
+        async with self._arrivals.alone(id):
+            worker = self._new_worker(
+                id,
+                workflow,
+                max_concurrency=max_concurrency,
+                checkpoint=checkpoint,
+                executor=executor,
+                context=context,
+                policies=policies,
+                policies_mode=policies_mode,
+                on_complete=on_complete,
+                on_complete_args=on_complete_args,
+                hooks=hooks,
+            )
+            await self._create(worker, needed=1)
         return Handle(self, id)
 
     def _new_worker(
@@ -449,12 +458,7 @@ class AsyncRunner:
     async def records(self, **filters: Any) -> list[RunRecord]:
         """Return what the store knows of its runs, oldest first."""
         self._open  # noqa: B018
-        if not isinstance(self._store, ListableStore):
-            raise InvalidOption(f"{type(self._store).__name__} cannot list its runs")
-        found: list[RunRecord] = []
-        while page := await self._store.list(after=found[-1] if found else None, limit=1_000, **filters):
-            found.extend(page)
-        return found
+        return await self._custody.records(**filters)
 
     async def _worker(self, id: str) -> Worker:
         self._open  # noqa: B018
@@ -495,8 +499,7 @@ class AsyncRunner:
             worker.forget()
         self._workers.pop(id, None)
         self._waiters.gone(worker)
-        if isinstance(self._store, OwnedStore):
-            await self._store.release([id])
+        await self._custody.release([id])
 
     async def resume(
         self,
@@ -520,46 +523,48 @@ class AsyncRunner:
             MissingContext: a required context key was not given.
         """
         self._open  # noqa: B018
+        async with self._arrivals.alone(id):
+            await self._resume(id, workflow, self._merged(**options), strict=strict)
+        return Handle(self, id)
+
+    async def _resume(self, id: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> None:
         known = self._workers.get(id)
         if known is not None and known.state != "parked":
-            return Handle(self, id)
+            return
         try:
-            if isinstance(self._store, OwnedStore):
-                await self._store.acquire(id)
-            await self._bring_back(id, workflow, self._merged(**options), strict=strict)
+            await self._custody.acquire(id)
+            await self._bring_back(id, workflow, options, strict=strict)
         except RunNotFound:
             raise WorkflowNotFound(id) from None
-        return Handle(self, id)
 
     async def resume_all(self, **options: Any) -> list[Handle[Self]]:
         """Bring back every stored run that has something to do and that nobody alive owns."""
         self._open  # noqa: B018
-        if not isinstance(self._store, OwnedStore):
-            raise InvalidOption(f"{type(self._store).__name__} does not know which runs are free; resume() them by id")
+        merged = self._merged(**options)
         handles: list[Handle[Self]] = []
-        for found in await self._store.acquire_all():
-            if found.id in self._workers:
-                continue
-            try:
-                await self._bring_back(found.id, None, self._merged(**options), strict=False)
-            except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others from it
-                self._supervisor.unresumable(found, error)
-                await self._store.release([found.id])
-            else:
-                handles.append(Handle(self, found.id))
+        for found in await self._custody.acquire_all(but=self._workers):
+            async with self._arrivals.alone(found.id):
+                if found.id in self._workers:
+                    continue
+                try:
+                    await self._bring_back(found.id, None, merged, strict=False)
+                except StoreUnavailable:  # the runner is being closed
+                    raise
+                except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others
+                    self._supervisor.unresumable(found, error)
+                else:
+                    handles.append(Handle(self, found.id))
         return handles
 
     async def _bring_back(self, id: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
         office = self._open
-        loaded = await self._store.load_since(id, 0)
-        stored = loaded.record
-        live = workflow or self._known.get((stored.workflow, stored.version))
         try:
-            found = await recover(self._store, loaded, workflow=live, context=options.context, strict=strict)
+            found = await self._custody.load(id, self._live(workflow), context=options.context, strict=strict)
         except BaseException:
-            if isinstance(self._store, OwnedStore) and id not in self._workers:
-                await self._store.release([id])
+            if id not in self._workers:
+                await self._custody.release([id])
             raise
+        stored = found.record
         worker = self._workers[id] = Worker(
             office,
             found.run,
@@ -574,12 +579,15 @@ class AsyncRunner:
         office.guard(worker, worker.turn)
         return worker
 
+    def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
+        """Return what finds the live definition of a stored run."""
+        return lambda stored: given or self._known.get((stored.workflow, stored.version))
+
     async def _rebuild(self, worker: Worker) -> None:
         """Take a crashed *worker* from the store again."""
         if self._office is None or self._workers.get(worker.id) is not worker:
             return
-        if isinstance(self._store, OwnedStore):
-            await self._store.acquire(worker.id)
+        await self._custody.acquire(worker.id)
         new = await self._bring_back(worker.id, worker.run.workflow, worker.options, strict=False)
         self._waiters.moved(worker, new)
 
