@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from weft import Run, Workflow, accumulator, each, reduce, step
+from weft.core.failure import describe
 from weft.errors import BatchFailed, DescribedError, ExecutionError, NotACollection, StepFailed
 
 broken = step(lambda x: x / 0, name="broken")
@@ -260,3 +261,10 @@ def test_a_failed_fold_is_told_again_and_the_state_is_as_it_was() -> None:
 
     assert isinstance(after.failures["total"].__cause__, TypeError)
     assert after.state_of("total") == 3
+
+
+def test_a_message_that_is_no_proper_text_can_be_written() -> None:
+    detail = describe(OSError("no such file: caf\udce9 in ångström"))
+
+    assert detail.message == "no such file: caf\\udce9 in ångström"
+    assert "\udce9" not in detail.traceback

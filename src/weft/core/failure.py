@@ -86,7 +86,7 @@ def describe(error: BaseException) -> ErrorDetail:
     kind = type(error)
     bases = tuple(_name(base) for base in kind.__mro__[1:-1])
     shown = "".join(traceback.format_exception(error))[-_LONGEST:]
-    return ErrorDetail(_name(kind), bases, _message(error), shown)
+    return ErrorDetail(_name(kind), bases, _message(error), _writable(shown))
 
 
 def described(detail: ErrorDetail) -> BaseException:
@@ -112,6 +112,11 @@ def _name(kind: ErrorType) -> str:
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
+        return _writable(str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error))
     except Exception as broken:  # noqa: BLE001 - an exception whose own text fails must still be recorded
         return f"<{type(error).__qualname__} whose text fails with {type(broken).__qualname__}>"
+
+
+def _writable(text: str) -> str:
+    """Return *text* with what UTF-8 cannot hold escaped: half characters, as from the names of odd files."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
