@@ -13,7 +13,9 @@ import pytest
 
 from weft import AsyncRunner, Run, Workflow, step
 from weft.core.events import Notified
-from weft.errors import CorruptStore, StoreUnavailable
+from weft.errors import CorruptStore, RunParked, StoreUnavailable
+from weft.ports.store import Append
+from weft.runner.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import Fault, FaultyStore, run_virtually
 from weft.testing.executor import SimulatedExecutor
@@ -188,6 +190,60 @@ async def test_a_store_that_somebody_else_has_opened_can_be_away_when_the_runner
         await runner.close()
 
         assert (await store.find("a")).owner is None
+
+
+# -- a run that cannot be written ----------------------------------------------------------------
+
+
+@virtually
+async def test_a_run_that_cannot_be_written_is_parked_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = Worker.segment
+
+    def broken(worker: Worker) -> Append | None:
+        if worker.id == "bad" and len(worker.run.memory.log) > 2:
+            raise ValueError("this cannot be written")
+        return segment(worker)
+
+    monkeypatch.setattr(Worker, "segment", broken)
+    async with runner_on(MemoryStore()) as runner:
+        bad = await runner.start(double, 1, id="bad")
+        good = await runner.start(double, 2, id="good")
+
+        assert await good.result() == 4
+        with pytest.raises(RunParked, match="this cannot be written"):
+            await bad.wait()
+        with pytest.raises(ValueError, match="this cannot be written"):
+            await runner.checkpoint("bad")
+
+
+@virtually
+async def test_a_step_may_fail_with_any_text() -> None:
+    def fail(_: int) -> None:
+        raise OSError("caf\udce9")
+
+    async with runner_on(MemoryStore()) as runner:
+        run = await (await runner.start(Workflow("w", step(fail)), 1)).wait()
+
+    assert (run.failed, run.log()[-1].error.message) == (True, "caf\\udce9")
+
+
+@virtually
+async def test_a_store_that_raises_what_it_should_not_parks_its_runs_and_no_more() -> None:
+    store = FaultyStore(MemoryStore(), {("append", 2): Fault.fail(ZeroDivisionError("a bug in the store"))})
+    async with runner_on(store) as runner:
+        await runner.start_workflow("a", double)
+        with pytest.raises(ZeroDivisionError):
+            await runner.run("a", 1)
+
+        handle = await runner.start(double, 2, id="b")
+        result = await handle.result()
+        with pytest.raises(RunParked, match="a bug in the store"):
+            await runner.wait("a")
+        await runner.resume("a", workflow=double)
+        await runner.run("a", 3)
+        again = await runner.result("a")
+
+    assert (result, again) == (4, 6)
 
 
 # -- waiting -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from weft.errors import StoreError, StoreUnavailable
+from weft.errors import StoreUnavailable
 from weft.ports.store import Append, LogStore
 from weft.runner.patience import waits
 from weft.telemetry import bus
@@ -47,8 +47,8 @@ class Writer(Protocol):
         """*append* is durable."""
         ...
 
-    def refused(self, append: Append, error: StoreError) -> None:
-        """*append* was not written, and never will be."""
+    def refused(self, error: Exception) -> None:
+        """What the run had to write was not written, and never will be."""
         ...
 
 
@@ -61,7 +61,7 @@ class Journal:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
-        self.away: StoreError | None = None
+        self.away: Exception | None = None
         """Why nothing can be written just now; None if all is well."""
         self.batches = 0
 
@@ -97,7 +97,11 @@ class Journal:
         while noted and len(batch) < LARGEST:
             writer = next(iter(noted))
             del noted[writer]
-            append = writer.segment()
+            try:
+                append = writer.segment()
+            except Exception as error:  # noqa: BLE001 - what one run cannot write must not keep the others from it
+                writer.refused(error)
+                continue
             if append is not None:
                 batch.append((writer, append))
         return batch
@@ -112,9 +116,9 @@ class Journal:
             if refused is None:
                 writer.committed(append)
             else:
-                writer.refused(append, refused)
+                writer.refused(refused)
 
-    async def _append(self, appends: Sequence[Append]) -> Sequence[StoreError | None]:
+    async def _append(self, appends: Sequence[Append]) -> Sequence[Exception | None]:
         """Write *appends*, waiting for a store that is away."""
         for wait in waits():
             started = self._told(STORE_START, appends) if bus.store_start else 0.0
@@ -131,7 +135,7 @@ class Journal:
                     return [error] * len(appends)
                 appends = [replace(append, again=True) for append in appends]
                 await asyncio.sleep(wait)
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - a bug in a store must not end the journal
                 self._told(STORE_EXCEPTION, appends, started, error)
                 _log.exception("the store cannot be written to")
                 self.away = error

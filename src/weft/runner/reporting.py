@@ -14,7 +14,6 @@ from typing import Any
 from weft.core.events import AttemptFailed
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable
-from weft.errors import StoreError
 from weft.runner.flight import Flight
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue
@@ -49,7 +48,7 @@ class Reporter:
             spent = monotonic() - self._began
             bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._whose(), "status": status})
 
-    def lost(self, error: StoreError) -> None:
+    def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
         _log.error("run %r was dropped: %s", self._run.id, error)
         if bus.workflow_exception:

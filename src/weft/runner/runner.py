@@ -34,7 +34,6 @@ from weft.errors import (
     RunnerClosed,
     RunNotFound,
     RunParked,
-    StoreError,
     StoreUnavailable,
     WaitTimeout,
     WorkflowAlreadyStarted,
@@ -303,7 +302,7 @@ class AsyncRunner:
         except RunExists:
             self._workers.pop(worker.id, None)
             raise WorkflowAlreadyStarted(worker.id) from None
-        except StoreError:
+        except Exception:
             self._workers.pop(worker.id, None)
             raise
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core.run import Run
-from weft.errors import InvalidOption, StoreError, WorkflowNotFound
+from weft.errors import InvalidOption, WorkflowNotFound
 from weft.runner.options import OnComplete
 from weft.runner.worker import Worker
 
@@ -62,10 +62,12 @@ class Waiters:
         Wait until the event at *position* is stored.
 
         Raises:
-            StoreError: it never will be.
+            StoreError: it never will be, or whatever else keeps the run from being written.
         """
         if worker.acknowledged >= position:
             return
+        if worker.lost is not None:
+            raise worker.lost
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._durable.setdefault(worker.id, []).append((position, future))
         worker.observer = self.progressed
@@ -189,7 +191,7 @@ def _end(future: asyncio.Future[Any], value: Any) -> None:
         future.set_result(value)
 
 
-def _fail(future: asyncio.Future[Any], error: StoreError | WorkflowNotFound) -> None:
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
 

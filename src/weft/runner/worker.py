@@ -30,7 +30,7 @@ from weft.core.plan import Plan
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable, bind
 from weft.core.scope import Activation, Key
-from weft.errors import QueueTimeout, SilentStep, StepTimeout, StoreError, UnencodableValue
+from weft.errors import QueueTimeout, SilentStep, StepTimeout, UnencodableValue
 from weft.log import Encoder, Segment, chain, check_encodable
 from weft.policy.decision import has_queued_too_long, is_silent
 from weft.policy.driver import Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
@@ -79,7 +79,7 @@ class Worker:
         self.reason = run.memory.cancelled or ""
         self.acknowledged = stored
         """How many events are durable."""
-        self.lost: StoreError | None = None
+        self.lost: Exception | None = None
         """Why nothing can be written any more."""
         self.period = 0
         """How often it was given something to do."""
@@ -560,12 +560,11 @@ class Worker:
             self.observer(self)
         self.office.guard(self, self.turn)
 
-    def refused(self, append: Append, error: StoreError) -> None:
-        """*append* was not written: this worker is not the writer any more, or the store is broken."""
-        del append
+    def refused(self, error: Exception) -> None:
+        """Nothing can be written: this worker is not the writer any more, or the store or what it has is broken."""
         self.abandon()
         self._is_stopping, self.lost = True, error
-        self.state, self.reason = "parked", str(error)
+        self.state, self.reason, self.is_settled = "parked", str(error), True
         self.report.lost(error)
         self._settled(self)
 
@@ -587,7 +586,7 @@ class Worker:
     def park(self, reason: str) -> None:
         """Set the run aside until a person looks at it."""
         self.abandon()
-        self.state, self.reason = "parked", reason
+        self.state, self.reason, self.is_settled = "parked", reason, True
         self.office.journal.note(self)
 
     def cancel(self, reason: str) -> None:
