@@ -159,6 +159,10 @@ class Office:
             desk.aloft -= 1
             desk.executor.cancel(flight.ticket)
 
+    def is_started(self, flight: Flight) -> bool:
+        """Whether an executor has *flight*."""
+        return flight.ticket in self._aloft
+
     def started(self, flight: Flight) -> float | None:
         """Return when the attempt began to run; None if it still waits for a worker."""
         return self.executors[flight.executor].started(flight.ticket)

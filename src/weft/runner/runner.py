@@ -489,7 +489,7 @@ class AsyncRunner:
                 async with asyncio.timeout(patience):
                     await self._waiters.grounded(worker)
             except TimeoutError:
-                pass
+                self._open.collect()  # what ends in the last moment counts
         worker.abandon()
         if persist:
             worker.checkpoint()

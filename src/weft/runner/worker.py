@@ -156,26 +156,28 @@ class Worker:
         self.is_dead = False
 
     def stop(self) -> list[Flight]:
-        """Start nothing more; return what is under way."""
+        """Start nothing more; return what executors have."""
         self._is_stopping = True
-        for _, flight in self._line:
-            self._flights.pop(flight.activation.key, None)
         self._line.clear()
         for key, flight in list(self._flights.items()):
-            if not flight.is_aloft:  # it waits for time or a limit
-                self.office.abandon(flight)
+            if not self.office.is_started(flight):  # it stands in line, or waits for time or a limit
+                self._give_up(flight)
                 del self._flights[key]
         return list(self._flights.values())
 
     def abandon(self) -> None:
         """Lose interest in all that is under way; no attempt is burnt by that."""
         for flight in self._flights.values():
-            self.office.abandon(flight)
-            if flight.conversation is not None:
-                flight.conversation.close()
+            self._give_up(flight)
         self._flights.clear()
         self._line.clear()
         self._active = 0
+
+    def _give_up(self, flight: Flight) -> None:
+        """Lose interest in *flight*, and leave the limits that it was let through."""
+        self.office.abandon(flight)
+        if flight.conversation is not None:
+            flight.conversation.close()
 
     def forget(self) -> None:
         """Drop what has not been written: the run was stopped without being persisted."""
