@@ -290,7 +290,7 @@ class AsyncRunner:
         else:
             self._rule(run, policies, policies_mode)
         self._known[workflow.name, workflow.version] = workflow
-        worker = self._workers[id] = Worker(office, run, options, self._waiters.settled)
+        worker = self._workers[id] = Worker(office, run, options, self._settled)
         return worker
 
     async def _create(self, worker: Worker, *, needed: int) -> None:
@@ -461,6 +461,8 @@ class AsyncRunner:
 
     async def _worker(self, id: str) -> Worker:
         self._open  # noqa: B018
+        await self._supervisor.restarted(id)
+        self._open  # noqa: B018
         worker = self._workers.get(id)
         if worker is None:
             stored = isinstance(self._store, ListableStore) and await self._store.exists(id)
@@ -568,7 +570,7 @@ class AsyncRunner:
             office,
             found.run,
             options,
-            self._waiters.settled,
+            self._settled,
             epoch=stored.epoch,
             stored=stored.head,
             link=stored.chain,
@@ -583,9 +585,12 @@ class AsyncRunner:
         return lambda stored: given or self._known.get((stored.workflow, stored.version))
 
     async def _rebuild(self, worker: Worker) -> None:
-        """Take a crashed *worker* from the store again."""
+        """Write what a crashed *worker* still has to write, and take its run from the store again."""
         if self._office is None or self._workers.get(worker.id) is not worker:
             return
+        if worker.lost is None:
+            worker.checkpoint()
+            await self._waiters.durable(worker, len(worker.run.memory.log))
         await self._custody.acquire(worker.id)
         new = await self._bring_back(worker.id, worker.run.workflow, worker.options, strict=False)
         self._waiters.moved(worker, new)
@@ -593,7 +598,12 @@ class AsyncRunner:
     def _parked(self, worker: Worker, reason: str) -> None:
         worker.park(reason)
         worker.report.parked(reason)
-        self._waiters.settled(worker)
+        self._settled(worker)
+
+    def _settled(self, worker: Worker) -> None:
+        """*worker* has nothing left to do; whoever waits does not care if it has been replaced."""
+        if self._workers.get(worker.id) is worker:
+            self._waiters.settled(worker)
 
     # -- changing --------------------------------------------------------------------------------
 

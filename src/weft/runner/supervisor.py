@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from weft.errors import OwnershipLost
 from weft.ports.store import RunRecord
 from weft.runner.worker import Worker
 
@@ -30,7 +29,8 @@ class Supervisor:
     def __init__(self, rebuild: Callable[[Worker], Awaitable[None]], park: Callable[[Worker, str], None]) -> None:
         self._rebuild, self._park = rebuild, park
         self._restarts: dict[str, list[float]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """By run: its restart that is under way."""
         self._is_closed = False
 
     def crashed(self, worker: Worker, error: BaseException) -> None:
@@ -46,19 +46,26 @@ class Supervisor:
         if len(recent) > MOST:
             self._park(worker, f"its worker crashed {len(recent)} times: {type(error).__name__}: {error}")
             return
-        task = asyncio.get_running_loop().create_task(self._restart(worker, PAUSE * 2 ** (len(recent) - 1)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        pause = PAUSE * 2 ** (len(recent) - 1)
+        restart = self._restart(worker, pause)
+        self._tasks[worker.id] = asyncio.get_running_loop().create_task(restart, name=f"weft-restart-{worker.id}")
 
     async def _restart(self, worker: Worker, pause: float) -> None:
-        await asyncio.sleep(pause)
+        mine = asyncio.current_task()
         try:
+            await asyncio.sleep(pause)
             await self._rebuild(worker)
-        except OwnershipLost:
-            _log.exception("run %r belongs to somebody else now", worker.id)
         except Exception as error:  # noqa: BLE001 - a run that cannot be rebuilt has crashed once more
             worker.revive()
             self.crashed(worker, error)
+        finally:
+            if self._tasks.get(worker.id) is mine:
+                del self._tasks[worker.id]
+
+    async def restarted(self, run: str) -> None:
+        """Wait while *run* is being rebuilt; return at once if it is not."""
+        while (task := self._tasks.get(run)) is not None:
+            await asyncio.wait([task])
 
     def unresumable(self, record: RunRecord, error: BaseException) -> None:
         """A stored run could not be brought back."""
@@ -67,5 +74,5 @@ class Supervisor:
     def close(self) -> None:
         """Restart nothing more."""
         self._is_closed = True
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core.run import Run
-from weft.errors import InvalidOption, WorkflowNotFound
+from weft.errors import InvalidOption, RunnerClosed, WorkflowNotFound
 from weft.runner.options import OnComplete
 from weft.runner.worker import Worker
 
@@ -151,6 +151,7 @@ class Waiters:
     def moved(self, old: Worker, new: Worker) -> None:
         """*new* drives the run that *old* has driven."""
         self._told.discard(old)
+        old.observer = None
         new.observer = self.progressed
         self.progressed(new)
 
@@ -176,7 +177,8 @@ class Waiters:
         futures += [future for waiting in self._durable.values() for _, future in waiting]
         futures += [future for waiting in self._until.values() for _, future in waiting]
         for future in futures:
-            future.cancel()
+            _fail(future, RunnerClosed())
+            future.exception()  # whoever waits hears of it; if nobody does, that is no news
         self._told.clear()
 
 

@@ -124,7 +124,7 @@ class Worker:
             self._owes_notice = True
         if self.options.checkpoints.takes_input_first:
             self.office.journal.note(self)
-        self.turn()
+        self.office.guard(self, self.turn)
 
     def checkpoint(self) -> None:
         """Write everything that has happened."""
@@ -278,6 +278,8 @@ class Worker:
 
     def _look_around(self) -> None:
         """Work out the state of the run, and tell whoever waits if it is settled."""
+        if self._is_stopping:  # it has crashed, perhaps just now, while it started something
+            return
         if not self.is_idle:
             self.state = "running" if self._active or self._line else "waiting"
             return
