@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from weft import AsyncRunner, Run, Workflow, step
+from weft import AsyncRunner, Policy, Run, Runnable, Workflow, each, step
 from weft.core.events import Notified
-from weft.errors import CorruptStore, RunParked, StoreUnavailable
+from weft.errors import CorruptStore, RunnerClosed, RunParked, StoreUnavailable
+from weft.local.counters import LocalCounters
+from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import Append
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
@@ -46,9 +48,12 @@ class SlowStore(WrappedStore):
         return result
 
 
-def runner_on(store: Any, *, lasts: float = 0.0, **options: Any) -> AsyncRunner:
+def runner_on(store: Any, *, lasts: float = 0.0, refuses: Any = None, **options: Any) -> AsyncRunner:
     """Return a runner without threads, on which every step takes *lasts* seconds."""
-    executors = {name: SimulatedExecutor(lambda _: lasts, max_workers=8) for name in ("inline", "async", "thread")}
+    executors = {
+        name: SimulatedExecutor(lambda _: lasts, max_workers=8, refuses=refuses)
+        for name in ("inline", "async", "thread")
+    }
     return AsyncRunner(store, executors=executors, **options)
 
 
@@ -244,6 +249,145 @@ async def test_a_store_that_raises_what_it_should_not_parks_its_runs_and_no_more
         again = await runner.result("a")
 
     assert (result, again) == (4, 6)
+
+
+# -- stopping ------------------------------------------------------------------------------------
+
+
+@virtually
+async def test_a_stopped_run_leaves_the_limits_that_it_had_passed() -> None:
+    """A further attempt of a durable step has its place before the log says that it starts."""
+
+    def fail(_: int) -> None:
+        raise ValueError
+
+    counters = LocalCounters()
+    policy = Policy(concurrency_limit=ConcurrencyLimit("api", 1), execution_mode="durable", max_retries=1)
+    workflow = Workflow("w", step(fail)).with_policies([(DEFAULT, policy)])
+    async with runner_on(SlowStore(MemoryStore()), counters=counters) as runner:
+        await runner.start(workflow, 1, id="a")
+        await asyncio.sleep(0.5)
+        before = counters.states()["concurrency_limit", "api"].used
+
+        await runner.stop("a", grace=0.0)
+
+    assert (before, counters.states()["concurrency_limit", "api"].used) == (1, 0)
+
+
+@virtually
+async def test_what_ends_in_the_last_moment_of_a_stop_counts() -> None:
+    store = MemoryStore()
+    async with runner_on(store, lasts=5.0) as runner:
+        handle = await runner.start(double, 1, id="a")
+        await asyncio.sleep(5.0)
+
+        await runner.stop("a", grace=0.0)
+        await runner.resume("a", workflow=double)
+        at_once = await handle.status()
+
+    assert at_once == "idle"
+
+
+@virtually
+async def test_a_stop_starts_nothing_that_waits_for_a_worker() -> None:
+    calls: list[int] = []
+    wide = Workflow("wide", each(step(lambda x: calls.append(x) or x, name="count")))
+    async with runner_on(MemoryStore(), lasts=1.0) as runner:
+        await runner.start(wide, list(range(100)), id="a")
+        await asyncio.sleep(1.5)
+        begun = len(calls)
+
+        await runner.stop("a", grace=1_000.0)
+
+    assert len(calls) == begun == 8
+
+
+# -- workers that crash --------------------------------------------------------------------------
+
+
+class Exhausted:
+    """Lets the executors of a runner refuse the first *times* attempts."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self, _: Runnable) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+@pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual"])
+@virtually
+async def test_a_worker_that_crashes_loses_nothing_that_was_recorded(checkpoint: str) -> None:
+    async with runner_on(MemoryStore(), refuses=Exhausted(1), checkpoint=checkpoint) as runner:
+        await runner.start_workflow("a", double)
+        await runner.run("a", 1)
+        await runner.run("a", 2)
+
+        run = await runner.wait("a")
+
+    assert sorted(run.values("double")) == [2, 4]
+
+
+@virtually
+async def test_an_input_that_comes_while_a_worker_is_rebuilt_is_taken() -> None:
+    store = SlowStore(MemoryStore())
+    async with runner_on(store, refuses=Exhausted(1)) as runner:
+        await runner.start_workflow("a", double)
+        await runner.run("a", 1)
+
+        inputs = [asyncio.ensure_future(_later(seconds, runner.run("a", 2))) for seconds in (0.0, 0.5, 1.0, 2.0, 3.0)]
+        await asyncio.gather(*inputs)
+        run = await runner.wait("a")
+
+    assert sorted(run.values("double")) == [2, 4, 4, 4, 4, 4]
+
+
+@virtually
+async def test_a_worker_that_keeps_crashing_is_parked_and_whoever_waits_is_told() -> None:
+    store = MemoryStore()
+    async with runner_on(store, refuses=Exhausted(100)) as runner:
+        handle = await runner.start(double, 1, id="a")
+
+        with pytest.raises(RunParked, match="ThreadsExhausted"):
+            await handle.wait()
+        with pytest.raises(RunParked, match="ThreadsExhausted"):
+            await handle.send(2)
+        await asyncio.sleep(1)
+        stored = await store.find("a")
+
+    assert (stored.status, stored.reason[:32]) == ("parked", "its worker crashed 4 times: Thre")
+
+
+@virtually
+async def test_a_store_that_is_away_parks_no_run_whose_worker_has_crashed() -> None:
+    faults = {("load_since", number): Fault.fail() for number in range(1, 8)}
+    async with runner_on(FaultyStore(MemoryStore(), faults), refuses=Exhausted(1)) as runner:
+        handle = await runner.start(double, 1, id="a")
+
+        result = await handle.result()
+
+    assert result == 2
+
+
+@virtually
+async def test_a_runner_can_be_closed_while_a_worker_is_rebuilt() -> None:
+    store = SlowStore(MemoryStore())
+    async with runner_on(store, refuses=Exhausted(1)) as runner:
+        await runner.start_workflow("a", double)
+        await runner.run("a", 1)
+        waiting = asyncio.ensure_future(runner.wait("a"))
+        await asyncio.sleep(0.8)
+
+    with pytest.raises(RunnerClosed):
+        await waiting
+    async with runner_on(store) as runner:
+        assert await (await runner.resume("a", workflow=double)).result() == 2
+
+
+async def _later(seconds: float, work: Awaitable[T]) -> T:
+    await asyncio.sleep(seconds)
+    return await work
 
 
 # -- waiting -------------------------------------------------------------------------------------
