@@ -26,7 +26,7 @@ from typing import Literal, Protocol
 from msgspec.structs import replace
 
 from weft.core.runnable import Outcome, Runnable
-from weft.errors import ExecutorClosed, ExecutorFull
+from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
 from weft.execution import aattempt, attempt, failed
 
 Lasts = Callable[[Runnable], float]
@@ -47,9 +47,21 @@ class Watcher(Protocol):
 
 
 class SimulatedExecutor:
-    """Runs up to *max_workers* at once and lets as many wait; an attempt *lasts* as long as that says."""
+    """
+    Runs up to *max_workers* at once and lets as many wait; an attempt *lasts* as long as that says.
 
-    def __init__(self, lasts: Lasts, *, max_workers: int = 2, watcher: Watcher | None = None) -> None:
+    What it *refuses* is as if all its threads hung.
+    """
+
+    def __init__(
+        self,
+        lasts: Lasts,
+        *,
+        max_workers: int = 2,
+        watcher: Watcher | None = None,
+        refuses: Callable[[Runnable], bool] | None = None,
+    ) -> None:
+        self._refuses = refuses
         self.max_workers, self.capacity = max_workers, 2 * max_workers
         self._lasts, self._watcher = lasts, watcher
         self._wake: Callable[[], None] | None = None
@@ -80,6 +92,8 @@ class SimulatedExecutor:
             raise ExecutorClosed("SimulatedExecutor", "is not open")
         if not self.free:
             raise ExecutorFull("SimulatedExecutor", self.capacity)
+        if self._refuses is not None and self._refuses(runnable):
+            raise ThreadsExhausted(self.max_workers)
         self._waiting.append((ticket, runnable))
         self._start()
 

@@ -53,9 +53,13 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     """How many retries every policy has."""
     flakes: float = 0.0
     """The share of runnables of which some attempts fail or hang, never more than there are retries."""
+    refusals: float = 0.0
+    """The share of attempts that an executor refuses, so that their worker crashes; at most two of a run in a life."""
     notices: bool = False
     resumes_all: bool = False
     starts_whole: bool = False
+    is_wanted_twice: bool = False
+    """Whether two clients start or resume each run at once."""
     stops: float = 0.0
     """How often a run is stopped and resumed after an input."""
     checkpoints: float = 0.0
@@ -84,9 +88,11 @@ def draw_plot(dice: Random, trial: Trial) -> Plot:
         rules=_rules(dice, trial.workflow, retries),
         retries=retries,
         flakes=dice.choice((0.0, 0.3)),
+        refusals=dice.choice((0.0, 0.0, 0.1)),
         notices=dice.random() < 0.5,
         resumes_all=dice.random() < 0.5,
         starts_whole=dice.random() < 0.5,
+        is_wanted_twice=dice.random() < 0.3,
         stops=dice.choice((0.0, 0.3)),
         checkpoints=dice.choice((0.0, 0.3)),
         grace=dice.choice((0.0, 10.0)),

@@ -25,12 +25,12 @@ from random import Random
 from typing import Any
 
 from weft.core.run import Run
-from weft.errors import StoreUnavailable, Stuck, WorkflowAlreadyStarted
+from weft.errors import Stuck, WorkflowAlreadyStarted
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
 from weft.stores import MemoryStore
-from weft.testing.executor import SimulatedExecutor
+from weft.testing.executor import Lasts, SimulatedExecutor
 from weft.testing.faults import Crash
 from weft.testing.loop import VirtualLoop
 from weft.testing.plot import Plot, Trial, draw_plot
@@ -162,9 +162,9 @@ class _Simulation:
             context=self.trial.context,
             grace=plot.grace,
             executors={
-                "inline": SimulatedExecutor(lambda _: 0.0, max_workers=1_000, watcher=self.witness),
-                "async": SimulatedExecutor(self.witness.lasts, max_workers=plot.workers, watcher=self.witness),
-                "thread": SimulatedExecutor(self.witness.lasts, max_workers=plot.workers, watcher=self.witness),
+                "inline": self._executor(lambda _: 0.0, 1_000),
+                "async": self._executor(self.witness.lasts, plot.workers),
+                "thread": self._executor(self.witness.lasts, plot.workers),
             },
             clock=_LoopClock(),
             counters=counters,
@@ -172,13 +172,17 @@ class _Simulation:
         await runner.open()
         runner.register(self.workflow)
         if plot.resumes_all:
-            await self._patiently(lambda: runner.resume_all(**self._options()))
+            await runner.resume_all(**self._options())
         async with asyncio.TaskGroup() as clients:
             for run in plot.runs:
                 clients.create_task(self._client(runner, run), name=f"the client of {run}")
         self.report.problems += _left_over(runner, counters)
-        await self._patiently(runner.close)
+        await runner.close()
         self.tell("closed")
+
+    def _executor(self, lasts: Lasts, workers: int) -> SimulatedExecutor:
+        refuses = self.witness.refuses if self.plot.refusals else None
+        return SimulatedExecutor(lasts, max_workers=workers, watcher=self.witness, refuses=refuses)
 
     def _options(self) -> dict[str, Any]:
         if not self.plot.notices:
@@ -191,20 +195,12 @@ class _Simulation:
 
         return {"on_complete": on_complete}
 
-    async def _patiently(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Do it again for as long as the store is away."""
-        while True:
-            try:
-                return await call()
-            except StoreUnavailable:
-                await asyncio.sleep(1.0)
-
     # -- clients ---------------------------------------------------------------------------------
 
     async def _client(self, runner: AsyncRunner, run: str) -> None:
         """Start or resume a run, give it its inputs, and wait for what comes of them."""
         dice, plot = self.dice, self.plot
-        await self._patiently(lambda: self._begin(runner, run))
+        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + plot.is_wanted_twice)))
         for number, value in enumerate(self.trial.inputs):
             if (run, number) in self.taken:
                 continue
@@ -239,9 +235,9 @@ class _Simulation:
         self.tell(f"{run} has begun")
 
     async def _stop_and_go(self, runner: AsyncRunner, run: str) -> None:
-        await self._patiently(lambda: runner.stop(run))
+        await runner.stop(run)
         self.tell(f"{run} stopped")
-        await self._patiently(lambda: runner.resume(run, workflow=self.workflow, **self._options()))
+        await runner.resume(run, workflow=self.workflow, **self._options())
         self.tell(f"{run} goes on")
 
     async def _check_durable(self, run: str, seen: Run) -> None:

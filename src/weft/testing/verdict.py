@@ -42,6 +42,8 @@ class Execution(msgspec.Struct):
     """How many events of its run were durable when it began."""
     ending: Ending | None = None
     """None, if its process died first."""
+    is_lost: bool = False
+    """Whether its worker has crashed since."""
 
 
 class Witness:
@@ -55,12 +57,14 @@ class Witness:
         self._flakes: dict[str, int] = {}
         """By key: how many attempts still fail."""
         self._under_way: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._life = 0
 
     def new_life(self) -> None:
         """A process has begun; what the last one had under way is lost."""
         self._life += 1
         self._under_way.clear()
+        self._refused.clear()
 
     def of(self, key: str) -> list[Execution]:
         """Return the executions under an idempotency key, in order."""
@@ -93,6 +97,18 @@ class Witness:
             if matcher in (component, component.partition(".")[0], DEFAULT):
                 return policy
         return None
+
+    def refuses(self, runnable: Runnable) -> bool:
+        """Say whether an executor does not take an attempt."""
+        run = runnable.run_id or ""
+        if self._refused[run] >= 2 or self._dice.random() >= self._plot.refusals:
+            return False
+        self._refused[run] += 1
+        for execution in self.executions:  # what has ended and was not collected is lost with its worker
+            if execution.run == run and execution.life == self._life:
+                execution.is_lost = True
+        self._tell(f"{run} crashes at {runnable.component}{runnable.inputs}")
+        return True
 
     def begins(self, runnable: Runnable) -> BaseException | None:
         """An attempt begins."""
@@ -127,7 +143,8 @@ class Witness:
 
     def _check(self, new: Execution) -> None:
         before = self.of(new.key)
-        if before and before[-1].life == new.life and before[-1].ending in (None, "completed"):
+        is_repeated = before and before[-1].life == new.life and before[-1].ending in (None, "completed")
+        if is_repeated and not before[-1].is_lost:
             how = "has completed" if before[-1].ending else "is under way"
             self.problems.append(f"{new.run}: {new.component}{new.inputs} {how} and is executed again")
         lag = self._plot.strategy.lag
