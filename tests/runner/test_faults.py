@@ -428,3 +428,20 @@ async def test_a_wait_in_a_second_busy_period_ends_after_the_second_call_of_on_c
         await handle.wait()
 
     assert told == [1, 2]
+
+
+@virtually
+async def test_on_complete_of_a_run_is_called_one_at_a_time() -> None:
+    seen: list[int] = []
+
+    async def on_complete(_: str, run: Run) -> None:
+        await asyncio.sleep(10.0 if len(run.values("double")) == 1 else 0.0)
+        seen.append(len(run.values("double")))
+
+    async with runner_on(MemoryStore()) as runner:
+        handle = await runner.start(double, 1, id="a", on_complete=on_complete)
+        await asyncio.sleep(1)
+        await handle.send(2)
+        await handle.wait()
+
+    assert seen == [1, 2]

@@ -33,6 +33,8 @@ class Waiters:
         self._until: dict[str, list[tuple[Callable[[Run], bool], asyncio.Future[Run]]]] = {}
         self._grounded: dict[str, list[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._calling: set[Worker] = set()
+        """Workers whose on_complete is being called: one call at a time, so that the last one saw the most."""
         self._told: set[Worker] = set()
         """Workers that are settled, and of which everybody knows."""
 
@@ -125,6 +127,9 @@ class Waiters:
         self.progressed(worker)
         self._told.discard(worker)
         if worker.owes_notice and worker.lost is None and worker.state == "idle":
+            if worker in self._calling:
+                return  # once that call has ended, this comes again
+            self._calling.add(worker)
             task = asyncio.get_running_loop().create_task(self._notify(worker, worker.period))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -138,6 +143,8 @@ class Waiters:
             await _called(call, worker.id, worker.run.still(), *worker.options.on_complete_args)
         except Exception:  # noqa: BLE001 - the callback's failure is not the run's
             _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
+        finally:
+            self._calling.discard(worker)
         worker.noticed(period)
 
     def _tell(self, worker: Worker) -> None:
