@@ -445,3 +445,29 @@ async def test_on_complete_of_a_run_is_called_one_at_a_time() -> None:
         await handle.wait()
 
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize(("grace", "calls"), [(0.0, 2), (60.0, 1)])
+@pytest.mark.parametrize("way", ["stop", "close"])
+@virtually
+async def test_a_call_of_on_complete_gets_the_grace_time_too(way: str, grace: float, calls: int) -> None:
+    store = MemoryStore()
+    begun, ended = 0, 0
+
+    async def on_complete(_: str, run: Run) -> None:
+        nonlocal begun, ended
+        begun += 1
+        await asyncio.sleep(10.0)
+        ended += 1
+
+    async with runner_on(store, grace=grace) as runner:
+        await runner.start(double, 1, id="a", on_complete=on_complete)
+        await asyncio.sleep(1.0)
+        if way == "stop":
+            await runner.stop("a")
+    async with runner_on(store) as runner:
+        runner.register(double)
+        for handle in await runner.resume_all(on_complete=on_complete):
+            await handle.wait()
+
+    assert (begun, ended) == (calls, 1)

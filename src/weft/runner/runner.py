@@ -154,8 +154,10 @@ class AsyncRunner:
         for worker in workers:
             worker.stop()
         patience = self._grace if grace is None else grace
+        end = office.monotonic() + patience
         await asyncio.gather(*(executor.close(patience) for executor in office.executors.values()))
         office.collect()
+        await self._waiters.called(workers, end - office.monotonic())
         for worker in workers:
             worker.abandon()
             worker.checkpoint()
@@ -485,13 +487,14 @@ class AsyncRunner:
             persist: whether to write what has happened since the last checkpoint.
         """
         worker = await self._worker(id)
+        end = asyncio.get_running_loop().time() + (self._grace if grace is None else grace)
         if worker.stop():
-            patience = self._grace if grace is None else grace
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout_at(end):
                     await self._waiters.grounded(worker)
             except TimeoutError:
                 self._open.collect()  # what ends in the last moment counts
+        await self._waiters.called([worker], end - asyncio.get_running_loop().time())
         worker.abandon()
         if persist:
             worker.checkpoint()

@@ -12,7 +12,7 @@ import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.core.run import Run
@@ -32,9 +32,8 @@ class Waiters:
         self._durable: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
         self._until: dict[str, list[tuple[Callable[[Run], bool], asyncio.Future[Run]]]] = {}
         self._grounded: dict[str, list[asyncio.Future[None]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._calling: set[Worker] = set()
-        """Workers whose on_complete is being called: one call at a time, so that the last one saw the most."""
+        self._calling: dict[Worker, asyncio.Task[None]] = {}
+        """Whose on_complete is being called: one call at a time, so that the last one saw the most."""
         self._told: set[Worker] = set()
         """Workers that are settled, and of which everybody knows."""
 
@@ -129,10 +128,7 @@ class Waiters:
         if worker.owes_notice and worker.lost is None and worker.state == "idle":
             if worker in self._calling:
                 return  # once that call has ended, this comes again
-            self._calling.add(worker)
-            task = asyncio.get_running_loop().create_task(self._notify(worker, worker.period))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._calling[worker] = asyncio.get_running_loop().create_task(self._notify(worker, worker.period))
         else:
             self._tell(worker)
 
@@ -144,8 +140,14 @@ class Waiters:
         except Exception:  # noqa: BLE001 - the callback's failure is not the run's
             _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
         finally:
-            self._calling.discard(worker)
+            self._calling.pop(worker, None)
         worker.noticed(period)
+
+    async def called(self, workers: Iterable[Worker], patience: float) -> None:
+        """Wait until on_complete of *workers* has returned, for up to *patience* seconds."""
+        tasks = [task for worker in workers if (task := self._calling.get(worker)) is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(patience, 0.0))
 
     def _tell(self, worker: Worker) -> None:
         self._told.add(worker)
@@ -165,6 +167,8 @@ class Waiters:
     def gone(self, worker: Worker) -> None:
         """The run has left the runner: nobody will hear of it again."""
         self._told.discard(worker)
+        if worker in self._calling:  # it is called again when the run is resumed
+            self._calling[worker].cancel()
         error = WorkflowNotFound(worker.id, stored=True)
         for table in (self._idle, self._grounded):
             for future in table.pop(worker.id, ()):
@@ -176,7 +180,7 @@ class Waiters:
 
     def close(self) -> None:
         """The runner is closed: whoever still waits is told so."""
-        for task in self._tasks:
+        for task in self._calling.values():
             task.cancel()
         futures: list[asyncio.Future[Any]] = []
         for table in (self._idle, self._grounded):

@@ -575,7 +575,7 @@ class Worker:
     def noticed(self, period: int) -> None:
         """Whoever wanted to know that the run is idle has been told, of what it did until *period*: log that too."""
         memory = self.run.memory
-        if self.is_dead or self._is_stopping:
+        if self.is_dead or self.lost is not None:
             return
         self._owes_notice = self._owes_notice and self.period != period
         record(memory, ev.Notified(len(memory.log) + 1))
