@@ -103,7 +103,8 @@ class Worker:
         """How many runnables have completed since the last checkpoint."""
         self._asked = False
         """Whether somebody has asked for a checkpoint."""
-        self._owes_notice = options.on_complete is not None and bool(run.memory.received)
+        is_news = bool(run.memory.received) and run.memory.notified < len(run.memory.log)
+        self._owes_notice = options.on_complete is not None and is_news
         self._is_stopping = False
         self._table: tuple[Plan, Any, PolicyTable] | None = None
         run.is_driven = True
