@@ -13,7 +13,7 @@ import pytest
 
 from weft import AsyncRunner, Policy, Run, Runnable, Workflow, each, step
 from weft.core.events import Notified
-from weft.errors import CorruptStore, RunnerClosed, RunParked, StoreUnavailable
+from weft.errors import CorruptStore, QueueTimeout, RunnerClosed, RunParked, StoreUnavailable
 from weft.local.counters import LocalCounters
 from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import Append
@@ -471,3 +471,59 @@ async def test_a_call_of_on_complete_gets_the_grace_time_too(way: str, grace: fl
             await handle.wait()
 
     assert (begun, ended) == (calls, 1)
+
+
+@virtually
+async def test_a_run_of_which_everybody_was_told_is_resumed_without_telling_again() -> None:
+    store = MemoryStore()
+    told: list[str] = []
+
+    async def on_complete(run: str, _: Run) -> None:
+        told.append(run)
+
+    async with runner_on(store) as runner:
+        await (await runner.start(double, 1, id="a", on_complete=on_complete)).wait()
+    async with runner_on(store) as runner:
+        handle = await runner.resume("a", workflow=double, on_complete=on_complete)
+        await handle.wait()
+        before = list(told)
+        await handle.send(2)
+        await handle.wait()
+
+    assert (before, told) == (["a"], ["a", "a"])
+
+
+# -- waiting to be started -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [None, ConcurrencyLimit("two", 2)])
+@pytest.mark.parametrize("mode", ["sync", "durable"])
+@virtually
+async def test_what_waits_too_long_for_a_worker_or_a_limit_fails(limit: ConcurrencyLimit | None, mode: Any) -> None:
+    policy = Policy(queue_timeout=5.0, concurrency_limit=limit, execution_mode=mode)
+
+    run, calls, took = await three_at_once(policy)
+
+    assert (run.values("count"), calls, took) == ([1, 2], [1, 2], 60.0)
+    assert [type(failure.__cause__) for failure in run.failures.values()] == [QueueTimeout]
+
+
+@pytest.mark.parametrize("limit", [None, ConcurrencyLimit("two", 2)])
+@pytest.mark.parametrize("mode", ["sync", "durable"])
+@virtually
+async def test_what_has_waited_too_long_and_is_retried_runs_once(limit: ConcurrencyLimit | None, mode: Any) -> None:
+    policy = Policy(queue_timeout=5.0, concurrency_limit=limit, execution_mode=mode, max_retries=1)
+
+    run, calls, took = await three_at_once(policy)
+
+    assert (sorted(run.values("count")), calls, took) == ([1, 2, 3], [1, 2, 3], 120.0)
+
+
+async def three_at_once(policy: Policy) -> tuple[Run, list[int], float]:
+    """Run a step on three elements under *policy*, where two workers take a minute each."""
+    calls: list[int] = []
+    wide = Workflow("wide", each(step(lambda x: calls.append(x) or x, name="count"))).with_policies([("count", policy)])
+    executors = {"thread": SimulatedExecutor(lambda _: 60.0, max_workers=2)}
+    async with AsyncRunner(MemoryStore(), executors=executors, counters=LocalCounters()) as runner:
+        run = await (await runner.start(wide, [1, 2, 3])).wait()
+        return run, calls, asyncio.get_running_loop().time()

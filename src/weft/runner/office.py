@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from weft.core.plan import Plan
 from weft.core.runnable import Runnable
 from weft.errors import InvalidPolicy
+from weft.policy.driver import Attempt
 from weft.policy.policy import Policy
 from weft.policy.table import PolicyTable
 from weft.ports.clock import Clock
@@ -120,7 +121,7 @@ class Office:
     def submit(self, worker: Worker, flight: Flight) -> None:
         """Start *flight*, or let it stand in line until its executor has a place."""
         desk = self._desks[flight.executor]
-        heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight))
+        heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight, flight.attempt))
         self._serve(desk)
 
     def _start_waiting(self) -> None:
@@ -134,10 +135,10 @@ class Office:
             self._start_first(desk)
 
     def _start_first(self, desk: _Desk) -> None:
-        _, _, worker, flight = heapq.heappop(desk.line)
-        if flight.is_over or flight.attempt is None:
+        _, _, worker, flight, attempt = heapq.heappop(desk.line)
+        if flight.is_over or attempt is None or flight.attempt is not attempt:  # it has waited too long
             return
-        self.guard(worker, self._start, desk, worker, flight, flight.attempt.runnable)
+        self.guard(worker, self._start, desk, worker, flight, attempt.runnable)
 
     def _start(self, desk: _Desk, worker: Worker, flight: Flight, runnable: Runnable) -> None:
         flight.ticket = next(self._tickets)
@@ -225,7 +226,7 @@ class _Desk:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
-        self.line: list[tuple[int, int, Worker, Flight]] = []
+        self.line: list[tuple[int, int, Worker, Flight, Attempt | None]] = []
         """A heap."""
         self.aloft = 0
         self._workers: int | None = getattr(executor, "max_workers", None)

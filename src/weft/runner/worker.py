@@ -423,7 +423,7 @@ class Worker:
         elif outcome.status == "completed" or flight.policy is None:
             self._finish(flight, outcome)
         else:
-            self._converse(flight, flight.policy, failed=outcome.error)
+            self._converse(flight, flight.policy, failed=outcome.error, begun=flight.begun)
             self._go_on(flight, None)
 
     def _finish(self, flight: Flight, outcome: Outcome) -> None:
@@ -485,6 +485,9 @@ class Worker:
             self._active += 1
         runnable = flight.runnable = flight.runnable or bind(flight.activation, self.run.memory, self.run.context)
         flight.attempt = None
+        if flight.conversation is not None:  # it is about a limit that is no longer waited for
+            flight.conversation.close()
+            flight.conversation = None
         self.landed(flight, _failed(runnable, QueueTimeout(runnable.component, policy.queue_timeout)))
         self.turn()
 
