@@ -30,7 +30,7 @@ from weft.core.plan import Plan
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable, bind
 from weft.core.scope import Activation, Key
-from weft.errors import QueueTimeout, SilentStep, StepTimeout, UnencodableValue
+from weft.errors import QueueTimeout, RunExists, SilentStep, StepTimeout, UnencodableValue
 from weft.log import Encoder, Segment, chain, check_encodable
 from weft.policy.decision import has_queued_too_long, is_silent
 from weft.policy.driver import Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
@@ -573,7 +573,8 @@ class Worker:
         self.abandon()
         self._is_stopping, self.lost = True, error
         self.state, self.reason, self.is_settled = "parked", str(error), True
-        self.report.lost(error)
+        if not isinstance(error, RunExists):  # whoever creates a run is told, and that is all
+            self.report.lost(error)
         self._settled(self)
 
     def noticed(self, period: int) -> None:
