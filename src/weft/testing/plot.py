@@ -5,7 +5,7 @@ What a simulation is of (a :class:`Trial`), and what happens in it (a :class:`Pl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
@@ -16,7 +16,7 @@ from weft.core.workflow import Workflow
 from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.policy.policy import Policy
 from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
-from weft.testing.process import Weather
+from weft.testing.process import Moment, Weather
 
 TIMEOUT = 5.0
 """The longest that a step may take where its policy limits it, in seconds; those that do not hang are faster."""
@@ -36,6 +36,8 @@ class Trial(msgspec.Struct, frozen=True):
     check: Callable[[Run], Iterable[str]] = _all_is_well
     """Returns what is wrong with a run that has done everything."""
     context: Mapping[str, Any] = {}
+    then: Callable[[Any, str], Awaitable[object]] | None = None
+    """What the client does with the runner and the id when the run is idle; in every life, so it may repeat."""
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Checkpoints = every_cycle
     crashes: tuple[int, ...] = ()
     """At which turn of its loop each process dies; the one after the last lives."""
+    dies: tuple[int, Moment] | None = None
+    """At which append the first process dies, counted from 1, and when."""
     weather: Weather = Weather()
     runs: tuple[str, ...] = ("a",)
     max_concurrency: int = 16

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -37,11 +37,30 @@ class Weather(msgspec.Struct, frozen=True):
     """How many faults there are in one life."""
 
 
-class Connection(WrappedStore):
-    """One process's view of *inner*."""
+Moment: TypeAlias = Literal["before", "during", "after"]
+"""
+When a process dies by an append: before it is written, when it is written and nobody has heard of it, or when the
+process has heard of it and has had a turn to do something about it.
+"""
 
-    def __init__(self, inner: MemoryStore, dice: Random, weather: Weather, tell: Callable[[str], None]) -> None:
+
+class Connection(WrappedStore):
+    """One process's view of *inner*; the process *dies* at that moment of that append, counted from 1."""
+
+    def __init__(
+        self,
+        inner: MemoryStore,
+        dice: Random,
+        weather: Weather,
+        tell: Callable[[str], None],
+        dies: tuple[int, Moment] | None = None,
+    ) -> None:
         super().__init__(inner)
+        self._dies = dies
+        self.appends = 0
+        """How many there were."""
+        self.is_dying = False
+        """Whether the process has had its last turn."""
         self._dice, self._weather, self._tell = dice, weather, tell
         self._faults = 0
         self._is_open = self.is_dead = False
@@ -72,10 +91,16 @@ class Connection(WrappedStore):
         self._check()
         await self._dawdle()
         self._check()
+        if call == "append":
+            self.appends += 1
+            await self._die("before")
         if self._happens(call, self._weather.fails):
             self._tell(f"the store is away: {call}")
             raise StoreUnavailable("the simulated store", "the weather is bad")
         result = await act()
+        if call == "append":
+            await self._die("during")
+            await self._die("after")
         lies = self._happens(call, self._weather.lies)
         await self._dawdle()
         self._check()
@@ -83,6 +108,13 @@ class Connection(WrappedStore):
             self._tell(f"the store did it, and says it is away: {call}")
             raise StoreUnavailable("the simulated store", "the weather is bad")
         return result
+
+    async def _die(self, moment: Moment) -> None:
+        """Let the process die if this is the moment; only after an append it goes on, for a turn."""
+        if self._dies == (self.appends, moment):
+            self.is_dying = True
+            if moment != "after":
+                await asyncio.get_running_loop().create_future()
 
     async def _dawdle(self) -> None:
         if self._dice.random() < self._weather.dawdles:

@@ -55,6 +55,7 @@ class Report:
         """How many turns of an event loop it took."""
         self.executions = 0
         self.events = 0
+        self.appends = 0
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {self.plot}", *self.story, *(f"PROBLEM: {each}" for each in self.problems)]
@@ -124,12 +125,14 @@ class _Simulation:
         self.life += 1
         self.witness.new_life()
 
+        dies = self.plot.dies if self.life == 1 else None
+        connection = Connection(self.store, self.dice, self.plot.weather, self.tell, dies)
+
         def before_turn(number: int) -> None:
-            if number == crash_at:
+            if number == crash_at or connection.is_dying:
                 raise Crash
 
         loop = VirtualLoop(self.now, before_turn=before_turn)
-        connection = Connection(self.store, self.dice, self.plot.weather, self.tell)
         try:
             loop.run_until_complete(self._process(connection))
         except Crash:
@@ -141,6 +144,7 @@ class _Simulation:
             self.now = loop.time()
             loop.kill()
             self.report.turns += loop.turns
+            self.report.appends += connection.appends
             self.report.problems += [str(problem) for problem in loop.problems]
         return True
 
@@ -215,6 +219,9 @@ class _Simulation:
                 await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
                 await self._stop_and_go(runner, run)
         seen = await runner.wait(run)
+        if self.trial.then is not None:
+            await self.trial.then(runner, run)
+            seen = await runner.wait(run)
         if not plot.strategy.at_idle:
             await runner.checkpoint(run)
         await self._check_durable(run, seen)

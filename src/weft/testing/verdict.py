@@ -195,7 +195,8 @@ class _History:
 
     def __init__(self, run: Run, plot: Plot, witness: Witness) -> None:
         self.run, self.plot, self.witness = run, plot, witness
-        self.keys: set[str] = set()
+        self.endings: dict[str, Any] = {}
+        """By idempotency key: how it ended; for the last time, if it was a dead letter that got another chance."""
 
     def problems(self) -> list[str]:
         found: list[str] = []
@@ -204,9 +205,11 @@ class _History:
         for event in self.run.log()[1:]:
             if isinstance(event, ev.ENDINGS):
                 runnable = bind(memory.ready[event.component, event.inputs], memory, twin.context)
-                found += self._ending(event, runnable.idempotency_key)
+                self.endings[runnable.idempotency_key] = event
             record(memory, event)
-        strangers = {each.key for each in self.witness.executions if each.run == self.run.id} - self.keys
+        for key, event in self.endings.items():
+            found += self._ending(event, key)
+        strangers = {each.key for each in self.witness.executions if each.run == self.run.id} - self.endings.keys()
         if strangers and self.plot.strategy.lag == 0:
             names = sorted({each.component for each in self.witness.executions if each.key in strangers})
             found.append(f"what was executed is not in the log: {names}")
@@ -214,7 +217,6 @@ class _History:
 
     def _ending(self, event: Any, key: str) -> list[str]:
         name = f"{event.component}{event.inputs}"
-        self.keys.add(key)
         executions = self.witness.of(key)
         if not executions:
             return [f"{name} has ended and was never executed"]

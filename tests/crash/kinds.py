@@ -1,0 +1,173 @@
+"""
+One workflow for every kind of component, with inputs that make it do something worth interrupting.
+
+What must come of them does not depend on the order in which things end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from weft import (
+    FSM,
+    INPUT,
+    Aggregate,
+    Policy,
+    ProcessManager,
+    Run,
+    Saga,
+    Workflow,
+    accumulator,
+    condition,
+    each,
+    join,
+    latest,
+    reduce,
+    repeat,
+    rule,
+    state_machine,
+    state_of,
+    step,
+)
+from weft.errors import WeftError
+from weft.policy import DEFAULT
+
+
+class Kind(NamedTuple):
+    """A workflow, and what it is given."""
+
+    workflow: Workflow
+    inputs: tuple[Any, ...] = (3, 4)
+    retries_letters: bool = False
+    """Whether the client gives dead letters another chance once it is idle."""
+
+
+def increment(x: int) -> int:
+    """Return one more."""
+    return x + 1
+
+
+async def in_its_own_time(x: int) -> int:
+    """Return one more, later."""
+    return x + 1
+
+
+def told(x: Any, y: Any) -> str:
+    """Return both as text, also what is absent."""
+    return f"{x} {y}"
+
+
+def refuse(x: int) -> int:
+    """Fail on what is odd."""
+    if x % 2:
+        raise ValueError(f"{x} is odd")
+    return x
+
+
+double = step(lambda x: 2 * x, name="double")
+more = step(increment, name="more")
+both = step(lambda x, y: (x, y), name="both")
+picky = step(refuse, name="picky")
+is_even = condition(lambda x: x % 2 == 0, name="is_even")
+total = reduce(lambda so_far, x: so_far + x, init=0, name="total")
+sums = accumulator(lambda so_far, x: so_far + x, init=0, name="sums")
+
+
+def _light() -> Workflow:
+    states = {"red": {"timer": "green"}, "green": {"timer": "yellow"}, "yellow": {"timer": "red"}}
+    return Workflow("crossing", FSM("light", initial="red", states=states, on_entry={"green": lambda: "go"}))
+
+
+def _account() -> Workflow:
+    account = Aggregate("account", init=0)
+    account.command("deposit")(lambda balance, command: ("deposited", command["amount"]))
+    account.event("deposited")(lambda balance, amount: balance + amount)
+    return Workflow("bank", account)
+
+
+def _order() -> Workflow:
+    order = ProcessManager("order", init=frozenset, complete=lambda seen: len(seen) == 2)
+    order.on("paid")(lambda seen, event: (seen | {"paid"}, [("ship", event["order"])]))
+    order.on("shipped")(lambda seen, event: (seen | {"shipped"}, []))
+    return Workflow("shop", order)
+
+
+def _trip() -> Workflow:
+    trip = Saga("trip")
+
+    @trip.transaction
+    def book(request: int, results: dict[str, Any]) -> str:
+        return f"flight {request}"
+
+    @book.compensate
+    def cancel(request: int, results: dict[str, Any]) -> str:
+        return f"no {results['book']}"
+
+    @trip.transaction(compensate=None)
+    def pay(request: int, results: dict[str, Any]) -> str:
+        return f"paid {refuse(request)}"
+
+    return Workflow("travel", trip)
+
+
+def _policy(**given: Any) -> Workflow:
+    return Workflow("w", more >> picky).with_policies([(DEFAULT, Policy(**given))])
+
+
+FALLIBLE = Workflow("w", picky.on_error(ValueError, then=step(lambda failure: failure.message, name="handle")))
+LEVELS = state_machine(
+    "level",
+    init=0,
+    reducer=lambda state, x: state + x,
+    reactors={"high": (lambda state: state > 6, lambda state: "high")},
+)
+
+KINDS: dict[str, Kind] = {
+    "step": Kind(Workflow("w", more >> double)),
+    "async step": Kind(Workflow("w", step(in_its_own_time) >> double)),
+    "condition": Kind(Workflow("w", is_even >> double)),
+    "rule": Kind(Workflow("w", rule(when=lambda x: x > 3, then=lambda x: -x, name="large") >> double)),
+    "join of all": Kind(Workflow("w", [more, double] >> both)),
+    "join of any": Kind(Workflow("w", join(more, more.named("twin"), wait="any") >> double)),
+    "join of two": Kind(Workflow("w", join(more, more.named("b"), more.named("c"), wait=2) >> both)),
+    "join of all that are done": Kind(Workflow("w", join(more, picky, wait="all_done") >> step(told))),
+    "map": Kind(Workflow("w", each(more >> double)), ([1, 2, 3], [4])),
+    "reduce": Kind(Workflow("w", each(more) >> total), ([1, 2, 3], [])),
+    "accumulator": Kind(Workflow("w", sums)),
+    "reader": Kind(
+        Workflow("w", sums, more >> step(lambda x, s=state_of("sums"), m=latest("more"): (x, s, m), name="read")),
+        (3,),
+    ),
+    "error route": Kind(FALLIBLE),
+    "dead letter": Kind(_policy(on_failure="dead_letter"), retries_letters=True),
+    "skipped": Kind(_policy(on_failure="skip")),
+    "retried": Kind(_policy(max_retries=2, base_delay=0.1)),
+    "durable": Kind(_policy(max_retries=1, execution_mode="durable", base_delay=0.1)),
+    "nested": Kind(Workflow("w", [INPUT, Workflow("inner", more >> double)] >> both)),
+    "loop": Kind(Workflow("w", repeat(lambda x: x // 2, until=lambda x: x < 10, at_most=8, name="halve")), (100,)),
+    "state machine": Kind(Workflow("w", LEVELS)),
+    "FSM": Kind(_light(), ("timer", "timer")),
+    "aggregate": Kind(_account(), ({"command": "deposit", "amount": 5}, {"command": "deposit", "amount": 5})),
+    "process manager": Kind(_order(), ({"event": "paid", "order": 7}, {"event": "shipped", "order": 7})),
+    "saga": Kind(_trip(), (3,)),
+    "saga that completes": Kind(_trip(), (4,)),
+}
+
+
+def _has_state(run: Run, name: str) -> bool:
+    try:
+        run.state_of(name)
+    except WeftError:
+        return False
+    return True
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return what *run* has come to, as far as the order of events does not matter."""
+    return {
+        "values": {name: sorted(map(repr, run.values(name))) for name in run.workflow.components},
+        "failed": sorted(run.failures),
+        "skipped": sorted(run.skipped),
+        "letters": len(run.dead_letters),
+        "states": {name: repr(run.state_of(name)) for name in run.workflow.components if _has_state(run, name)},
+    }

@@ -1,0 +1,64 @@
+"""
+Before, during and after every append: every kind of component, under every strategy, comes to the same as without.
+
+In simulation: a process dies at the chosen moment, and the next one resumes.  What else must hold (nothing that is
+durable is executed again, the hash chain, no place or owner left over) is checked by the simulation itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kinds import KINDS, Kind, summary
+from msgspec.structs import replace
+
+from weft import AsyncRunner, Run
+from weft.runner import every_n
+from weft.runner.strategies import Checkpoints, every_cycle, manual, on_complete, pipelined
+from weft.testing import Plot, Trial, simulate
+from weft.testing.process import Moment
+
+STRATEGIES = [every_cycle, every_n(2), on_complete, manual, pipelined()]
+MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
+
+
+def trial_of(kind: Kind, expected: Any) -> Trial:
+    """Return what has to be simulated: the client also retries what was set aside."""
+
+    def check(run: Run) -> list[str]:
+        found = summary(run)
+        return [] if expected in (None, found) else [f"it came to {found}, not to {expected}"]
+
+    async def retry(runner: AsyncRunner, run: str) -> None:
+        if (await runner.get_workflow(run)).dead_letters:
+            await runner.retry(run)
+
+    return Trial(kind.workflow, kind.inputs, check, then=retry if kind.retries_letters else None)
+
+
+def reference(kind: Kind) -> dict[str, Any]:
+    """Return what *kind* comes to in memory."""
+    run = kind.workflow.plan()
+    for value in kind.inputs:
+        run.run(value)
+    return summary(run)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints) -> None:
+    kind = KINDS[name]
+    trial = trial_of(kind, reference(kind))
+    plot = Plot(strategy=strategy, resumes_all=list(KINDS).index(name) % 2 == 0)
+    undisturbed = simulate(1, lambda _: trial, plot=plot)
+
+    crashed = [
+        simulate(1, lambda _: trial, plot=replace(plot, dies=(number, moment)))
+        for number in range(1, undisturbed.appends + 1)
+        for moment in MOMENTS
+    ]
+
+    assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
+    assert {report.lives for report in crashed} == {2}
+    assert undisturbed.appends >= 2
