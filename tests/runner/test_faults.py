@@ -493,6 +493,28 @@ async def test_a_run_of_which_everybody_was_told_is_resumed_without_telling_agai
     assert (before, told) == (["a"], ["a", "a"])
 
 
+@virtually
+async def test_a_call_that_had_not_seen_the_last_input_does_not_count_for_it() -> None:
+    store = MemoryStore()
+    seen: list[int] = []
+
+    async def on_complete(_: str, run: Run) -> None:
+        await asyncio.sleep(10.0)
+        seen.append(len(run.values("double")))
+
+    async with runner_on(store, grace=0.0) as runner:
+        handle = await runner.start(double, 1, id="a", on_complete=on_complete)
+        await asyncio.sleep(1.0)
+        await handle.send(2)
+        await asyncio.sleep(12.0)
+    async with runner_on(store) as runner:
+        runner.register(double)
+        for handle in await runner.resume_all(on_complete=on_complete):
+            await handle.wait()
+
+    assert seen == [1, 2]
+
+
 # -- waiting to be started -----------------------------------------------------------------------
 
 

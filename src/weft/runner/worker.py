@@ -582,8 +582,9 @@ class Worker:
         memory = self.run.memory
         if self.is_dead or self.lost is not None:
             return
-        self._owes_notice = self._owes_notice and self.period != period
-        record(memory, ev.Notified(len(memory.log) + 1))
+        if self.period == period:  # else there is more to tell, and only that it was told is worth a note
+            self._owes_notice = False
+            record(memory, ev.Notified(len(memory.log) + 1))
         self.is_settled = False
         self.office.guard(self, self.turn)
 
