@@ -65,7 +65,8 @@ class Office:
     @property
     def is_busy(self) -> bool:
         """Whether an executor has something, or something stands in line for one."""
-        return bool(self._aloft) or any(desk.aloft or desk.line for desk in self._desks.values())
+        waiting = (flight for desk in self._desks.values() for _, _, _, flight, _ in desk.line)
+        return bool(self._aloft) or any(not flight.is_over for flight in waiting)
 
     def open(self) -> None:
         """Get the executors ready."""
@@ -159,6 +160,8 @@ class Office:
             desk = self._desks[flight.executor]
             desk.aloft -= 1
             desk.executor.cancel(flight.ticket)
+            if desk.line and not self.is_closing:  # somebody else may have the place
+                self._awake()
 
     def is_started(self, flight: Flight) -> bool:
         """Whether an executor has *flight*."""
