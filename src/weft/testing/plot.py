@@ -66,6 +66,10 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     """Whether two clients start or resume each run at once."""
     stops: float = 0.0
     """How often a run is stopped and resumed after an input."""
+    cancels: float = 0.0
+    """How often a run is cancelled after an input."""
+    rulings: float = 0.0
+    """How often the policies of a run are set again after an input."""
     checkpoints: float = 0.0
     """How often a client asks for a checkpoint after an input."""
     grace: float = 10.0
@@ -98,6 +102,8 @@ def draw_plot(dice: Random, trial: Trial) -> Plot:
         starts_whole=dice.random() < 0.5,
         is_wanted_twice=dice.random() < 0.3,
         stops=dice.choice((0.0, 0.3)),
+        cancels=dice.choice((0.0, 0.0, 0.0, 0.3)),
+        rulings=dice.choice((0.0, 0.2)),
         checkpoints=dice.choice((0.0, 0.3)),
         grace=dice.choice((0.0, 10.0)),
     )

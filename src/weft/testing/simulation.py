@@ -25,7 +25,7 @@ from random import Random
 from typing import Any
 
 from weft.core.run import Run
-from weft.errors import Stuck, WorkflowAlreadyStarted
+from weft.errors import RunClosed, Stuck, WorkflowAlreadyStarted
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
@@ -90,6 +90,8 @@ class _Simulation:
         """The runs whose creation was acknowledged."""
         self.taken: set[tuple[str, int]] = set()
         """The inputs that were acknowledged for good."""
+        self.unwanted: set[str] = set()
+        """The runs that somebody has tried to cancel."""
         self.told: dict[str, Run] = {}
         """What on_complete was last called with, by run."""
 
@@ -203,26 +205,52 @@ class _Simulation:
 
     async def _client(self, runner: AsyncRunner, run: str) -> None:
         """Start or resume a run, give it its inputs, and wait for what comes of them."""
+        if run in self.witness.cancelled:
+            return
+        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self.plot.is_wanted_twice)))
+        try:
+            for number, value in enumerate(self.trial.inputs):
+                if (run, number) not in self.taken:
+                    await self._give(runner, run, number, value)
+        except RunClosed:
+            if run not in self.unwanted:
+                raise
+            self.witness.cancelled.add(run)
+        if run in self.unwanted and await runner.status(run) == "cancelled":
+            self.witness.cancelled.add(run)
+        if run not in self.witness.cancelled:
+            await self._wait(runner, run)
+
+    async def _give(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
+        """Give a run an input, and perhaps something else to do."""
         dice, plot = self.dice, self.plot
-        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + plot.is_wanted_twice)))
-        for number, value in enumerate(self.trial.inputs):
-            if (run, number) in self.taken:
-                continue
-            await asyncio.sleep(dice.choice((0.0, 0.0, 0.1, 2.0)))
-            await runner.run(run, value, key=f"input {number}")
-            self.tell(f"input {number} of {run} taken")
-            if plot.strategy.takes_input_first:
-                self.taken.add((run, number))
-            if dice.random() < plot.checkpoints:
-                await runner.checkpoint(run)
-            if dice.random() < plot.stops:
-                await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
-                await self._stop_and_go(runner, run)
+        await asyncio.sleep(dice.choice((0.0, 0.0, 0.1, 2.0)))
+        await runner.run(run, value, key=f"input {number}")
+        self.tell(f"input {number} of {run} taken")
+        if plot.strategy.takes_input_first:
+            self.taken.add((run, number))
+        if dice.random() < plot.checkpoints:
+            await runner.checkpoint(run)
+        if plot.rules and dice.random() < plot.rulings:
+            await runner.set_policies(run, plot.rules)
+        if dice.random() < plot.stops:
+            await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
+            await self._stop_and_go(runner, run)
+        if dice.random() < plot.cancels:
+            await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
+            self.unwanted.add(run)
+            await runner.cancel(run, "enough")
+            self.witness.cancelled.add(run)
+            self.tell(f"{run} cancelled")
+            await runner.run(run, value)  # it is closed, and says so
+
+    async def _wait(self, runner: AsyncRunner, run: str) -> None:
+        """Wait until a run is idle, and see whether that is so."""
         seen = await runner.wait(run)
         if self.trial.then is not None:
             await self.trial.then(runner, run)
             seen = await runner.wait(run)
-        if not plot.strategy.at_idle:
+        if not self.plot.strategy.at_idle:
             await runner.checkpoint(run)
         await self._check_durable(run, seen)
         self.tell(f"{run} is idle after {len(seen.log())} events")
@@ -266,7 +294,7 @@ class _Simulation:
             found, wrong = await examine(self.store, run, self.workflow, self.trial, self.plot, self.witness)
             self.report.events += found
             problems += [f"{run}: {each}" for each in wrong]
-            if self.plot.notices:
+            if self.plot.notices and run not in self.witness.cancelled:
                 problems += self._examine_notice(run)
         return problems
 

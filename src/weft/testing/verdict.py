@@ -59,6 +59,8 @@ class Witness:
         self._under_way: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._life = 0
+        self.cancelled: set[str] = set()
+        """The runs whose end was acknowledged."""
 
     def new_life(self) -> None:
         """A process has begun; what the last one had under way is lost."""
@@ -153,6 +155,8 @@ class Witness:
             self.problems.append(
                 f"{new.run}: {new.component}{new.inputs} was started when {new.durable} events were durable"
             )
+        if new.run in self.cancelled:
+            self.problems.append(f"{new.run}: {new.component}{new.inputs} was started after the run was cancelled")
         if not new.durable:
             self.problems.append(f"{new.run}: {new.component} was started before the run was stored")
 
@@ -169,8 +173,9 @@ async def examine(
     problems: list[str] = []
     if stored.owner is not None:
         problems.append(f"still owned by {stored.owner}")
-    if stored.status != "idle":
-        problems.append(f"its status is {stored.status!r} ({stored.reason})")
+    wanted_status = "cancelled" if name in witness.cancelled else "idle"
+    if stored.status != wanted_status:
+        problems.append(f"its status is {stored.status!r} ({stored.reason}), not {wanted_status!r}")
     bodies = [segment.body for segment in loaded.segments]
     wanted = references(bodies)
     definitions = await store.load_definitions(wanted.definitions)
@@ -180,6 +185,8 @@ async def examine(
     run = Run.from_log(events, context=trial.context)
     if Run.from_log(decode(encode(run.log()), workflow=workflow), context=trial.context) != run:
         problems.append("it is not the fold of its log")
+    if name in witness.cancelled:
+        return len(events), problems
     if run.is_runnable:
         problems.append(f"something is left to do: {run.prepare()}")
     if run.memory.received != len(trial.inputs):
