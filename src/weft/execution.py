@@ -68,10 +68,17 @@ def is_cancelled(error: BaseException) -> bool:
 
 
 def attempt(runnable: Runnable) -> Outcome:
-    """Run *runnable* on a worker: also ``SystemExit`` and its like are the outcome of this attempt alone."""
+    """
+    Run *runnable* on a worker: also ``SystemExit`` and its like are the outcome of this attempt alone.
+
+    It is called in a context of its own, which ends with it, so nobody has to be announced again afterwards.
+    """
     started = perf_counter_ns()
     try:
-        return execute(runnable)
+        value: Any = runnable.call()
+        if type(value) is CoroutineType:
+            value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
+        return completed(runnable, value, started)
     except BaseException as error:
         if _is_ctrl_c(error):
             raise
@@ -98,10 +105,12 @@ def _is_ctrl_c(error: BaseException) -> bool:
 
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
     """Return the outcome of a *runnable* that returned *value*; of a condition, its truth."""
-    value = bool(value) if runnable.is_condition else whole(value)
+    node = runnable.node
+    value = bool(value) if node.is_test else whole(value)
     duration = perf_counter_ns() - started
     return Outcome(
-        *runnable.key,
+        node.name,
+        runnable.inputs,
         "completed",
         value,
         None,
