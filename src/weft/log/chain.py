@@ -34,9 +34,14 @@ GENESIS = b""
 
 def chain(previous: bytes, body: bytes) -> bytes:
     """Return the link that *body* makes after the link *previous*."""
-    hasher = blake2b(len(previous).to_bytes(1, "big") + previous, digest_size=32, person=b"weft.chain.1")
+    hasher = _EMPTY.copy()  # half the price of making one
+    hasher.update(len(previous).to_bytes(1, "big") + previous)
     hasher.update(body)
     return hasher.digest()
+
+
+_EMPTY = blake2b(digest_size=32, person=b"weft.chain.1")
+"""A hasher that has seen nothing."""
 
 
 def verify(

@@ -15,6 +15,7 @@ hash of their content.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -24,13 +25,13 @@ import msgspec
 from msgspec.msgpack import Ext
 from msgspec.structs import replace
 
-from weft.core.events import AnyEvent
+from weft.core.events import AnyEvent, ReactionOccurred
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, ResolutionError, UnencodableValue
 from weft.log.annotations import known_types
 from weft.log.codes import Code, content_hash
 from weft.log.definition import Definition, definition_of, read_definition
-from weft.log.packing import PLAIN, encode_value
+from weft.log.packing import PLAIN, SHORT, encode_value
 from weft.log.places import kind_of
 from weft.log.values import Values
 from weft.log.wire import WIRES, UnknownEvent, Wire, as_terms, reader
@@ -48,6 +49,8 @@ _MAGIC: Final = b"WEFTLOG"
 _VERSION: Final = 1
 _HEAD: Final = len(_MAGIC) + 1 + 16
 _BODY: Final = 1 + 4
+_head = struct.Struct(">BI").pack
+"""What a segment begins with: the version of its format, and the checksum of what follows."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -88,6 +91,9 @@ class Encoder:
         facts: dict[bytes, bytes] = {}
         out: list[Any] = []
         for event in events:
+            if type(event) is ReactionOccurred and kind_of(event.value) in SHORT:  # nearly all: written as they are
+                out.append(event)
+                continue
             wire = WIRES.get(type(event))
             if wire is None:
                 out.append(_raw(event))
@@ -96,7 +102,7 @@ class Encoder:
             for name in wire.values:
                 value = getattr(event, name)
                 kind = kind_of(value)
-                if kind not in PLAIN or ((kind is str or kind is bytes) and len(value) > INLINE // 4):
+                if kind not in PLAIN or (kind not in SHORT and len(value) > INLINE // 4):
                     written = replace(written, **{name: self._value(event, value, facts)})
             if wire.workflows:
                 written = self._refer(written, wire, definitions)
@@ -145,7 +151,7 @@ def _body(out: list[Any], events: Sequence[Any]) -> bytes:
         data = _encode(out)
     except (OverflowError, UnicodeEncodeError):
         data = _encode([_careful(written, event) for written, event in zip(out, events, strict=True)])
-    return b"%c%b%b" % (_VERSION, zlib.crc32(data).to_bytes(4, "big"), data)
+    return _head(_VERSION, zlib.crc32(data)) + data
 
 
 def _careful(written: Any, event: Any) -> Any:

@@ -42,6 +42,9 @@ _encode = msgspec.msgpack.Encoder().encode
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 """What MessagePack has by itself, as it is in Python."""
 
+SHORT: Final = PLAIN - {str, bytes}
+"""What of that takes a few bytes at most; a number that MessagePack cannot hold is found when it is written."""
+
 _SAFE: Final = PLAIN - {int, str}
 """The same without what it has only in part: numbers beyond 64 bits, text with lone surrogates."""
 
