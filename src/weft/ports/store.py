@@ -155,6 +155,17 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
         """The number of the run's last event once this is written."""
         return self.expected + self.count
 
+    @property
+    def changes_record(self) -> bool:
+        """Whether it says more of the run than what comes next in its log, as few appends do."""
+        return (
+            self.status is not None
+            or self.create
+            or self.release
+            or self.workflow is not None
+            or self.version is not None
+        )
+
 
 @runtime_checkable
 class Store(Protocol):

@@ -71,20 +71,21 @@ class _Stored:
     def add(self, append: Append) -> None:
         """Write *append*."""
         there = self.record
-        self.record = structs.replace(
-            there,
-            workflow=there.workflow if append.workflow is None else append.workflow,
-            version=there.version if append.version is None else append.version,
-            status=append.status or there.status,
-            reason=append.reason if append.status else there.reason,
-            head=append.head,
-            chain=append.chain if append.count or append.create else there.chain,
-            updated_at=append.at,
-            owner=None if append.release else there.owner,
-        )
+        if append.changes_record:
+            there = structs.replace(
+                there,
+                workflow=there.workflow if append.workflow is None else append.workflow,
+                version=there.version if append.version is None else append.version,
+                status=append.status or there.status,
+                reason=append.reason if append.status else there.reason,
+                owner=None if append.release else there.owner,
+            )
+        link = append.chain if append.count or append.create else there.chain
+        self.record = structs.replace(there, head=append.head, chain=link, updated_at=append.at)
         if append.count:
             self.segments.append(Segment(append.expected + 1, append.count, append.body))
-        _keep(append.facts, self.facts)
+        if append.facts:
+            _keep(append.facts, self.facts)
 
 
 class MemoryStore:
@@ -164,7 +165,8 @@ class MemoryStore:
         if stored.record.head != append.expected:
             return ConcurrentAppend(append.run, append.expected, stored.record.head)
         stored.add(append)
-        _keep(append.definitions, self._definitions)
+        if append.definitions:
+            _keep(append.definitions, self._definitions)
         return None
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:

@@ -69,7 +69,7 @@ class Appender:
     def _advance_alone(self, db: sqlite3.Connection, append: Append) -> bool:
         """Write what is nothing but events, if it may be: one statement is a transaction of its own."""
         key = self._keys.get(append.run)
-        if key is None or append.facts or append.definitions or not append.count or _is_change(append):
+        if key is None or append.facts or append.definitions or not append.count or append.changes_record:
             return False
         return _ADVANCE.execute(db, [(*_segment(key, append), key, append.epoch, append.run)]) == 1
 
@@ -89,7 +89,7 @@ class Appender:
                 creates.append(_new_run(key, each, self._session))
             else:
                 key = created.get(each.run) or keys.get(each.run) or self._look_up(db, each.run)
-                if not each.count or _is_change(each):
+                if not each.count or each.changes_record:
                     changes.append(_change(key, each))
             if each.count:
                 advances.append((*_segment(key, each), key, each.epoch, each.run))
@@ -188,17 +188,6 @@ def _new_run(key: int, append: Append, session: int) -> Row:
         *(key, append.run, append.workflow, append.version or "", append.status or "running"),
         append.reason if append.status else "",
         *(append.chain, FIRST_EPOCH, append.at, append.at, None if append.release else session),
-    )
-
-
-def _is_change(append: Append) -> bool:
-    """Whether it touches the row of its run."""
-    return (
-        append.status is not None
-        or append.create
-        or append.release
-        or append.workflow is not None
-        or append.version is not None
     )
 
 
