@@ -40,7 +40,7 @@ class Flight(msgspec.Struct, eq=False):
     """When the attempt gave its last sign of life."""
     spent_ns: int = 0
     """How long its attempts took."""
-    timers: list[Any] = msgspec.field(default_factory=list[Any])
+    timers: list[Any] | None = None
     """What will wake it, to be cancelled when it no longer matters."""
     queue_timer: Any = None
     """What ends the wait for a first start."""
@@ -50,8 +50,15 @@ class Flight(msgspec.Struct, eq=False):
     """Whether an executor has it, or it stands in line for one."""
     is_over: bool = False
 
+    def arm(self, timer: Any) -> None:
+        """Let *timer* wake it."""
+        if self.timers is None:
+            self.timers = []
+        self.timers.append(timer)
+
     def disarm(self) -> None:
         """Forget what would have woken it."""
-        for timer in self.timers:
-            timer.cancel()
-        self.timers.clear()
+        if self.timers:
+            for timer in self.timers:
+                timer.cancel()
+            self.timers.clear()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from weft.core.plan import Plan
-from weft.core.runnable import Runnable
 from weft.errors import InvalidPolicy
 from weft.policy.driver import Attempt
 from weft.policy.policy import Policy
@@ -106,7 +105,10 @@ class Office:
                     worker, flight = found
                     touched[worker] = None
                     desk.landed(outcome.duration_ns)
-                    self.guard(worker, worker.landed, flight, outcome)
+                    try:
+                        worker.landed(flight, outcome)
+                    except Exception as error:  # noqa: BLE001 - as in guard(), without a call for each of many
+                        self._crashed(worker, error)
         for worker in touched:
             self.guard(worker, worker.turn)
 
@@ -122,8 +124,11 @@ class Office:
     def submit(self, worker: Worker, flight: Flight) -> None:
         """Start *flight*, or let it stand in line until its executor has a place."""
         desk = self._desks[flight.executor]
-        heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight, flight.attempt))
-        self._serve(desk)
+        if not desk.line and desk.has_room():
+            self._start(desk, worker, flight, flight.attempt)
+        else:
+            heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight, flight.attempt))
+            self._serve(desk)
 
     def _start_waiting(self) -> None:
         for desk in self._desks.values():
@@ -133,20 +138,20 @@ class Office:
     def _serve(self, desk: _Desk) -> None:
         line = desk.line
         while line and desk.has_room():
-            self._start_first(desk)
+            _, _, worker, flight, attempt = heapq.heappop(line)
+            self._start(desk, worker, flight, attempt)
 
-    def _start_first(self, desk: _Desk) -> None:
-        _, _, worker, flight, attempt = heapq.heappop(desk.line)
+    def _start(self, desk: _Desk, worker: Worker, flight: Flight, attempt: Attempt | None) -> None:
         if flight.is_over or attempt is None or flight.attempt is not attempt:  # it has waited too long
             return
-        self.guard(worker, self._start, desk, worker, flight, attempt.runnable)
-
-    def _start(self, desk: _Desk, worker: Worker, flight: Flight, runnable: Runnable) -> None:
-        flight.ticket = next(self._tickets)
-        self._aloft[flight.ticket] = (worker, flight)
-        desk.aloft += 1
-        worker.taking_off(flight)
-        desk.executor.submit(flight.ticket, runnable)
+        try:
+            ticket = flight.ticket = next(self._tickets)
+            self._aloft[ticket] = (worker, flight)
+            desk.aloft += 1
+            worker.taking_off(flight)
+            desk.executor.submit(ticket, attempt.runnable)
+        except Exception as error:  # noqa: BLE001 - as in guard(), without a call for each of many
+            self._crashed(worker, error)
 
     def abandon(self, flight: Flight) -> None:
         """Lose interest in *flight*."""

@@ -211,7 +211,8 @@ class Worker:
             if activation.key in self._flights or memory.ready.get(activation.key) is not activation:
                 continue
             policy, _ = self._policy(activation)
-            flight = Flight(activation, policy, self._begun(activation.key), ready_since=now)
+            begun = self._begun(activation.key) if memory.attempts or memory.dispatched else None
+            flight = Flight(activation, policy, begun, ready_since=now)
             if policy is not None:
                 flight.priority = policy.priority
                 if policy.execution_mode == "durable":
@@ -247,8 +248,8 @@ class Worker:
         strategy = self.options.checkpoints
         if len(self.run.memory.log) == self.acknowledged:
             return
-        due = strategy.every is not None and self._units >= strategy.every
-        if due or (strategy.at_idle and self.is_idle) or (strategy.lag is not None):
+        due = strategy.lag is not None or (strategy.every is not None and self._units >= strategy.every)
+        if due or (strategy.at_idle and self.is_idle):
             self.office.journal.note(self)
 
     def _start(self) -> None:
@@ -366,7 +367,8 @@ class Worker:
         self._hand_over()
 
     def _wait(self, flight: Flight, timers: list[Any]) -> None:
-        flight.timers.extend(timers)
+        for timer in timers:
+            flight.arm(timer)
         self._active -= 1
         self._start()
         self._look_around()
@@ -404,10 +406,10 @@ class Worker:
             flight.queue_timer = None
         now = flight.started = flight.last_sign = self.office.monotonic()
         if attempt.timeout is not None:
-            flight.timers.append(self.office.later(attempt.timeout, self, self._timed_out, flight, attempt.timeout))
+            flight.arm(self.office.later(attempt.timeout, self, self._timed_out, flight, attempt.timeout))
         if policy is not None and policy.heartbeat is not None:
             attempt.runnable.pulse = lambda: _beat(flight, self.office.monotonic)
-            flight.timers.append(self.office.later(policy.heartbeat, self, self._listened, flight, now))
+            flight.arm(self.office.later(policy.heartbeat, self, self._listened, flight, now))
         self.report.started(flight, self.office.clock.time)
 
     def landed(self, flight: Flight, outcome: Outcome) -> None:
@@ -453,7 +455,7 @@ class Worker:
         began = self.office.started(flight)
         remaining = timeout if began is None else timeout - (self.office.monotonic() - began)
         if remaining > _EARLY:
-            flight.timers.append(self.office.later(remaining, self, self._timed_out, flight, timeout))
+            flight.arm(self.office.later(remaining, self, self._timed_out, flight, timeout))
             return
         self._cut_short(flight, StepTimeout(flight.activation.node.name, timeout))
 
@@ -469,7 +471,7 @@ class Worker:
             self._cut_short(flight, SilentStep(flight.activation.node.name, policy.heartbeat))
         else:
             wait = policy.heartbeat - (now - last)
-            flight.timers.append(self.office.later(wait, self, self._listened, flight, last))
+            flight.arm(self.office.later(wait, self, self._listened, flight, last))
 
     def _queued_too_long(self, flight: Flight) -> None:
         """The runnable has waited to be started for as long as it may."""
