@@ -14,6 +14,7 @@ What a workflow takes and gives: its ports, what a run of it returns, and what a
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.port import Ports, Validate, listed
@@ -35,7 +36,7 @@ class Signature:
     traced: Any = None
     """How it was drawn, if it was and has not been changed since."""
 
-    @property
+    @cached_property
     def leaves(self) -> tuple[str, ...]:
         """The components that make values which nothing else takes."""
         return tuple(
