@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from itertools import islice
 from time import monotonic
 from typing import Any, Protocol
 
@@ -94,8 +95,7 @@ class Journal:
     def _batch(self) -> list[tuple[Writer, Append]]:
         batch: list[tuple[Writer, Append]] = []
         noted = self._noted
-        while noted and len(batch) < LARGEST:
-            writer = next(iter(noted))
+        for writer in list(islice(noted, LARGEST)):  # the first key of a dict comes after all that were deleted
             del noted[writer]
             try:
                 append = writer.segment()
