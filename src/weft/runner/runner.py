@@ -405,6 +405,8 @@ class AsyncRunner:
         return run
 
     async def _in_time(self, worker: Worker, timeout: float | None, future: asyncio.Future[Any]) -> Any:
+        if timeout is None:
+            return await future
         try:
             async with asyncio.timeout(timeout):
                 return await future
@@ -412,7 +414,7 @@ class AsyncRunner:
             if not future.cancelled():
                 raise
             state = self._workers.get(worker.id, worker).state
-            raise WaitTimeout(worker.id, timeout or 0.0, state) from None
+            raise WaitTimeout(worker.id, timeout, state) from None
 
     async def result(self, id: str, timeout: float | None = None) -> Any:
         """

@@ -78,7 +78,8 @@ class Waiters:
 
     def progressed(self, worker: Worker) -> None:
         """Something was stored, or has ended, or went wrong."""
-        waiting = self._durable.get(worker.id)
+        id, is_awaited = worker.id, False
+        waiting = self._durable.get(id)
         if waiting:
             left: list[tuple[int, asyncio.Future[None]]] = []
             for position, future in waiting:
@@ -89,14 +90,19 @@ class Waiters:
                 elif not future.done():
                     left.append((position, future))
             if left:
-                self._durable[worker.id] = left
+                self._durable[id], is_awaited = left, True
             else:
-                del self._durable[worker.id]
-        if not worker.has_flights:
-            for future in self._grounded.pop(worker.id, ()):
-                _end(future, None)
-        self._try(worker)
-        if worker.id not in self._durable and worker.id not in self._grounded and worker.id not in self._until:
+                del self._durable[id]
+        if id in self._grounded:
+            if worker.has_flights:
+                is_awaited = True
+            else:
+                for future in self._grounded.pop(id):
+                    _end(future, None)
+        if id in self._until:
+            self._try(worker)
+            is_awaited = is_awaited or id in self._until
+        if not is_awaited:
             worker.observer = None
 
     def _try(self, worker: Worker) -> None:

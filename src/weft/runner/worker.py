@@ -74,6 +74,8 @@ class Worker:
             status: what the store says of the run.
         """
         self.office, self.run, self.options, self.epoch = office, run, options, epoch
+        self.id = run.id
+        """The name of the run."""
         self.report = Reporter(run, options.hooks)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
@@ -109,11 +111,6 @@ class Worker:
         self._table: tuple[Plan, Any, PolicyTable] | None = None
         run.is_driven = True
         run.memory.fresh[:] = run.memory.offered()
-
-    @property
-    def id(self) -> str:
-        """The name of the run."""
-        return self.run.id
 
     # -- what it is told -------------------------------------------------------------------------
 
@@ -192,18 +189,19 @@ class Worker:
         """Take in what became ready, hand over what happened, start what may start, and see whether that was all."""
         if self._is_stopping or self.state == "parked":
             return
-        self._take_in()
-        self._hand_over()
-        self._start()
+        memory = self.run.memory
+        if memory.fresh:
+            self._take_in()
+        if len(memory.log) != self.acknowledged:
+            self._hand_over()
+        if self._line:
+            self._start()
         self._look_around()
 
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""
         memory = self.run.memory
-        fresh = memory.fresh
-        if not fresh:
-            return
-        offered, memory.fresh = fresh, []
+        offered, memory.fresh = memory.fresh, []
         if self.options.hooks is not None and self.options.hooks.transform is not None:
             offered = self._transformed(offered)
         now = self.office.monotonic()
@@ -245,9 +243,8 @@ class Worker:
         record(memory, ev.RunnableDispatched(len(memory.log) + 1, name, inputs, attempt))
 
     def _hand_over(self) -> None:
+        """Let the journal know that there is something to write, if it is time for that."""
         strategy = self.options.checkpoints
-        if len(self.run.memory.log) == self.acknowledged:
-            return
         due = strategy.lag is not None or (strategy.every is not None and self._units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
             self.office.journal.note(self)
