@@ -3,6 +3,7 @@ Measure Weft and its alternatives, print the table, write the results.
 
     python benchmarks/run.py
     python benchmarks/run.py --quick --only 'chain|map'
+    python benchmarks/run.py --only 'throughput|latency|encoding|memory|killing' --folder /mnt/data
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import report
+from benchmarks.durable import run as durable
 from benchmarks.harness import FULL, QUICK, Effort, Failure, Measured, measure
 from benchmarks.library import Library, load_all
 from benchmarks.report import Case, Line
@@ -43,9 +45,11 @@ def main() -> int:
     for note in report.notes(measured):
         print(f"failed: {note}")
 
-    results = {"quick": options.quick} | report.document(lines, measured, libraries)
+    stored = durable.run(options.folder, options.only, quick=options.quick, full=options.full)
+    results = {"quick": options.quick} | report.document(lines, measured, libraries) | {"durable": stored}
     options.json.write_text(json.dumps(results, indent=2) + "\n")
-    return int(any(isinstance(each.weft, Failure) for each in lines))
+    is_wrong = stored is not None and not stored["right"]
+    return int(is_wrong or any(isinstance(each.weft, Failure) for each in lines))
 
 
 def arguments() -> argparse.Namespace:
@@ -53,6 +57,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure Weft beside its alternatives.")
     parser.add_argument("--json", type=Path, metavar="PATH", default=Path(__file__).with_name("results.json"))
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression for the subjects to run")
+    here = Path(__file__).parent
+    parser.add_argument("--folder", type=Path, default=here, help="where to write; the disk under it is measured")
+    parser.add_argument("--full", action="store_true", help="a million steps where memory is measured")
     parser.add_argument("--quick", action="store_true", help="few repeats: see that it works, not how fast it is")
     return parser.parse_args()
 

@@ -1,0 +1,61 @@
+"""
+Events as bytes: what encoding and decoding one takes, and how many bytes a step that does nothing leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.durable.line import Line
+from benchmarks.durable.sampling import in_turns
+from benchmarks.durable.workload import STEPS, chain
+from weft import AsyncRunner, Run
+from weft.log import decode_segments, encode_segment
+from weft.stores import MemoryStore
+
+INPUTS = 2_000
+MOST_MICROSECONDS, MOST_BYTES = 2.0, 120
+
+
+def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
+    """Measure a log in one piece, and in segments of one event, which is how a lone run writes it."""
+    del folder
+    run = Run(chain(STEPS))
+    for i in range(INPUTS // 10 if quick else INPUTS):
+        run.run(i)
+    log = run.log()
+    whole = encode_segment(log)
+    pieces = [encode_segment([event]) for event in log]
+    definitions = whole.definitions
+
+    def in_one_piece() -> None:
+        body = encode_segment(log).body
+        assert len(decode_segments([body], definitions=definitions, facts={})) == len(log)
+
+    def in_many_pieces() -> None:
+        bodies = [encode_segment([event]).body for event in log]
+        assert len(decode_segments(bodies, definitions=definitions, facts={})) == len(log)
+
+    works = {"one piece": lambda: in_one_piece, "a segment each": lambda: in_many_pieces}
+    samples = in_turns(works, 3 if quick else 9)
+    for name, target in (("one piece", MOST_MICROSECONDS), ("a segment each", None)):
+        micros = samples[name].least_cpu / len(log) * 1e6
+        beside = (
+            f"{(len(whole.body) if name == 'one piece' else sum(len(p.body) for p in pieces)) / len(log):.0f} bytes"
+        )
+        work = f"encode + decode of {len(log):,} events"
+        yield Line("encoding", work, f"CPU, {name}", micros, "µs per event", target, beside=beside)
+    sizes = asyncio.run(_sizes())
+    yield Line("encoding", "log of a step that does nothing", "a segment each", max(sizes), "bytes", MOST_BYTES)
+
+
+async def _sizes() -> list[int]:
+    """Return how many bytes each step of a run of many takes in the store."""
+    store = MemoryStore()
+    async with AsyncRunner(store, executor="inline") as runner:
+        handle = await runner.start(chain(100), 0)
+        await handle.wait()
+        loaded = await store.load(handle.id)
+    return [len(segment.body) for segment in loaded.segments[1:]]

@@ -1,0 +1,104 @@
+"""
+Many workflows at once: steps per second, on each store and executor, beside the alternatives.
+
+A sample is the whole life of all runs in a store that is new: started together, every result
+awaited and checked.  An alternative does fewer workflows of the same shape, since it needs
+the same time for each of them; all of them write to a SQLite file in the same folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.durable.line import Line
+from benchmarks.durable.sampling import Samples, in_turns
+from benchmarks.durable.workload import STEPS, chain
+from weft import AsyncRunner
+from weft.ports.store import LogStore
+from weft.stores import MemoryStore, SQLiteStore
+
+STRATEGY = "every_cycle"
+FIVE = chain(STEPS)
+TARGETS = {
+    ("memory", "inline"): 25_000,
+    ("memory", "thread"): 12_000,
+    ("sqlite", "inline"): 12_000,
+    ("sqlite", "thread"): 8_000,
+}
+ALTERNATIVES = {
+    "DBOS": ("dbos", "benchmarks.alternatives.dbos"),
+    "LangGraph": ("langgraph.checkpoint.sqlite", "benchmarks.alternatives.langgraph_sqlite"),
+}
+"""By name: the module that must be there, and the one that drives it."""
+
+
+def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
+    """Measure all of them, in turns."""
+    count, few, rounds = (200, 20, 2) if quick else (1_000, 100, 5)
+    works = {case: partial(prepare_weft, folder, *case, count) for case in TARGETS}
+    samples = in_turns(works, rounds)
+    for (store, executor), target in TARGETS.items():
+        yield _line(samples[store, executor], count, f"{store}, {executor}{_how(store)}", target)
+    thread = count * STEPS / samples["sqlite", "thread"].best
+    for name, (package, module) in ALTERNATIVES.items():
+        if not _is_there(package):
+            continue  # versions() says so
+        driver = import_module(module)
+        with tempfile.TemporaryDirectory(dir=folder) as inner, driver.opened(Path(inner)) as run_many:
+            found = in_turns({name: lambda run_many=run_many: partial(run_many, few, STEPS)}, min(rounds, 3))[name]
+        speed = few * STEPS / found.best
+        by_cpu = few * STEPS / found.least_cpu
+        beside = f"by CPU {by_cpu:,.0f}/s; Weft, sqlite, thread: {thread / speed:,.0f} times as many"
+        yield Line("throughput", f"{name}, {few} x {STEPS} at once", driver.HOW, speed, "steps/s", beside=beside)
+
+
+def prepare_weft(folder: Path, store: str, executor: str, count: int) -> Callable[[], None]:
+    """Return what runs *count* workflows to their results, in a store of its own."""
+    inner = Path(tempfile.mkdtemp(dir=folder))
+    made: LogStore = MemoryStore() if store == "memory" else SQLiteStore(inner / "runs.db")
+    return lambda: asyncio.run(run_many(made, executor, count))
+
+
+async def run_many(store: LogStore, executor: str, count: int) -> None:
+    """Run *count* workflows at once."""
+    async with AsyncRunner(store, executor=executor, checkpoint=STRATEGY) as runner:
+        handles = await asyncio.gather(*(runner.start(FIVE, i, id=f"run-{i}") for i in range(count)))
+        results = await asyncio.gather(*(handle.result() for handle in handles))
+        assert results == [i + STEPS for i in range(count)]
+
+
+def versions() -> dict[str, str]:
+    """Return what the alternatives are."""
+    return {name: _version(package) for name, package in {"DBOS": "dbos", "LangGraph": "langgraph"}.items()}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _line(samples: Samples, count: int, how: str, target: float) -> Line:
+    steps, work = count * STEPS, f"{count:,} workflows x {STEPS} steps at once"
+    by_cpu = steps / samples.least_cpu
+    beside = f"by CPU {by_cpu:,.0f}/s, {samples.least_cpu / steps * 1e6:.1f} µs each"
+    speed = steps / samples.best
+    return Line("throughput", work, how, speed, "steps/s", target, at_least=True, beside=beside, by_cpu=by_cpu)
+
+
+def _how(store: str) -> str:
+    return f", {STRATEGY}" + (", FULL" if store == "sqlite" else "")
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
