@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.durable.line import Line
-from benchmarks.durable.sampling import in_turns
+from benchmarks.durable.sampling import Samples, in_turns
 from benchmarks.durable.workload import STEPS, chain
 from weft import AsyncRunner, Run
 from weft.log import decode_segments, encode_segment
@@ -30,16 +30,19 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
     pieces = [encode_segment([event]) for event in log]
     definitions = whole.definitions
 
-    def in_one_piece() -> None:
-        body = encode_segment(log).body
-        assert len(decode_segments([body], definitions=definitions, facts={})) == len(log)
+    def in_one_piece(samples: Samples) -> None:
+        with samples:
+            body = encode_segment(log).body
+            events = decode_segments([body], definitions=definitions, facts={})
+        assert len(events) == len(log)
 
-    def in_many_pieces() -> None:
-        bodies = [encode_segment([event]).body for event in log]
-        assert len(decode_segments(bodies, definitions=definitions, facts={})) == len(log)
+    def in_many_pieces(samples: Samples) -> None:
+        with samples:
+            bodies = [encode_segment([event]).body for event in log]
+            events = decode_segments(bodies, definitions=definitions, facts={})
+        assert len(events) == len(log)
 
-    works = {"one piece": lambda: in_one_piece, "a segment each": lambda: in_many_pieces}
-    samples = in_turns(works, 3 if quick else 9)
+    samples = in_turns({"one piece": in_one_piece, "a segment each": in_many_pieces}, 3 if quick else 9)
     for name, target in (("one piece", MOST_MICROSECONDS), ("a segment each", None)):
         micros = samples[name].least_cpu / len(log) * 1e6
         beside = (

@@ -1,8 +1,8 @@
 """
 Many workflows at once: steps per second, on each store and executor, beside the alternatives.
 
-A sample is the whole life of all runs in a store that is new: started together, every result
-awaited and checked.  An alternative does fewer workflows of the same shape, since it needs
+A sample is the whole life of all runs, in a store that is new and open: started together, every
+result awaited and checked.  An alternative does fewer workflows of the same shape, since it needs
 the same time for each of them; all of them write to a SQLite file in the same folder.
 """
 
@@ -41,7 +41,7 @@ ALTERNATIVES = {
 def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
     """Measure all of them, in turns."""
     count, few, rounds = (200, 20, 2) if quick else (1_000, 100, 5)
-    works = {case: partial(prepare_weft, folder, *case, count) for case in TARGETS}
+    works = {case: partial(run_weft, folder, *case, count) for case in TARGETS}
     samples = in_turns(works, rounds)
     for (store, executor), target in TARGETS.items():
         yield _line(samples[store, executor], count, f"{store}, {executor}{_how(store)}", target)
@@ -51,26 +51,32 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
             continue  # versions() says so
         driver = import_module(module)
         with tempfile.TemporaryDirectory(dir=folder) as inner, driver.opened(Path(inner)) as run_many:
-            found = in_turns({name: lambda run_many=run_many: partial(run_many, few, STEPS)}, min(rounds, 3))[name]
+            found = in_turns({name: partial(run_alternative, run_many, few)}, min(rounds, 3))[name]
         speed = few * STEPS / found.best
         by_cpu = few * STEPS / found.least_cpu
         beside = f"by CPU {by_cpu:,.0f}/s; Weft, sqlite, thread: {thread / speed:,.0f} times as many"
         yield Line("throughput", f"{name}, {few} x {STEPS} at once", driver.HOW, speed, "steps/s", beside=beside)
 
 
-def prepare_weft(folder: Path, store: str, executor: str, count: int) -> Callable[[], None]:
-    """Return what runs *count* workflows to their results, in a store of its own."""
+def run_weft(folder: Path, store: str, executor: str, count: int, samples: Samples) -> None:
+    """Run *count* workflows at once to their results, in a store of their own."""
     inner = Path(tempfile.mkdtemp(dir=folder))
     made: LogStore = MemoryStore() if store == "memory" else SQLiteStore(inner / "runs.db")
-    return lambda: asyncio.run(run_many(made, executor, count))
+    asyncio.run(_run_many(made, executor, count, samples))
 
 
-async def run_many(store: LogStore, executor: str, count: int) -> None:
-    """Run *count* workflows at once."""
+async def _run_many(store: LogStore, executor: str, count: int, samples: Samples) -> None:
     async with AsyncRunner(store, executor=executor, checkpoint=STRATEGY) as runner:
-        handles = await asyncio.gather(*(runner.start(FIVE, i, id=f"run-{i}") for i in range(count)))
-        results = await asyncio.gather(*(handle.result() for handle in handles))
+        with samples:
+            handles = await asyncio.gather(*(runner.start(FIVE, i, id=f"run-{i}") for i in range(count)))
+            results = await asyncio.gather(*(handle.result() for handle in handles))
         assert results == [i + STEPS for i in range(count)]
+
+
+def run_alternative(run_many: Callable[[int, int], None], count: int, samples: Samples) -> None:
+    """Run *count* workflows of another library at once to their results."""
+    with samples:
+        run_many(count, STEPS)
 
 
 def versions() -> dict[str, str]:
