@@ -408,6 +408,19 @@ def test_an_append_is_one_statement_for_many_runs(path: Path) -> None:
     assert len(inside(SQLiteStore(path), act)) == 3  # begin, events, commit
 
 
+def test_what_was_given_up_is_not_remembered(path: Path) -> None:
+    async def act(store: SQLiteStore) -> tuple[int, int]:
+        assert store._opened is not None
+        appender = store._opened.writer._appender
+        assert appender is not None
+        await store.append([first(f"r{i}") for i in range(10)])
+        before = len(appender._keys)
+        await store.release([f"r{i}" for i in range(10)])
+        return before, len(appender._keys)
+
+    assert inside(SQLiteStore(path), act) == (10, 0)
+
+
 def test_a_lone_append_is_one_statement_and_dirties_one_page(path: Path) -> None:
     async def act(store: SQLiteStore) -> tuple[list[str], int]:
         assert store._opened is not None

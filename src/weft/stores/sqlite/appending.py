@@ -9,7 +9,7 @@ refused and why.  The two differ in nothing but speed.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.errors import (
@@ -63,6 +63,11 @@ class Appender:
             return [None] * len(batch)
         with transaction(db):
             return [self._ask(db, each) for each in batch]
+
+    def forget(self, runs: Iterable[RunId]) -> None:
+        """Drop what is remembered of *runs*: a key that is not known is looked up."""
+        for run in runs:
+            self._keys.pop(run, None)
 
     # -- the fast way ----------------------------------------------------------------------------
 

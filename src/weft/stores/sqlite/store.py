@@ -189,7 +189,13 @@ class SQLiteStore:
 
     async def release(self, runs: Iterable[RunId]) -> None:
         """Give these runs up; what is not owned by this store is left alone."""
-        await self._write(keeping.release, list(runs))
+        given_up, writer = list(runs), self._usable().writer
+
+        def act(db: sqlite3.Connection, session: Session) -> None:
+            keeping.release(db, session, given_up)
+            writer.forget(given_up)
+
+        await self._write(act)
 
     # -- ListableStore ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
 from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
+from weft.typing import RunId
 
 _MOST_APPENDS = 10_000  # of one transaction, beyond what one caller asks for
 _WORTH_A_CHECKPOINT = 1000  # rows, about as many pages
@@ -43,6 +44,11 @@ class Writer(DatabaseThread):
         future: asyncio.Future[Sequence[StoreError | None]] = self._loop.create_future()
         self._queue.put((list(batch), future))  # whatever its owner does with it from now on
         return future
+
+    def forget(self, runs: Iterable[RunId]) -> None:
+        """Remember nothing of *runs*, which were given up: a long life sees many; called in the thread."""
+        if self._appender is not None:
+            self._appender.forget(runs)
 
     # -- in the thread ---------------------------------------------------------------------------
 
