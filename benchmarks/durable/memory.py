@@ -25,8 +25,7 @@ from weft import AsyncRunner
 from weft.stores import SQLiteStore
 
 AT_ONCE = 200
-MOST_GROWTH = 1.15
-"""What the page cache of SQLite and the heap still take after a tenth; a leak of a kilobyte a run is more than that."""
+MOST_GROWTH = 1.05
 
 
 def measure(folder: Path, *, quick: bool, full: bool) -> Iterator[Line]:
