@@ -5,8 +5,10 @@ A runner in bad weather, on virtual time: what the simulation has found, and wha
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -18,7 +20,7 @@ from weft.local.counters import LocalCounters
 from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import Append
 from weft.runner.worker import Worker
-from weft.stores import MemoryStore
+from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import Fault, FaultyStore, run_virtually
 from weft.testing.executor import SimulatedExecutor
 from weft.testing.wrapping import WrappedStore
@@ -567,3 +569,27 @@ async def three_at_once(policy: Policy) -> tuple[Run, list[int], float]:
     async with AsyncRunner(MemoryStore(), executors=executors, counters=LocalCounters()) as runner:
         run = await (await runner.start(wide, [1, 2, 3])).wait()
         return run, calls, asyncio.get_running_loop().time()
+
+
+def test_a_runner_is_closed_whole_also_when_its_caller_was_cancelled(tmp_path: Path) -> None:
+    """A Ctrl-C in ``asyncio.run`` cancels who waits, and then closes the runner."""
+    began, ends = threading.Event(), threading.Event()
+
+    def work(x: int) -> int:
+        began.set()
+        assert ends.wait(20)
+        return x
+
+    async def main() -> SQLiteStore:
+        store = SQLiteStore(tmp_path / "runs.db")
+        runner = await AsyncRunner(store).open()
+        handle = await runner.start(Workflow("w", step(work)), 1)
+        waits = asyncio.create_task(handle.wait())
+        await asyncio.to_thread(began.wait, 20)
+        waits.cancel()
+        await asyncio.wait([waits])
+        ends.set()
+        await runner.close()
+        return store
+
+    assert not asyncio.run(main()).is_open

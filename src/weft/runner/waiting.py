@@ -195,7 +195,8 @@ class Waiters:
         futures += [future for waiting in self._until.values() for _, future in waiting]
         for future in futures:
             _fail(future, RunnerClosed())
-            future.exception()  # whoever waits hears of it; if nobody does, that is no news
+            if not future.cancelled():
+                future.exception()  # whoever waits hears of it; if nobody does, that is no news
         self._told.clear()
 
 
