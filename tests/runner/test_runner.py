@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, Run, Runner, Workflow, accumulator, each, reduce, step
+from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, accumulator, each, reduce, step, telemetry
 from weft.core.events import Notified, PolicyChanged
 from weft.errors import (
+    CorruptLog,
     InvalidOption,
     InvalidPolicy,
     MissingContext,
@@ -20,13 +23,15 @@ from weft.errors import (
     RunClosed,
     RunnerClosed,
     RunOwned,
+    RunParked,
     StepFailed,
     UnencodableValue,
+    UnresolvedFunction,
     WaitTimeout,
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
-from weft.policy import DEFAULT
+from weft.policy import DEFAULT, Value
 from weft.ports.store import LogStore
 from weft.runner import WorkerHooks, every_n
 from weft.stores import MemoryStore, SQLiteStore
@@ -763,3 +768,119 @@ def test_an_async_runner_serves_many_tasks(store: LogStore) -> None:
             return list(await asyncio.gather(*(handle.result() for handle in handles)))
 
     assert run_async(main) == [2 * n + 1 for n in range(100)]
+
+
+# -- compounds, telemetry, retention -------------------------------------------------------------
+
+
+def trip(undo: Callable[[], None]) -> Workflow:
+    saga = Saga("trip")
+
+    @saga.transaction
+    def book(request: dict[str, Any], results: dict[str, Any]) -> str:
+        return "seat 5"
+
+    @book.compensate
+    def cancel(request: dict[str, Any], results: dict[str, Any]) -> str:
+        undo()
+        return "free again"
+
+    @saga.transaction(compensate=None)
+    def pay(request: dict[str, Any], results: dict[str, Any]) -> str:
+        raise ValueError("declined")
+
+    return Workflow("w", saga)
+
+
+def test_a_saga_is_undone_in_a_runner(store: LogStore) -> None:
+    with Runner(store) as runner:
+        outcome = runner.start(trip(lambda: None), {"funds": 1}).wait(20).state_of("trip")
+
+    assert (outcome.status, outcome.compensated) == ("aborted", ["book"])
+
+
+def test_a_saga_that_cannot_be_undone_parks_its_run_until_somebody_retries(store: LogStore) -> None:
+    is_up = threading.Event()
+
+    def undo() -> None:
+        if not is_up.is_set():
+            raise ConnectionError("down")
+
+    workflow = trip(undo)
+    with Runner(store) as runner:
+        runner.start(workflow, {"funds": 1}, id="a")
+        with pytest.raises(RunParked, match=r"'trip\.cancel' failed for good, ConnectionError: down"):
+            runner.wait("a", timeout=20)
+        assert [(record.status, "cannot be undone" in record.reason) for record in runner.records()] == [
+            ("parked", True)
+        ]
+        with pytest.raises(RunParked):
+            runner.run("a", {"funds": 2})
+
+    with Runner(store) as runner:
+        assert runner.resume_all() == []
+        runner.resume("a", workflow=workflow)
+        with pytest.raises(RunParked):
+            runner.wait("a", timeout=20)
+        is_up.set()
+        runner.retry("a")
+        assert runner.wait("a", timeout=20).state_of("trip").status == "aborted"
+        assert [record.status for record in runner.records()] == ["idle"]
+
+
+def test_a_fallback_is_told(runner: Runner) -> None:
+    def broken(x: int) -> int:
+        raise OSError("no")
+
+    told: list[Any] = []
+    policy = Policy(max_retries=1, fallback=lambda runnable, error: Value(0))
+    telemetry.attach("fallbacks", "weft.runner.runnable.fallback", lambda *event: told.append(event))
+    try:
+        runner.start(Workflow("w", step(broken)).with_policies([("broken", policy)]), 1, id="a").wait(20)
+    finally:
+        telemetry.detach("fallbacks")
+
+    [(_, _, metadata)] = told
+    assert (metadata["component"], metadata["workflow_id"], str(metadata["error"])) == ("broken", "a", "no")
+
+
+def test_a_run_can_be_forgotten(store: LogStore) -> None:
+    with Runner(store) as runner:
+        runner.start(chain, 1, id="a").wait()
+        runner.start(chain, 2, id="b").cancel()
+        runner.stop("b")
+
+        runner.delete("a")
+        assert runner.purge(before=2e10) == 1
+
+        assert runner.stored() == []
+        with pytest.raises(WorkflowNotFound):
+            runner.delete("a")
+
+
+def test_a_log_that_was_altered_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(chain, 1, id="a").wait()
+        runner.start(chain, 2, id="b").wait()
+    with closing(sqlite3.connect(path)) as db, db:
+        [(table,)] = db.execute("select name from sqlite_master where type = 'table' and name like '%segment%'")
+        rows = db.execute(f"select rowid, body from {table} order by rowid").fetchall()  # noqa: S608
+        (first, one), (second, other) = rows[1], rows[-1]
+        db.execute(f"update {table} set body = ? where rowid = ?", (other, first))  # noqa: S608
+        db.execute(f"update {table} set body = ? where rowid = ?", (one, second))  # noqa: S608
+
+    with Runner(SQLiteStore(path)) as runner, pytest.raises(CorruptLog):
+        runner.resume("a", workflow=chain)
+
+
+def test_a_run_whose_code_is_not_here_is_left_as_it_is(store: LogStore) -> None:
+    with Runner(store) as runner:
+        runner.start(Workflow("w", step(lambda x: x + 1, name="hidden")), id="a")
+
+    with Runner(store) as runner:
+        with pytest.raises(UnresolvedFunction, match="'hidden'"):
+            runner.resume("a")
+        runner.resume("a", workflow=Workflow("w", step(lambda x: x + 1, name="hidden")))
+        runner.run("a", 1)
+        assert runner.result("a", 20) == 2

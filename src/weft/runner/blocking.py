@@ -161,6 +161,14 @@ class Runner:
         """Return what the store knows of its runs, oldest first."""
         return self._do(self._inner.records(**filters))
 
+    def delete(self, id: str) -> None:
+        """Forget the stored run *id*; see :meth:`AsyncRunner.delete`."""
+        self._do(self._inner.delete(id))
+
+    def purge(self, *, before: float, **filters: Any) -> int:
+        """Forget closed runs that were last written *before* a time; return how many."""
+        return self._do(self._inner.purge(before=before, **filters))
+
     def checkpoint(self, id: str) -> None:
         """Write everything that has happened in the run *id*."""
         self._do(self._inner.checkpoint(id))

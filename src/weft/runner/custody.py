@@ -78,12 +78,22 @@ class Custody:
 
         return await self._patiently(load)
 
-    async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return what the store knows of its runs, oldest first."""
+    def listed(self) -> ListableStore:
+        """
+        Return the store, as one that knows which runs it has.
+
+        Raises:
+            InvalidOption: it does not.
+        """
         if not isinstance(self._store, ListableStore):
             raise InvalidOption(f"{type(self._store).__name__} cannot list its runs")
+        return self._store
+
+    async def records(self, **filters: Any) -> list[RunRecord]:
+        """Return what the store knows of its runs, oldest first."""
+        store = self.listed()
         found: list[RunRecord] = []
-        while page := await self._store.list(after=found[-1] if found else None, limit=1_000, **filters):
+        while page := await store.list(after=found[-1] if found else None, limit=1_000, **filters):
             found.extend(page)
         return found
 

@@ -14,7 +14,9 @@ import msgspec
 
 from weft.core.run import Run
 from weft.core.workflow import Workflow
-from weft.log import decode_segments, references
+from weft.errors import CorruptLog, UnresolvedFunction
+from weft.log import chain, decode_segments, references
+from weft.log.chain import GENESIS
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
 
 
@@ -44,9 +46,18 @@ async def recover(
     Raises:
         CorruptLog: what was stored is no log.
         ChangedCode: *strict*, and some code has changed.
+        UnresolvedFunction: a function cannot be found, and nobody handed the workflow over.
         MissingContext: a required context key was not given.
     """
     bodies = [segment.body for segment in loaded.segments]
+    link = GENESIS
+    for body in bodies:
+        link = chain(link, body)
+    if link != loaded.record.chain:
+        raise CorruptLog(
+            f"the log of run {loaded.record.id!r} is not what was written: its hashes do not lead to its head; "
+            "verify() tells where, and a copy of the store may still have it"
+        )
     wanted = references(bodies)
     definitions = await store.load_definitions(wanted.definitions)
     facts: Mapping[bytes, bytes] = {}
@@ -54,5 +65,9 @@ async def recover(
         facts = await store.load_facts(loaded.record.id, wanted.facts)
     events = decode_segments(bodies, definitions=definitions, facts=facts, workflow=workflow, strict=strict)
     run = Run.from_log(events, context=context)
+    for component in run.workflow.unresolved:
+        raise UnresolvedFunction(
+            component, "that it runs", "cannot be found here, and resume(id, workflow=...) or register(...) gave none"
+        )
     run.check_context()
     return Recovered(run, loaded.record)

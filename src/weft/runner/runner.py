@@ -473,6 +473,27 @@ class AsyncRunner:
             raise WorkflowNotFound(id, stored=stored)
         return worker
 
+    async def delete(self, id: str) -> None:
+        """
+        Forget the stored run *id*, its log and its values; one that is in this runner is stopped first.
+
+        Raises:
+            WorkflowNotFound: nothing is stored under this id.
+            RunOwned: another process that is alive has it.
+        """
+        self._open  # noqa: B018
+        if id in self._workers:
+            await self.stop(id)
+        try:
+            await self._custody.listed().delete(id)
+        except RunNotFound:
+            raise WorkflowNotFound(id) from None
+
+    async def purge(self, *, before: float, **filters: Any) -> int:
+        """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
+        self._open  # noqa: B018
+        return await self._custody.listed().purge(before=before, **filters)
+
     # -- stopping and resuming -------------------------------------------------------------------
 
     async def checkpoint(self, id: str) -> None:

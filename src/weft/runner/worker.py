@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -187,7 +188,7 @@ class Worker:
 
     def turn(self) -> None:
         """Take in what became ready, hand over what happened, start what may start, and see whether that was all."""
-        if self._is_stopping or self.state == "parked":
+        if self._is_stopping:
             return
         memory = self.run.memory
         if memory.fresh:
@@ -282,13 +283,27 @@ class Worker:
         if not self.is_idle:
             self.state = "running" if self._active or self._line else "waiting"
             return
-        self.state = "idle" if self.state != "cancelled" else "cancelled"
+        if self.state != "cancelled":
+            self.reason = self._stuck()
+            self.state = "parked" if self.reason else "idle"
         strategy = self.options.checkpoints
         if strategy.at_idle and not self.is_durable:
             self.office.journal.note(self)
         elif not self.is_settled:
             self.is_settled = True
             self._settled(self)
+
+    def _stuck(self) -> str:
+        """Say what keeps the run from its end until a person looks at it; nothing if it has come to one."""
+        letters = [letter for letter in (self.run.memory.letters or {}).values() if letter.activation.node.undoes]
+        if not letters:
+            return ""
+        event = letters[0].event
+        failed = ", ".join(repr(letter.event.component) for letter in letters)
+        return (
+            f"a saga cannot be undone: {failed} failed for good, {event.error.type}: {event.error.message}; "
+            "retry() goes on from there, discard() goes on without it"
+        )
 
     # -- attempts --------------------------------------------------------------------------------
 
@@ -313,7 +328,8 @@ class Worker:
             return self._policy(flight.activation)[0] or _NO_POLICY
 
         office = self.office
-        given = Conditions(office.clock.time, office.counters, office.draw, runnable.deadline, current)
+        told = partial(self.report.falling_back, flight)
+        given = Conditions(office.clock.time, office.counters, office.draw, runnable.deadline, current, told)
         flight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
 
     def _go_on(self, flight: Flight, reply: Reply) -> None:
@@ -595,6 +611,7 @@ class Worker:
     def park(self, reason: str) -> None:
         """Set the run aside until a person looks at it."""
         self.abandon()
+        self._is_stopping = True
         self.state, self.reason, self.is_settled = "parked", reason, True
         self.office.journal.note(self)
 
