@@ -8,11 +8,10 @@ from weft.core.wiring import INPUT_NAME
 
 def to_edgelist(picture: Picture) -> list[tuple[str, str]]:
     """Return the edges along which facts go, in the order of the flow; the input, questions and reads are no part."""
-    components = {box.id for box in picture.boxes if box.kind != "part"}
-    return [
-        (edge.source, edge.target)
+    owners = {box.id: box.part_of or box.id for box in picture.boxes}
+    pairs = [
+        (owners[edge.source], owners[edge.target])
         for edge in picture.edges
-        if (edge.is_flow or edge.kind == "error")
-        and edge.source != INPUT_NAME
-        and {edge.source, edge.target} <= components
+        if (edge.is_flow or edge.kind == "error") and edge.source != INPUT_NAME
     ]
+    return list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1]))

@@ -33,6 +33,8 @@ class Box(msgspec.Struct, frozen=True):
     keeps_state: bool = False
     progress: Progress | None = None
     """What has become of it in a run; None in the picture of a definition."""
+    part_of: str | None = None
+    """The component that it is a part of."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class Edge(msgspec.Struct, frozen=True):
     inlet: int = 0
     """Which way into the target: the edges of one join share it."""
     is_back: bool = False
-    """Whether it reads what an earlier input has left, so that it leads against the flow."""
+    """Whether it leads against the flow: it reads what an earlier input has left, or is the way back of a loop."""
 
     @property
     def is_flow(self) -> bool:

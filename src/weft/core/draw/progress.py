@@ -5,7 +5,8 @@ What has become of each component in a run, as far as a picture shows it.
     '✓ 37/100 · ×3 · 1.23 s'
 
 One pass over the log for what has happened, one over the memory for what is under way.  Elements of a map are not
-shown one by one: a component inside it has done *done* of *of* elements.
+shown one by one: a component inside it has done *done* of *of* elements.  What the parts of a component do on the way
+to its value (a rule's condition, the turns of a loop) counts for it too; what reacts to its value counts for itself.
 """
 
 from __future__ import annotations
@@ -129,40 +130,57 @@ class _Tally:
         parts = {node.name for node in self._nodes.values() if node.name != node.owner and "\0" not in node.name}
         self.names = [*self._components, *sorted(parts)]
         self._found = {name: _Counts() for name in self.names}
+        self._stand_for: dict[str, list[str]] = {}
         self._elements: dict[str, int] = {}
         self._pending: dict[str, set[object]] = {}
 
     def count(self, event: ev.Activated) -> None:
         """Add what *event* says to its component, and to the component that this one is a part of."""
+        node = self._nodes.get(event.component)
         for name in self._shown(event.component):
-            self._add(self._found[name], event, is_part=name != event.component)
+            if name == event.component:
+                self._add(self._found[name], event)
+            else:
+                self._add_part(self._found[name], event, node)
         if isinstance(event, ev.FannedOut) and event.component in self._components:
             self._elements[event.component] = self._elements.get(event.component, 0) + len(event.value)
 
-    def _add(self, found: _Counts, event: ev.Activated, *, is_part: bool) -> None:
-        attempts = getattr(event, "attempt", 1) or 1
+    def _add(self, found: _Counts, event: ev.Activated) -> None:
         match event:
             case ev.ConditionEvaluated(holds=False):
                 found.refused += 1
-            case ev.ConditionEvaluated() | ev.ReactionOccurred() | ev.FannedOut():
-                found.done += not is_part
             case ev.RunnableFailed(error=error):
                 found.failed += 1
                 found.error = f"{error.type}: {error.message}" if error.message else error.type
-                attempts = event.attempts
             case ev.RunnableSkipped():
                 found.skipped += 1
-                attempts = event.attempts
+            case ev.ConditionEvaluated() | ev.ReactionOccurred() | ev.FannedOut() | ev.StateChanged():
+                found.done += 1
             case _:
                 pass
+        self._time(found, event)
+
+    def _add_part(self, found: _Counts, event: ev.Activated, node: Node | None) -> None:
+        """Add what a part says of the component: that of a loop or a saga may say no, or fail, without an end of it."""
+        goes_on = node is not None and (node.carries or node.again is not None)
+        ends = isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) and not (node is not None and node.carries)
+        if ends or (isinstance(event, ev.ConditionEvaluated) and not event.holds and not goes_on):
+            self._add(found, event)
+        else:
+            self._time(found, event)
+
+    def _time(self, found: _Counts, event: ev.Activated) -> None:
+        attempts = getattr(event, "attempts", 0) or getattr(event, "attempt", 0) or 1
         found.attempts = max(found.attempts, attempts)
         found.nanoseconds += getattr(event, "duration_ns", 0)
 
     def _shown(self, node: str) -> Iterable[str]:
-        """Return what stands for *node* in a picture: itself, and the component it is a part of."""
-        known = self._nodes.get(node)
-        names = {node: None} if known is None else {node: None, known.owner: None}
-        return [name for name in names if name in self._found]
+        """Return what stands for *node* in a picture: itself, and the component that makes something of it."""
+        if node not in self._stand_for:
+            known = self._nodes.get(node)
+            names = {node: None} if known is None or not _serves(known) else {node: None, known.owner: None}
+            self._stand_for[node] = [name for name in names if name in self._found]
+        return self._stand_for[node]
 
     # -- what is under way -----------------------------------------------------------------------
 
@@ -245,3 +263,17 @@ class _Tally:
         if found.skipped:
             return "skipped"
         return "gated" if found.refused else "unreached"
+
+
+def _serves(node: Node) -> bool:
+    """Whether the component that *node* belongs to needs it to make something; else it reacts to what that has made."""
+    seen: set[str] = set()
+    stack = [node]
+    while stack:
+        for target in (*(then for then, _ in stack[-1].routes), *(then for _, then, _ in stack.pop().rescues)):
+            if target.name == node.owner:
+                return True
+            if target.owner == node.owner and target.name not in seen:
+                seen.add(target.name)
+                stack.append(target)
+    return False

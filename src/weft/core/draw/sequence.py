@@ -2,15 +2,17 @@
 What caused what in a run, from top to bottom: a sequence diagram for Mermaid.
 
 Every arrow is a fact on its way from the component that made it to one that took it.  What happened several times
-between the same two for one input, as in a map, is one arrow that says how often.
+between the same two for one input, as in a map, is one arrow that says how often.  The parts of a component, but for
+those of a rule, take part by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.core import events as ev
+from weft.core.draw.inside import UNDIVIDED
 from weft.core.draw.lettering import visible
 from weft.core.draw.mermaid import escaped, ids
 from weft.core.explain import shown
@@ -42,24 +44,27 @@ def to_sequence(memory: Memory) -> str:
     first = max(1, memory.received - INPUTS + 1)
     shown_arrows = {arrow: texts for arrow, texts in arrows.items() if arrow.ordinal >= first}
     used = dict.fromkeys(name for arrow in shown_arrows for name in (arrow.source, arrow.target))
-    names = [INPUT_NAME, *(name for name in memory.workflow.wiring.order if name in used)]
-    names += [name for name in used if name not in names]
-    known = ids(names)
+    parts: dict[str, list[str]] = {}
+    for node in memory.plan.nodes.values():
+        parts.setdefault(node.owner, []).append(node.name)
+    known = [name for owner in memory.workflow.wiring.order for name in parts.get(owner, ()) if name in used]
+    names = list(dict.fromkeys([INPUT_NAME, *known, *used]))
+    short = ids(names)
     lines = ["sequenceDiagram"]
     for name in names:
         label = "input" if name == INPUT_NAME else name
-        lines.append(f"  participant {known[name]} as {_plain(label)}")
+        lines.append(f"  participant {short[name]} as {_plain(label)}")
     if first > 1:
-        lines.append(f"  Note over {known[INPUT_NAME]}: {first - 1:,} earlier inputs are not shown")
+        lines.append(f"  Note over {short[INPUT_NAME]}: {first - 1:,} earlier inputs are not shown")
     ordinal = 0
     for arrow, texts in shown_arrows.items():
         if memory.received > 1 and arrow.ordinal != ordinal:
             ordinal = arrow.ordinal
-            lines.append(f"  Note over {known[INPUT_NAME]}: input {ordinal}")
+            lines.append(f"  Note over {short[INPUT_NAME]}: input {ordinal}")
         said = texts[0]
         if len(texts) > 1:
             said = f"{said if arrow.sign == '-x' else ''} {len(texts):,} times"
-        lines.append(f"  {known[arrow.source]}{arrow.sign}{known[arrow.target]}: {_plain(said)}")
+        lines.append(f"  {short[arrow.source]}{arrow.sign}{short[arrow.target]}: {_plain(said)}")
     return "\n".join(lines) + "\n"
 
 
@@ -86,7 +91,8 @@ def _arrows(memory: Memory) -> dict[Arrow, list[str]]:
             ordinal = max((ordinal_of(address) for address in event.inputs), default=0)
             ordinals[event.seq] = ordinal
             node = memory.plan.nodes.get(event.component)
-            target = event.component if node is None else node.owner
+            is_rule = node is not None and memory.workflow.components[node.owner].kind in UNDIVIDED
+            target = node.owner if node is not None and is_rule else event.component
             if isinstance(event, ev.ConditionEvaluated) and event.holds and target != event.component:
                 continue  # a rule whose condition holds: what it makes comes next
             for source, sign, text in _told(memory, event):
@@ -108,13 +114,24 @@ def _told(memory: Memory, event: ev.Activated) -> Iterator[tuple[str, str, str]]
             sign, said = "->>", ""
     made = isinstance(event, ev.ReactionOccurred | ev.FannedOut)
     parents = lineage.parents(event.seq) if made else event.inputs
-    for address in parents:
+    for address in _nearest(memory, event.component, parents):
         cell = lineage.cell(address)
         yield _maker(cell), sign, said or shown(cell.value)
     for address in lineage.reads(event.seq) if made else ():
         cell = lineage.cell(address)
         if _maker(cell) != event.component:  # its own state is no cause from outside
             yield _maker(cell), "-->>", f"reads {shown(cell.value)}"
+
+
+def _nearest(memory: Memory, component: str, parents: Sequence[Address]) -> Sequence[Address]:
+    """Return those of *parents* that *component* was run for: others came along with them."""
+    nodes = memory.plan.nodes
+    node = nodes.get(component)
+    makers = [nodes.get(_maker(memory.lineage.cell(address))) for address in parents]
+    for address, maker in zip(reversed(parents), reversed(makers), strict=True):
+        if node is not None and maker is not None and maker.owner == node.owner and (maker.carries or maker.fires):
+            return (address,)
+    return parents
 
 
 def _maker(cell: Cell) -> str:

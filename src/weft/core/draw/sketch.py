@@ -3,19 +3,20 @@ How a workflow becomes a picture: components are boxes, what they take, ask and 
 
 Nodes that only exist in a plan (gates, joins, exits) are not shown.  A join is the edges that share an inlet.  A map
 and all that runs per element is a group, a nested workflow (``crawl.title``) is one, and so is a component
-that runs several functions.
+that runs several functions, with its parts as they are wired (``weft.core.draw.inside``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from weft.core.components.base import Component
 from weft.core.components.condition import text
 from weft.core.components.map import Map
 from weft.core.components.rule import Rule
+from weft.core.draw.inside import Inside
 from weft.core.draw.picture import Box, Edge, EdgeKind, Group, GroupKind, Picture
 from weft.core.draw.progress import Progress
 from weft.core.failure import EVERYTHING
@@ -23,11 +24,7 @@ from weft.core.function import Function
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 
 if TYPE_CHECKING:
-    from weft.core.node import Node
     from weft.core.workflow import Workflow
-
-UNDIVIDED: Final = frozenset({"rule"})
-"""The kinds that are one box although they run several functions."""
 
 DEEPEST: Final = 12
 """How many nested workflows are drawn as frames inside each other."""
@@ -39,24 +36,25 @@ Frame = tuple[GroupKind, str]
 def sketch(workflow: Workflow, progress: Mapping[str, Progress] | None = None) -> Picture:
     """Return the picture of *workflow*; with *progress*, by component, of a run of it."""
     wiring = workflow.wiring
-    divided = {name: parts for name in wiring.order if (parts := _parts(workflow, name))}
+    divided = {name: inside for name in wiring.order if (inside := Inside.of(workflow, name)) is not None}
     frames = _frames(wiring)
     for owner in divided:
         frames[owner] = (*frames[owner], ("parts", owner))
     groups = _groups(frames.values(), wiring.components)
     done = progress or {}
     boxes: list[Box] = []
-    edges = [*_flows(wiring), *_asks(wiring), *_reads(wiring)]
+    edges = [*_flows(wiring, divided), *_asks(wiring), *_reads(wiring)]
     if any(edge.source == INPUT_NAME for edge in edges):
         boxes.append(Box(INPUT_NAME, "input", "input"))
     for name in wiring.order:
         component = wiring.components[name]
         group = groups[frames[name]].id if frames[name] else None
         label = _label(name, frames[name])
-        boxes.append(Box(name, component.kind, label, _note(component), group, component.keeps_state, done.get(name)))
-        for part, node in divided.get(name, {}).items():
-            boxes.append(Box(node.name, "part", part, "", group, node.stateful, done.get(node.name)))
-        edges.extend(_between(name, divided.get(name, {}).values()))
+        inside = divided.get(name)
+        note = _note(component) if inside is None else inside.note
+        own = Box(name, component.kind, label, note, group, component.keeps_state, done.get(name))
+        boxes.extend([own] if inside is None else inside.boxes(own, done))
+        edges.extend(() if inside is None else inside.edges)
     return Picture(workflow.name, tuple(boxes), tuple(groups.values()), tuple(edges))
 
 
@@ -72,22 +70,24 @@ def _note(component: Component) -> str:
 # -- edges ---------------------------------------------------------------------------------------
 
 
-def _flows(wiring: Wiring) -> Iterator[Edge]:
+def _flows(wiring: Wiring, divided: Mapping[str, Inside]) -> Iterator[Edge]:
+    """Yield the ways of facts, into a component with parts to where it takes them."""
     for name in wiring.order:
         if wiring.is_asked_only(name) and name not in wiring.inlets:
             continue
         inlets = wiring.fed_by(name)
+        target = divided[name].entry if name in divided else name
         drawn: set[str] = set()
         # A parent that comes by several ways has one edge; a join says more than a single way.
         for place, inlet in sorted(enumerate(inlets), key=lambda item: (not item[1].is_join, item[0])):
             if inlet.errors:
-                yield Edge(inlet.parents[0], name, "error", _handles(inlet.errors), place)
+                yield Edge(inlet.parents[0], target, "error", _handles(inlet.errors), place)
                 continue
             kind: EdgeKind = "join" if inlet.is_join else "flow"
             for parent in inlet.parents:
                 if parent not in drawn:
                     drawn.add(parent)
-                    yield Edge(parent, name, kind, _waits_for(inlet, alone=len(inlets) == 1), place)
+                    yield Edge(parent, target, kind, _waits_for(inlet, alone=len(inlets) == 1), place)
 
 
 def _handles(errors: tuple[str, ...]) -> str:
@@ -117,42 +117,6 @@ def _reads(wiring: Wiring) -> Iterator[Edge]:
                 words.setdefault(read.target, {})[read.word] = None
         for target, said in words.items():
             yield Edge(target, name, "read", ", ".join(said), is_back=not wiring.waits[name, target])
-
-
-# -- parts of a component ------------------------------------------------------------------------
-
-
-def _parts(workflow: Workflow, name: str) -> dict[str, Node]:
-    """Return the parts of a component that runs several functions, by what they are called inside it."""
-    component = workflow.wiring.components[name]
-    if component.kind in UNDIVIDED or len(component.functions()) < 2:
-        return {}
-    mine = (node for node in workflow.compiled.nodes.values() if node.owner == name and node.name != name)
-    return {node.name.removeprefix(f"{name}."): node for node in mine if "\0" not in node.name}
-
-
-def _between(name: str, parts: Collection[Node]) -> Iterator[Edge]:
-    """Yield the edges among the *parts* of the component *name*, and from it to those that no other leads to."""
-    inner = [Edge(node.name, target) for node in parts for target in _follows(node)]
-    led_to = {edge.target for edge in inner}
-    yield from (Edge(name, node.name) for node in parts if node.name not in led_to)
-    yield from inner
-
-
-def _follows(node: Node) -> Iterable[str]:
-    """Return the parts of the same component that *node* leads to, whatever the plan has put between."""
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    stack = [target for target, _ in reversed(node.routes)]
-    while stack:
-        target = stack.pop()
-        if target.owner == node.owner and target.name not in seen and target is not node:
-            seen.add(target.name)
-            if "\0" in target.name:
-                stack.extend(following for following, _ in target.routes)
-            else:
-                found[target.name] = None
-    return found
 
 
 # -- groups --------------------------------------------------------------------------------------
