@@ -16,7 +16,7 @@ its yes and its no of the same fact cannot happen; what a condition says it does
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -30,6 +30,8 @@ from weft.core.function import Function
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 
 if TYPE_CHECKING:
+    from weft.core.components.base import Component
+    from weft.core.node import Node
     from weft.core.workflow import Workflow
 
 Trouble: TypeAlias = Literal["unreachable", "join_never_fires", "blind_read", "unbounded_fan_out", "unprotected_effect"]
@@ -127,8 +129,15 @@ class Reach:
         inlets = self.wiring.fed_by(name)
         if isinstance(self.wiring.components[name], Reduce):
             return False
-        return len(inlets) > 1 or any(
-            parent in self._many for inlet in inlets if inlet.wait in ("all", "all_done") for parent in inlet.parents
+        return (
+            self.wiring.components[name].makes_many
+            or len(inlets) > 1
+            or any(
+                parent in self._many
+                for inlet in inlets
+                if inlet.wait in ("all", "all_done")
+                for parent in inlet.parents
+            )
         )
 
     def _before(self, inlet: Inlet) -> Needs:
@@ -235,20 +244,32 @@ def _fan_outs(wiring: Wiring) -> Iterator[Finding]:
 
 
 def _effects(workflow: Workflow) -> Iterator[Finding]:
-    for name, component in workflow.components.items():
-        if EFFECT not in component.tags:
+    if not any(EFFECT in component.tags for component in workflow.components.values()):
+        return
+    for node in workflow.compiled.nodes.values():
+        component = workflow.components[node.owner]
+        if EFFECT not in component.tags or not node.is_runnable or (node.is_test and node.name != node.owner):
             continue
-        for part, function in component.functions().items():
-            policy = workflow.policy_for(f"{name}.{part}" if part else name)
-            keyed = policy.idempotency_key is not None or mentions(function.call, "idempotency_key")
-            if policy.max_retries > 0 and not keyed:
-                yield Finding(
-                    "unprotected_effect",
-                    name,
-                    f"it is tagged {EFFECT!r} and retried up to {policy.max_retries} times, without an idempotency key",
-                    "hand weft.current().idempotency_key to what it calls, give its policy an idempotency_key, or do "
-                    "not retry it",
-                )
+        calls = [function.call for function in _run_by(node, component, workflow.compiled.nodes)]
+        policy = workflow.policy_for(node.name)
+        keyed = policy.idempotency_key is not None or any(mentions(call, "idempotency_key") for call in calls)
+        if calls and policy.max_retries > 0 and not keyed:
+            what = "it is" if node.name == node.owner else f"its part {node.name!r} is"
+            yield Finding(
+                "unprotected_effect",
+                node.owner,
+                f"{what} tagged {EFFECT!r} and retried up to {policy.max_retries} times, without an idempotency key",
+                "hand weft.current().idempotency_key to what it calls, give its policy an idempotency_key, or do "
+                "not retry it",
+            )
+
+
+def _run_by(node: Node, component: Component, nodes: Mapping[str, Node]) -> list[Function]:
+    """Return the user's functions that *node* runs: its own, or all of the component that no other node runs."""
+    functions = {f"{node.owner}.{part}" if part else node.owner: call for part, call in component.functions().items()}
+    if node.name in functions:
+        return [functions[node.name]]
+    return [function for name, function in functions.items() if name not in nodes]
 
 
 def mentions(call: Any, attribute: str, depth: int = 3) -> bool:

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
 from weft.core.annotations import ANY, element_of, fits, members, shown
-from weft.core.components.accumulator import Accumulator
 from weft.core.components.base import Component
 from weft.core.components.condition import Condition
 from weft.core.components.map import Map
@@ -104,7 +103,7 @@ class Ports:
         function = next(iter(component.arriving().values()), None)
         if function is None or getattr(component, "spread", False):
             return ANY
-        skipped = 1 if isinstance(component, Reduce | Accumulator) else 0
+        skipped = 1 if component.folds else 0
         for inlet in self.wiring.fed_by(name):
             if INPUT_NAME in inlet.parents and not isinstance(component, Reduce):
                 at = inlet.parents.index(INPUT_NAME) + skipped
@@ -132,7 +131,7 @@ class Ports:
         if not function.hints:
             return
         takes = [(parameter, function.hints.get(parameter, ANY)) for parameter in function.required]
-        if isinstance(component, Reduce | Accumulator):  # the state comes first, and is its own
+        if component.folds:  # the state comes first, and is its own
             takes = takes[1:2]
             if isinstance(component, Reduce) and name not in self.wiring.closing:
                 element = element_of(kinds[0])

@@ -12,7 +12,15 @@ from weft.core.draw.picture import Picture
 from weft.core.draw.progress import progress_of
 from weft.core.draw.sequence import to_sequence
 from weft.core.draw.sketch import sketch
-from weft.core.events import FannedOut, InputReceived, ReactionOccurred, StateChanged
+from weft.core.events import (
+    ENDINGS,
+    FannedOut,
+    InputReceived,
+    ReactionOccurred,
+    RunnableFailed,
+    RunnableSkipped,
+    StateChanged,
+)
 from weft.core.explain import Explanation
 from weft.core.fact import Fact
 from weft.core.node import Node
@@ -241,8 +249,9 @@ class Queries(Drawable):
     def _why_nothing(self, name: str) -> str:
         memory = self.memory
         component = memory.workflow.components.get(name)
-        if component is not None and not component.makes_facts:
-            return f"a {component.kind} makes no values"
+        node = memory.plan.nodes.get(name)
+        if (component is not None and not component.makes_facts) or (node is not None and node.is_test):
+            return f"a {'condition' if component is None else component.kind} makes no values"
         if memory.failures and name in memory.failures:
             error = memory.failures[name].error
             return f"it failed ({error.type}: {error.message})"
@@ -250,6 +259,13 @@ class Queries(Drawable):
             return "it is ready and has not run yet"
         if not memory.received:
             return "the run has had no input"
+        last = next((end for end in reversed(memory.log) if isinstance(end, ENDINGS) and end.component == name), None)
+        if isinstance(last, RunnableFailed):
+            return f"it failed ({last.error.type}: {last.error.message}), and that was handled"
+        if isinstance(last, RunnableSkipped):
+            return f"it was skipped{f' ({last.reason})' if last.reason else ''}"
+        if last is not None:
+            return "it ignored what arrived"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 
     def _last_batch(self, outermost: str) -> int | None:

@@ -2,8 +2,8 @@
 A workflow as data, and back.
 
 The data is JSON: the components in their order, each with its kind, its name, what it is made of and what
-feeds it, and the policies.  Functions are references (``weft.log.functions``).  What comes back has the
-same ``hash`` and ``version``, as long as its functions are found and have not changed.
+feeds it, the policies, and what a traced workflow returns.  Functions are references (``weft.log.functions``).
+What comes back has the same ``hash`` and ``version``, as long as its functions are found and have not changed.
 
     >>> import json, operator
     >>> from weft import Workflow, step
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
 from typing import Any, cast
 
 import msgspec
@@ -26,6 +25,7 @@ from weft.core.assembly import Assembly
 from weft.core.components.base import Component
 from weft.core.components.map import Map
 from weft.core.flow import ENTRY, INPUT, Flow, Link
+from weft.core.returned import Output, Template, kept
 from weft.core.wiring import INPUT_NAME, Inlet
 from weft.core.workflow import Workflow
 from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
@@ -33,7 +33,7 @@ from weft.log import functions
 from weft.log.annotations import classes_of, known_types
 from weft.log.codes import content_hash
 from weft.log.records import name_of
-from weft.log.terms import Reader, Writer, is_default, kinds
+from weft.log.terms import Reader, Writer, kinds
 from weft.typing import Wait
 
 FORMAT = 1
@@ -104,16 +104,25 @@ def _write(workflow: Workflow) -> tuple[dict[str, Any], dict[str, str]]:
         writer.owner = f"policy rule {number}"
         rules.append(writer.write(list(rule)))
     data = {"weft": FORMAT, "python": _PYTHON, "name": workflow.name, "components": components, "policies": rules}
+    if workflow.returned is not None:
+        writer.owner = f"what {workflow.name} returns"
+        data["returns"] = _written(writer, workflow.returned)
     return data, writer.unportable
 
 
+def _written(writer: Writer, template: Template) -> Any:
+    """Return what a traced workflow returns: names of components in lists that begin with the class they stand for."""
+    if isinstance(template, Output):
+        return template.component
+    if isinstance(template, dict):
+        pairs = cast("Mapping[Any, Any]", template).items()
+        return ["dict", *([writer.write(key), _written(writer, inner)] for key, inner in pairs)]
+    inner = cast("list[Any] | tuple[Any, ...]", template)
+    return ["tuple" if isinstance(inner, tuple) else "list", *(_written(writer, item) for item in inner)]
+
+
 def _fields(writer: Writer, component: Component, assembly: Assembly) -> Iterator[tuple[str, Any]]:
-    defaults = {field.name: field.default for field in fields(component)}
-    made_of = component.to_data().items()
-    yield (
-        "fields",
-        {name: writer.write(value) for name, value in made_of if not is_default(value, defaults.get(name, MISSING))},
-    )
+    yield "fields", writer.fields(component)
     if isinstance(component, Map):
         yield "tails", [assembly.names[tail] for tail in component.body.tails if tail in assembly.names]
         yield "wait", "" if component.body.wait == "all" else component.body.wait
@@ -166,6 +175,16 @@ def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, stri
     return read
 
 
+def _returned(reader: Reader, data: Any) -> Template:
+    if isinstance(data, str):
+        return Output(data)
+    kind, *items = data
+    if kind == "dict":
+        return {reader.read(key): _returned(reader, inner) for key, inner in items}
+    inner = [_returned(reader, item) for item in items]
+    return tuple(inner) if kind == "tuple" else inner
+
+
 def _inlet(parents: list[str], wait: Wait, errors: list[str] | None = None) -> Inlet:
     return Inlet(tuple(parents), wait, tuple(errors or ()))
 
@@ -202,6 +221,11 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
         rules.append(tuple(reader.read(rule, beside)))
     names = {component: name for name, component in components.items()}
     read = Workflow.assembled(str(data["name"]), Assembly(components, inlets, homes, names), rules)
+    if "returns" in data:
+        reader.owner = f"what {read.name} returns"
+        read.returned = _returned(reader, data["returns"])
+        if kept(read.returned, components) is None:
+            raise CorruptLog(f"the workflow {read.name!r} returns what no component of it makes")
     read.changed, read.unresolved = tuple(reader.changed), tuple(reader.unresolved)
     return read
 

@@ -12,6 +12,7 @@ that begins with ``$`` and says what it is:
 | ``$missing`` | no default at all |
 | ``$tuple``, ``$map`` | a tuple; a dict with text as keys |
 | ``$error``, ``$kind`` | a class of exceptions; a class of components |
+| ``$component`` | a component inside another: its kind, name and tags, and what it is made of |
 | ``$pattern`` | a regular expression |
 | ``$value`` | any other value, as MessagePack in base 64 |
 | ``$lost`` | a value that cannot be written, by the name of its class |
@@ -86,12 +87,24 @@ class Writer:
             return {"$error": {"module": home(value.__module__), "name": value.__qualname__}}
         if _is_class(value, Component):
             return {"$kind": value.kind}
+        if isinstance(value, Component):
+            return {"$component": [value.kind, value.name, list(value.tags), self.fields(value)]}
         bound = functions.unbound(value)
         if bound is not None:
             return {"$partial": [self.write(bound.func), self.write(bound.args), self.write(bound.keywords)]}
         if callable(value):
             return self._call(value)
         return self._value(value)
+
+    def fields(self, component: Component) -> dict[str, Any]:
+        """Return what *component* is made of, but for what is at its default."""
+        defaults = {field.name: field.default for field in dataclasses.fields(component)}
+        made_of = component.to_data().items()
+        return {
+            name: self.write(value)
+            for name, value in made_of
+            if not is_default(value, defaults.get(name, dataclasses.MISSING))
+        }
 
     def _call(self, call: Any) -> Any:
         is_lost = isinstance(call, Unresolved)  # written again as it was read
@@ -158,6 +171,13 @@ class Reader:
         if kind is Function:
             return self._function(read, fields["call"], is_suspect=self._suspects > before)
         return kind(**read)
+
+    def component(self, body: Any, live: Any) -> Any:
+        """Return a component inside another."""
+        kind, name, tags, fields = body
+        beside = live if type(live) is kinds()[kind] else None
+        read = {field: self.read(item, getattr(beside, field, None)) for field, item in fields.items()}
+        return kinds()[kind].from_data(name, tuple(tags), read)
 
     def call(self, reference: Any, live: Any) -> Any:
         """Return a function, or what stands for it."""
@@ -251,6 +271,7 @@ class _ByName(type):
 
 _READ: dict[str, Any] = {
     "$call": Reader.call,
+    "$component": Reader.component,
     "$error": Reader.error,
     "$kind": Reader.kind,
     "$lost": Reader.lost,

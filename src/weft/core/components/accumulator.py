@@ -66,6 +66,7 @@ class Accumulator(Component):
     function: Function
     initial: Initial
     kind: ClassVar[str] = "accumulator"
+    folds: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -72,6 +72,7 @@ class Aggregate(Builder):
     events: Parts = field(default_factory=Parts, kw_only=True)
     kind: ClassVar[str] = "aggregate"
     keeps_state: ClassVar[bool] = True
+    makes_many: ClassVar[bool] = True
 
     def command(self, name: Any, *, when: Callable[..., Any] | None = None) -> Callable[[C], C]:
         """
@@ -148,6 +149,10 @@ class Aggregate(Builder):
                 *((label(name), function) for name, function in self.events.items()),
             ],
         )
+
+    def arriving(self) -> dict[str, Function]:
+        """Return none: which of them gets a command depends on its name, and each may take another type."""
+        return {}
 
     def check_width(self, width: int, source: str) -> None:
         """Require functions of state and one more."""

@@ -19,7 +19,8 @@ from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
 from weft.core.function import Function
 from weft.core.hooks import NO_HOOKS, Hooks, as_hook
 from weft.core.identity import digest
-from weft.errors import InvalidComponent, WrongArity
+from weft.core.symbol import tracing
+from weft.errors import InvalidComponent, NoRun, WrongArity
 
 if TYPE_CHECKING:
     from weft.core.current import Current
@@ -40,12 +41,26 @@ class Component(Fragment):
     """Whether several parents may feed it at once."""
     makes_facts: ClassVar[bool] = True
     """Whether it produces values, which others may read."""
+    makes_many: ClassVar[bool] = False
+    """Whether one input may make several facts of it."""
     keeps_state: ClassVar[bool] = False
     """Whether its last value is a state, folded in the order of the log."""
+    folds: ClassVar[bool] = False
+    """Whether the functions that get what arrives take a state before it."""
 
     def __post_init__(self) -> None:
         if self.name is not None:
             check_name(self.name, "a component")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw it inside ``@workflow``, fed by the values it gets; what is called elsewhere has its own."""
+        tracer = tracing()
+        if tracer is None:
+            raise NoRun(
+                f"the {self.kind} {self.label!r} is called inside @workflow only; elsewhere make a workflow of it: "
+                f"Workflow(name, {self.label})"
+            )
+        return tracer.draw(self, args, kwargs)
 
     def flow(self) -> Flow:
         """Return this component, open at both ends."""

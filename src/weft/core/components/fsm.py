@@ -19,6 +19,7 @@ A finite state machine: declared states, and the events that lead from one to th
 
 An event that the state does not know, or whose guards all say no, changes nothing.  A transition from a state to
 itself is one like any other; a :class:`Transition` without a target is internal: the state is not left.
+``door.to_svg()`` and its like draw the states; a workflow draws the machine among its other components.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from weft.core.components.accumulator import Initial
 from weft.core.components.base import Component, check_arity
 from weft.core.components.naming import check_names, label, name_in
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.draw.states import diagram
 from weft.core.function import Function
 from weft.core.identity import canonical
 from weft.core.turn import Ask, Conversation, Ignored, Turn, adapted, together
@@ -61,7 +65,7 @@ States = Mapping[Any, Mapping[Any, tuple[Transition, ...]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FSM(Component):
+class FSM(Component, Drawable):
     """
     States, and the events that lead from one to the next.
 
@@ -186,6 +190,21 @@ class FSM(Component):
         actions = {field: dict(data.get(field, ())) for field in ("on_entry", "on_exit")}
         return super().from_data(name, tags, {**data, "states": states, **actions})
 
+    def arriving(self) -> dict[str, Function]:
+        """Return none: which of them gets an event depends on its name, and each may take another type."""
+        return {}
+
+    def picture(self) -> Picture:
+        """Return its states and transitions, as data; ``to_svg`` and the like draw them."""
+        ways = [
+            (label(state), None if way.to is None else label(way.to), _told(label(event), way))
+            for state, events in cast("States", self.states).items()
+            for event, several in events.items()
+            for way in several
+        ]
+        states, final = [label(state) for state in self.states], [label(state) for state in self.final]
+        return diagram(self.label, label(self.initial), states, final, ways)
+
     def check_width(self, width: int, source: str) -> None:
         """Require one event, and functions of it or of nothing."""
         if width != 1:
@@ -208,6 +227,12 @@ class FSM(Component):
         ]
         states = [label(state) for state in self.states]
         return canonical((label(self.initial), states, sorted(table), sorted(label(state) for state in self.final)))
+
+
+def _told(event: str, way: Transition) -> str:
+    """Return the event with its guard and its action, as far as these have names."""
+    guard = f" [{way.when.name}]" if isinstance(way.when, Function) and way.when.name else ""
+    return event + guard + (f" / {way.do.name}" if isinstance(way.do, Function) and way.do.name else "")
 
 
 def _as_data(table: Mapping[Any, Any]) -> Any:

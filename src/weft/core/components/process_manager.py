@@ -59,6 +59,7 @@ class ProcessManager(Builder):
     handlers: Parts = field(default_factory=Parts, kw_only=True)
     kind: ClassVar[str] = "process_manager"
     keeps_state: ClassVar[bool] = True
+    makes_many: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,6 +141,10 @@ class ProcessManager(Builder):
         if self.key is None:
             return super().unreadable()
         return f"which keeps a state per key; read latest({self.label!r}), or ask run.state_of({self.label!r})"
+
+    def arriving(self) -> dict[str, Function]:
+        """Return none: which of them gets an event depends on its name, and each may take another type."""
+        return {}
 
     def check_width(self, width: int, source: str) -> None:
         """Require handlers of state and event, and others of the one that they are about."""

@@ -47,6 +47,7 @@ class Reduce(Component):
     function: Function
     initial: Initial
     kind: ClassVar[str] = "reduce"
+    folds: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the reducer as it was written; inside ``@workflow``, draw it, fed by the one value it gets."""

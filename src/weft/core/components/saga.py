@@ -205,6 +205,15 @@ class Saga(Builder):
         moved = {name: function and function.renamed(names) for name, function in ends.items()}
         return replace(super().renamed(names), **moved)
 
+    def arriving(self) -> dict[str, Function]:
+        """Return the transactions and compensations, which get the request."""
+        return {part: call for part, call in self.functions().items() if part not in ("on_complete", "on_abort")}
+
+    @property
+    def makes(self) -> Any:
+        """The outcome."""
+        return SagaOutcome
+
     def check_width(self, width: int, source: str) -> None:
         """Require one request, and functions of it and the results."""
         if width != 1:

@@ -65,6 +65,7 @@ class StateMachine(Component):
     reactors: Mapping[str, Reactor]
     kind: ClassVar[str] = "state_machine"
     keeps_state: ClassVar[bool] = True
+    folds: ClassVar[bool] = True
 
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return this state machine among renamed components."""
@@ -79,6 +80,10 @@ class StateMachine(Component):
             if reactor.when is not None:
                 found[f"{name}.when"] = reactor.when
         return found
+
+    def arriving(self) -> dict[str, Function]:
+        """Return the reducer; reactors get the state."""
+        return {"": self.reducer}
 
     def check_width(self, width: int, source: str) -> None:
         """Require a reducer of state and value, and reactors of the state."""

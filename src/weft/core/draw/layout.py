@@ -65,12 +65,25 @@ class Line(msgspec.Struct):
 class Layout:
     """The places of boxes, groups and lines."""
 
-    def __init__(self, picture: Picture, sizes: Mapping[str, Size], titles: Mapping[str, float]) -> None:
-        """Lay out *picture*, whose boxes have these *sizes* and whose groups have *titles* of these widths."""
+    def __init__(
+        self,
+        picture: Picture,
+        sizes: Mapping[str, Size],
+        titles: Mapping[str, float],
+        words: Mapping[str, float] | None = None,
+    ) -> None:
+        """
+        Lay out *picture*.
+
+        Args:
+            sizes: how large its boxes are.
+            titles: how wide the titles of its groups are.
+            words: by box, how much wider than itself is the room it needs, for what is written beside its lines.
+        """
         self.boxes: dict[str, Rect] = {}
         self.groups: dict[str, Rect] = {}
         self.lines: list[Line] = []
-        self._sizes, self._titles = sizes, titles
+        self._sizes, self._titles, self._words = sizes, titles, words or {}
         self._tree = Tree(picture)
         self.width, self.height = self._place(None)
         self._shift(None, 0.0, 0.0)
@@ -87,7 +100,8 @@ class Layout:
                 width, height = self._place(child)
                 items[child] = Item(child, width, height)
             else:
-                items[child] = Item(child, *self._sizes[child])
+                width, height = self._sizes[child]
+                items[child] = Item(child, width + self._words.get(child, 0.0), height)
         entries = {net: Item(("in", net), 8.0, 0.0, is_thin=True) for net in level.enters}
         exits = {net: Item(("out", net), 8.0, 0.0, is_thin=True) for net in level.leaves}
         links: list[Link] = []
@@ -133,7 +147,8 @@ class Layout:
         for item in items:
             top, bottom = bands[item.rank]
             item.y = (top + bottom) / 2
-            rect = Rect(item.x - item.width / 2, item.y - item.height / 2, item.width, item.height)
+            width = self._sizes[str(item.key)][0] if item.key in self._sizes else item.width
+            rect = Rect(item.x - width / 2, item.y - item.height / 2, width, item.height)
             (self.groups if item.key in self._tree.levels else self.boxes)[str(item.key)] = rect
         for link in links:
             upper, lower = link.upper, link.lower

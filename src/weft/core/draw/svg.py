@@ -36,10 +36,11 @@ def to_svg(picture: Picture) -> str:
     """Return *picture* as an SVG document."""
     layout = Layout(picture, *measured(picture))
     attach(layout.lines, layout.boxes)
-    wide, high = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
+    left, right = _reach(layout)
+    wide, high = right - left, layout.height + 2 * MARGIN
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
-        f'viewBox="{-MARGIN:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
+        f'viewBox="{left:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
         f'font-family="{FONT}" style="max-width:100%;height:auto">'
     )
     parts = [opening, f"<title>{_text(picture.name)}</title>"]
@@ -52,10 +53,17 @@ def to_svg(picture: Picture) -> str:
     return "\n".join(parts) + "\n"
 
 
-def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float]]:
-    """Return how large the boxes of *picture* are, and how wide the titles of its groups."""
+def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float], dict[str, float]]:
+    """Return how large the boxes of *picture* are, how wide the titles of its groups, and the words beside its flow."""
+    sizes = {box.id: _size(box) for box in picture.boxes}
+    words: dict[str, float] = {}
+    for edge in picture.edges:
+        if edge.kind == "flow" and edge.label not in ("", "or"):
+            for end in (edge.source, edge.target):  # which of them is the lower one is not known yet
+                beyond = 2 * (width(_short(edge.label), LABEL_SIZE) + 20) - sizes[end][0]
+                words[end] = max(words.get(end, 0.0), beyond)
     titles = {group.id: width(_short(group.label), SMALL_SIZE) + 36 for group in picture.groups}
-    return {box.id: _size(box) for box in picture.boxes}, titles
+    return sizes, titles, words
 
 
 def _text(text: str) -> str:
@@ -162,10 +170,24 @@ def _lines(layout: Layout) -> Iterator[str]:
     for (_, kind), members in nets.items():
         yield _net(kind, members)
     yield from marks
+    yield from (_beside(edge, line, layout.boxes) for edge, line in _labelled(layout))
+
+
+def _labelled(layout: Layout) -> Iterator[tuple[Edge, Line]]:
+    """Yield the lines beside which something is written."""
     for line in layout.lines:
         edge = line.edge
-        if edge is not None and edge.kind != "join" and edge.label != "or" and edge.label:
-            yield _beside(edge, line, layout.boxes)
+        if edge is not None and edge.kind != "join" and edge.label not in ("", "or"):
+            yield edge, line
+
+
+def _reach(layout: Layout) -> tuple[float, float]:
+    """Return from where to where the picture reaches, with all that is written beside lines."""
+    left, right = -MARGIN, layout.width + MARGIN
+    for edge, line in _labelled(layout):
+        at, wide = _span(_short(edge.label), line.x2, is_left=_is_left(line, layout.boxes))
+        left, right = min(left, at - 4), max(right, at + wide + 4)
+    return round(left), round(right)
 
 
 def _net(kind: str, members: list[Line]) -> str:
@@ -208,15 +230,24 @@ def _head(x: float, y: float, *, up: bool = False) -> str:
 
 def _beside(edge: Edge, line: Line, boxes: dict[str, Rect]) -> str:
     """Write what an edge is about beside its lower end, on the side that is nearer to the edge of the box."""
+    is_left = _is_left(line, boxes)
+    return _said(_short(edge.label), line.x2, line.bottom - 16, _COLOURS.get(edge.kind, EDGE), is_left=is_left)
+
+
+def _is_left(line: Line, boxes: dict[str, Rect]) -> bool:
     rect = boxes[str(line.lower)]
-    is_left = line.x2 < rect.x + rect.width / 2
-    return _said(edge.label, line.x2, line.bottom - 16, _COLOURS.get(edge.kind, EDGE), is_left=is_left)
+    return line.x2 < rect.x + rect.width / 2
+
+
+def _span(text: str, x: float, *, is_left: bool) -> tuple[float, float]:
+    """Return where the ground of *text*, beside a line at *x*, begins, and how wide it is."""
+    wide = width(text, LABEL_SIZE) + 4
+    return (x - 6 - wide if is_left else x + 6), wide
 
 
 def _said(text: str, x: float, y: float, colour: str, *, is_left: bool) -> str:
     """Write *text* beside a line at *x*, on a ground of its own: another line may pass there."""
-    wide = width(text, LABEL_SIZE) + 4
-    left = x - 6 - wide if is_left else x + 6
+    left, wide = _span(text, x, is_left=is_left)
     return (
         f'<g><rect x="{left:.1f}" y="{y - 6.5:.1f}" width="{wide:.1f}" height="13" rx="3" fill="{PLAIN.fill}"/>'
         f'<text x="{left + wide / 2:.1f}" y="{y + 3.2:.1f}" font-size="{LABEL_SIZE:g}" text-anchor="middle" '

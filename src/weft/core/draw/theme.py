@@ -26,6 +26,8 @@ SHAPES: Final[dict[str, Shape]] = {
     "accumulator": "store",
     "saga": "frame",
     "process_manager": "frame",
+    "state": "pill",
+    "final": "frame",
     "sleep": "pill",
     "wait_for": "pill",
 }
