@@ -1,11 +1,14 @@
 """
 Draws the pictures of the documentation: ``make pictures``.
 
-Each is a workflow or a run of one, given here; a test checks that the files are what this program would write.
+Each is a workflow or a run of one: those of the how-to are given here, those of the gallery are what its own code makes.
+A test checks that the files are what this program would write.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +28,12 @@ from weft import (
     state_of,
     step,
 )
+from weft.core.draw.drawable import Drawable
 from weft.testing import VirtualClock
 
-FOLDER = Path(__file__).parent / "how-to" / "pictures"
+DOCS = Path(__file__).parent
+GALLERY = DOCS / "reference" / "gallery.md"
+SHOWN = re.compile(r"^```python\n(?P<code>.*?)^```$|\(pictures/(?P<picture>[\w-]+)\.svg\)", re.MULTILINE | re.DOTALL)
 
 
 def one(name: str) -> Any:
@@ -110,8 +116,21 @@ def steady(run: Run) -> Run:
     )
 
 
-def pictures() -> dict[str, str]:
-    """Every file of the folder, by name, as it should be."""
+def gallery() -> Iterator[tuple[str, str]]:
+    """Run the gallery: a picture has the name of what it draws, or is of the ``run`` of the code above it."""
+    known: dict[str, Any] = {"__name__": "gallery"}
+    for found in SHOWN.finditer(GALLERY.read_text(encoding="utf-8")):
+        if found["code"]:
+            exec(compile(found["code"], GALLERY.name, "exec"), known)
+            continue
+        shown = known.get(found["picture"].replace("-", "_"))
+        subject = shown if isinstance(shown, Drawable) else known["run"]
+        drawn = steady(subject) if isinstance(subject, Run) else subject
+        yield f"reference/pictures/{found['picture']}.svg", drawn.to_svg()
+
+
+def how_to() -> dict[str, str]:
+    """The pictures of the page about drawing."""
     return {
         "count.svg": count().to_svg(),
         "count-run.svg": timed(count().plan("to be\nor not to be")).to_svg(),
@@ -123,8 +142,13 @@ def pictures() -> dict[str, str]:
     }
 
 
+def pictures() -> dict[str, str]:
+    """Every picture, by its path in the documentation, as it should be."""
+    return {**{f"how-to/pictures/{name}": text for name, text in how_to().items()}, **dict(gallery())}
+
+
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
     for name, text in pictures().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(text, encoding="utf-8")
         print(f"drew {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-PICTURES = REPOSITORY / "docs" / "how-to" / "pictures"
+DOCS = REPOSITORY / "docs"
+LINK = re.compile(r"""[("]([^()"\s]*pictures/[^()"\s]+\.svg)[)"]""")
 
 
 @pytest.fixture(scope="module")
@@ -18,14 +20,17 @@ def drawn() -> Any:
 
 
 def test_every_picture_is_current(drawn: dict[str, str]) -> None:
-    stored = {path.name: path.read_text(encoding="utf-8") for path in PICTURES.iterdir()}
+    stored = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.svg")}
 
     assert {name for name in drawn if stored.get(name) != drawn[name]} == set(), "draw them again: make pictures"
     assert stored.keys() == drawn.keys()
 
 
-def test_every_picture_is_shown_somewhere(drawn: dict[str, str]) -> None:
-    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
-    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+def test_every_picture_is_shown_and_every_picture_that_is_shown_is_there(drawn: dict[str, str]) -> None:
+    pages = [REPOSITORY / "README.md", *DOCS.rglob("*.md")]
 
-    assert [name for name in drawn if f"pictures/{name}" not in text] == []
+    shown = {
+        (page.parent / link).resolve() for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))
+    }
+
+    assert shown == {(DOCS / name).resolve() for name in drawn}
