@@ -1,7 +1,7 @@
 """
 Draws the pictures of the documentation: ``make pictures``.
 
-Each is a workflow or a run of one: those of the how-to are given here, those of the gallery are what its own code makes.
+Each is a workflow or a run of one: those of the how-to are given here, those of the gallery come of its own code.
 A test checks that the files are what this program would write.
 """
 
@@ -121,7 +121,7 @@ def gallery() -> Iterator[tuple[str, str]]:
     known: dict[str, Any] = {"__name__": "gallery"}
     for found in SHOWN.finditer(GALLERY.read_text(encoding="utf-8")):
         if found["code"]:
-            exec(compile(found["code"], GALLERY.name, "exec"), known)
+            exec(compile(found["code"], GALLERY.name, "exec"), known)  # noqa: S102 - our own page
             continue
         shown = known.get(found["picture"].replace("-", "_"))
         subject = shown if isinstance(shown, Drawable) else known["run"]

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from weft import (
+    FSM,
+    Aggregate,
+    Component,
     Policy,
+    ProcessManager,
+    Saga,
+    Transition,
     Workflow,
     condition,
     current,
@@ -20,6 +26,7 @@ from weft import (
     reduce,
     repeat,
     rule,
+    state_machine,
     step,
 )
 
@@ -176,7 +183,7 @@ def test_a_loop_is_checked_like_the_rest() -> None:
 
 
 @pytest.mark.skipif(not SPEC.is_dir(), reason="the specification is not beside this checkout")
-@pytest.mark.parametrize("name", ["s01", "s02", "s03", "s04", "s06", "s07"])
+@pytest.mark.parametrize("name", ["s01", "s02", "s03", "s04", "s05", "s06", "s07", "s13"])
 def test_nothing_is_found_in_the_programs_of_the_specification(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Workflow] = []
     settle = Workflow._settle
@@ -192,3 +199,68 @@ def test_nothing_is_found_in_the_programs_of_the_specification(name: str, monkey
 
     assert made
     assert [finding for workflow in made for finding in workflow.check()] == []
+
+
+# -- compound components -------------------------------------------------------------------------
+
+
+def saga() -> Saga:
+    made = Saga("trip", on_abort=lambda outcome: outcome)
+    made.transaction(lambda request, results: 1, name="book", compensate=lambda request, results: 2)
+    made.transaction(lambda request, results: current().idempotency_key, name="pay", compensate=None)
+    return made
+
+
+def aggregate() -> Aggregate:
+    made = Aggregate("account", init=0)
+    made.command("split")(lambda state, command: [("added", 20), ("added", 1)])
+    made.event("added")(lambda state, amount: state + amount)
+    return made
+
+
+def test_every_part_is_checked_by_its_own_policy() -> None:
+    retried = Policy(max_retries=1)
+    flow = Workflow("w", saga().tagged("effect")).add_policy("trip.book", retried).add_policy("trip.pay", retried)
+
+    [finding] = flow.check()
+
+    assert (finding.kind, finding.component) == ("unprotected_effect", "trip")
+    assert "its part 'trip.book' is tagged" in finding.message
+
+
+def test_what_only_asks_is_no_effect() -> None:
+    loop = repeat(_with_key, until=lambda x: True, at_most=2, name="loop").tagged("effect")
+
+    assert Workflow("w", loop).add_policy("loop", Policy(max_retries=1)).check() == []
+
+
+def test_an_aggregate_is_one_effect_however_many_functions_it_has() -> None:
+    flow = Workflow("w", aggregate().tagged("effect")).add_policy("account", Policy(max_retries=1))
+
+    assert kinds(flow) == [("unprotected_effect", "account")]
+
+
+def test_two_facts_of_one_input_may_answer_a_condition_differently() -> None:
+    large = condition(lambda event: event[1] > 10, name="large")
+    account = aggregate()
+    flow = Workflow("w", [account >> large >> big, account >> ~large >> small] >> both)
+
+    assert flow.check() == []
+    assert flow.run("split").value("both") == (("added", 20), ("added", 1))
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        saga(),
+        aggregate(),
+        state_machine("m", init=0, reducer=lambda a, b: b, reactors={"r": (lambda s: s, lambda s: s)}),
+        FSM("f", initial="a", states={"a": {"go": Transition("b", when=lambda: True)}, "b": {}}, final=["b"]),
+        ProcessManager("p", init=0, key=lambda event: event, complete=lambda state: True, on_complete=lambda: 1),
+    ],
+    ids=lambda component: component.kind,
+)
+def test_a_compound_component_raises_no_alarm(component: Component) -> None:
+    reads = step(lambda x, last=latest(str(component.name)): last, name="reads")
+
+    assert Workflow("w", more >> component >> big, more >> reads).check() == []

@@ -6,7 +6,22 @@ from textwrap import dedent
 
 import pytest
 
-from weft import Run, Workflow, accumulator, condition, each, join, reduce, rule, state_of, step
+from weft import (
+    FSM,
+    Policy,
+    Run,
+    Saga,
+    Workflow,
+    accumulator,
+    condition,
+    each,
+    join,
+    reduce,
+    repeat,
+    rule,
+    state_of,
+    step,
+)
 from weft.errors import NothingProduced, UnknownComponent
 
 root = step(lambda x: x, name="root")
@@ -205,3 +220,61 @@ def test_what_made_nothing_cannot_be_explained() -> None:
 def test_something_unknown_cannot_be_explained() -> None:
     with pytest.raises(UnknownComponent, match="no component 'nobody'"):
         diamond.run(1).explain("nobody")
+
+
+# -- compound components -------------------------------------------------------------------------
+
+
+def failing_trip() -> Saga:
+    saga = Saga("trip")
+    saga.transaction(lambda request, results: "seat", name="book", compensate=lambda request, results: "free")
+    saga.transaction(lambda request, results: 1 // 0, name="pay", compensate=None)
+    return saga
+
+
+def test_a_loop_is_explained_turn_by_turn() -> None:
+    run = Workflow("w", repeat(lambda x: x * 2, until=lambda x: x > 5, at_most=9, name="loop")).run(2)
+
+    assert str(run.explain("loop")).splitlines() == [
+        "loop = 8",
+        "└─ loop.turn = 8",
+        "   └─ loop.turn = 4",
+        "      └─ input 1 = 2",
+    ]
+
+
+def test_an_outcome_is_explained_by_what_was_done_what_failed_and_what_was_undone() -> None:
+    causes = Workflow("w", failing_trip()).run("Rome").explain("trip").root.causes
+
+    assert [cause.component for cause in causes] == [None, "trip.book", "trip.pay", "trip.book.undo"]
+
+
+def test_a_reaction_is_explained_by_the_state_and_what_it_was_about() -> None:
+    machine = FSM("door", initial="a", states={"a": {"go": "b"}, "b": {}}, on_entry={"b": lambda: "hello"})
+
+    assert str(Workflow("w", machine).run("go").explain("door.b.entry")).splitlines() == [
+        "door.b.entry = 'hello'",
+        "├─ door = 'b'",
+        "│  └─ input 1 = 'go'",
+        "└─ input 1 = 'go'",
+    ]
+
+
+def test_what_made_nothing_says_what_became_of_it() -> None:
+    machine = FSM("door", initial="a", states={"a": {"go": "b"}, "b": {}})
+    rescued = step(lambda x: 1 // 0, name="bad").on_error(then=step(lambda failure: 1, name="rescue"))
+    loop = repeat(lambda x: x, until=lambda x: True, at_most=1, name="loop")
+    left_out = Workflow("w", machine, rescued, loop, failing_trip(), step(lambda x: 1 // 0, name="skips"))
+    run = left_out.add_policy("skips", Policy(on_failure="skip")).run("stay")
+
+    def why(name: str) -> str:
+        with pytest.raises(NothingProduced) as caught:
+            run.value(name)
+        return str(caught.value).partition(": ")[2].partition(";")[0]
+
+    assert why("door") == "it ignored what arrived"
+    assert why("bad").startswith("it failed (ZeroDivisionError: ")
+    assert why("bad").endswith("), and that was handled")
+    assert why("trip.pay").endswith("and that was handled")
+    assert why("loop.until") == "a condition makes no values"
+    assert why("skips").startswith("it was skipped")

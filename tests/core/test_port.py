@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from weft import INPUT, Workflow, accumulator, condition, each, join, reduce, rule, step, workflow
+from weft import (
+    FSM,
+    INPUT,
+    Aggregate,
+    ProcessManager,
+    Saga,
+    Transition,
+    Workflow,
+    accumulator,
+    condition,
+    each,
+    join,
+    reduce,
+    repeat,
+    rule,
+    state_machine,
+    step,
+    workflow,
+)
+from weft.core.components.history import SagaOutcome
 from weft.core.components.reduce import Stop
 from weft.errors import DefinitionError, PortMismatch, UnknownComponent
 
@@ -212,3 +232,97 @@ def test_all_results_come_by_input_and_element_whoever_finished_first(finish: Ca
     run.plan("d e")
 
     assert finish(run).results("shout", all=True) == {"shout": ["A", "B", "C", "D", "E"]}
+
+
+# -- compound components -------------------------------------------------------------------------
+
+
+@dataclass
+class Deposit:
+    amount: int
+
+
+@dataclass
+class Close:
+    pass
+
+
+def deposit(text: str) -> Deposit:
+    return Deposit(len(text))
+
+
+def test_the_reducer_of_a_state_machine_is_checked_and_its_reactors_are_not() -> None:
+    def grow(state: list[int], x: int) -> list[int]:
+        return [*state, x]
+
+    def longest(state: list[int]) -> int:
+        return max(state)
+
+    machine = state_machine("seen", init=list, reducer=grow, reactors={"longest": longest})
+
+    assert Workflow("w", size >> machine >> step(longest)).run("text").output == 4
+    assert Workflow("w", machine).inputs == {"seen": int}
+    with pytest.raises(PortMismatch, match="'shout' gives str, and 'seen' takes int as 'x'"):
+        Workflow("w", shout >> machine)
+
+
+def test_handlers_take_the_types_that_they_are_declared_for() -> None:
+    account = Aggregate("account", init=0)
+    events = ProcessManager("manager", init=0)
+
+    @account.command(Deposit)
+    def add(balance: int, command: Deposit) -> tuple[str, int]:
+        return ("added", command.amount)
+
+    @account.command(Close)
+    def close(balance: int, command: Close) -> None:
+        pass
+
+    @account.event("added")
+    def added(balance: int, amount: int) -> int:
+        return balance + amount
+
+    @events.on(Deposit)
+    def on_deposit(seen: int, event: Deposit) -> tuple[int, list[str]]:
+        return seen + 1, []
+
+    @events.on(Close)
+    def on_close(seen: int, event: Close) -> tuple[int, list[str]]:
+        return seen, []
+
+    machine = FSM("machine", initial="a", states={"a": {Deposit: "b", Close: Transition(do=closed)}, "b": {}})
+
+    run = Workflow("w", step(deposit) >> [account, events, machine]).run("text")
+
+    assert (run.state_of("account"), run.state_of("manager"), run.state_of("machine")) == (4, 1, "b")
+
+
+def closed(event: Close) -> str:
+    return "closed"
+
+
+def test_the_request_of_a_saga_is_checked_and_its_outcome_has_a_type() -> None:
+    def tell(outcome: SagaOutcome) -> str:
+        return outcome.status
+
+    def book(request: int, results: dict[str, Any]) -> str:
+        return "booked"
+
+    saga = Saga("trip", on_complete=tell)
+    saga.transaction(book, compensate=None)
+
+    assert Workflow("w", size >> saga >> step(tell)).run("text").output == "completed"
+    with pytest.raises(PortMismatch, match=r"'shout' gives str, and 'trip.book' takes int as 'request'"):
+        Workflow("w", shout >> saga)
+    with pytest.raises(PortMismatch, match="'trip' gives SagaOutcome"):
+        Workflow("w", saga >> shout)
+
+
+def test_a_loop_takes_what_its_first_step_takes_and_gives_what_its_last_one_makes() -> None:
+    loop = repeat(double, until=lambda x: x > 10, at_most=9, name="loop")
+
+    assert Workflow("w", size >> loop).outputs == {"loop": int}
+    with pytest.raises(PortMismatch):
+        Workflow("w", shout >> loop)
+    with pytest.raises(PortMismatch):
+        Workflow("w", loop >> shout)

@@ -13,8 +13,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from weft import (
+    FSM,
     INPUT,
+    Aggregate,
+    Component,
+    ProcessManager,
     Run,
+    Saga,
     Workflow,
     accumulator,
     condition,
@@ -22,11 +27,14 @@ from weft import (
     each,
     join,
     reduce,
+    repeat,
     rule,
+    state_machine,
     state_of,
     step,
     workflow,
 )
+from weft.core.components.history import SagaOutcome
 from weft.core.symbol import tracing
 from weft.errors import (
     CannotSpread,
@@ -760,3 +768,74 @@ def test_a_flow_takes_values_alone_and_only_inside_of_a_trace() -> None:
         workflow(lambda x: (fetch >> title)("x"), name="flow")
     with pytest.raises(NoRun, match=r"Workflow\(name, flow\)"):
         (fetch >> title)("x")
+
+
+# -- every component -----------------------------------------------------------------------------
+
+
+def machine() -> Component:
+    return state_machine("level", init=0, reducer=lambda a, b: a + b, reactors={"log": lambda level: level})
+
+
+def fsm() -> Component:
+    return FSM("door", initial="shut", states={"shut": {"open": "ajar"}, "ajar": {}})
+
+
+def account() -> Component:
+    made = Aggregate("account", init=0)
+    made.command("add")(lambda state, command: ("added", 1))
+    made.event("added")(lambda state, amount: state + amount)
+    return made
+
+
+def manager() -> Component:
+    made = ProcessManager("manager", init=0)
+    made.on("paid")(lambda state, event: (state + 1, ["pack"]))
+    return made
+
+
+def trip() -> Component:
+    made = Saga("trip")
+    made.transaction(lambda request, results: request, name="book", compensate=None)
+    return made
+
+
+def halve() -> Component:
+    return repeat(lambda x: x // 2, until=lambda x: x < 10, at_most=8, name="halve")
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "made"),
+    [
+        (machine, 5, 5),
+        (fsm, "open", "ajar"),
+        (account, "add", ("added", 1)),
+        (manager, "paid", "pack"),
+        (trip, 3, SagaOutcome("completed", results={"book": 3})),
+        (halve, 100, 6),
+    ],
+    ids=["state_machine", "fsm", "aggregate", "process_manager", "saga", "repeat"],
+)
+def test_calling_a_compound_component_draws_it(make: Callable[[], Any], given: Any, made: Any) -> None:
+    component, before, after = make(), step(lambda x: x, name="before"), step(lambda x: x, name="after")
+
+    traced = workflow(lambda x: after(component(before(x))), name="w")
+
+    assert traced == Workflow("w", before >> make() >> after)
+    assert traced.run(given).output == made
+    assert list(workflow(lambda x: (component(x), component(before(x))), name="twice").components)[-1].endswith("_2")
+
+
+@pytest.mark.parametrize("make", [machine, fsm, account, manager, trip])
+def test_what_has_no_value_by_itself_says_so_when_it_is_called_elsewhere(make: Callable[[], Any]) -> None:
+    with pytest.raises(NoRun, match=r"inside @workflow only; elsewhere make a workflow of it: Workflow\(name, "):
+        make()(3)
+
+
+def test_a_builder_that_was_drawn_is_sealed() -> None:
+    saga = Saga("trip")
+    saga.transaction(lambda request, results: request, name="book", compensate=None)
+    workflow(lambda x: saga(x), name="w")
+
+    with pytest.raises(InvalidComponent, match="cannot change any more"):
+        saga.transaction(lambda request, results: request, name="pay", compensate=None)

@@ -25,11 +25,13 @@ from weft import (
     join,
     latest,
     reduce,
+    repeat,
     rule,
     state_machine,
     state_of,
     step,
     step_ran,
+    workflow,
 )
 from weft.core.components.rule import Rule
 from weft.core.components.step import Step
@@ -211,6 +213,22 @@ undertaking.transaction(deed, name="first", compensate=undeed)
 undertaking.transaction(deed, name="second", compensate=None)
 
 
+grow = repeat(
+    double.tagged("twice") >> step(scaled, name="by").bind(factor=3),
+    until=is_large,
+    at_most=9,
+    otherwise="last",
+    name="grow",
+)
+
+
+@workflow
+def summary(x: int) -> dict[object, object]:
+    """Return values in structures of every kind."""
+    twice = double(x)
+    return {"twice": twice, 1: (grow(twice), [order(x), level(x)])}
+
+
 WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "pipeline": (Workflow("pipeline", order >> price >> double), 12),
     "async": (Workflow("async", later >> double), 3),
@@ -230,6 +248,8 @@ WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "aggregate": (Workflow("aggregate", keeper), 4),
     "process_manager": (Workflow("manager", manager), 4),
     "saga": (Workflow("saga", undertaking), 4),
+    "repeat": (Workflow("repeat", double >> grow), 4),
+    "traced": (summary, 4),
     "nested": (Workflow("outer", inner >> step(pair)), 4),
     "bound": (Workflow("bound", order >> price.bind(rate=5)), 4),
     "spread": (Workflow("spread", step(pair, spread=True)), [1, 2]),

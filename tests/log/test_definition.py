@@ -13,10 +13,10 @@ import flows
 import pytest
 from building import build
 from cases import Case, budget, cases
-from flows import WORKFLOWS
+from flows import WORKFLOWS, Order
 from hypothesis import given
 
-from weft import Policy, Run, Workflow, accumulator, each, reduce, step
+from weft import Policy, Run, Workflow, accumulator, each, reduce, repeat, step, workflow
 from weft.errors import ChangedCode, CorruptLog, UnresolvedFunction
 from weft.log import decode, definition_of, encode
 
@@ -401,3 +401,63 @@ def test_a_definition_that_was_broken_anywhere_is_refused_or_is_a_workflow(name:
 
     assert refused
     assert set(sys.modules) == before
+
+
+# -- what a workflow returns ---------------------------------------------------------------------
+
+
+def test_what_a_traced_workflow_returns_comes_back() -> None:
+    traced, value = WORKFLOWS["traced"]
+
+    again = Workflow.from_dict(as_json(traced))
+
+    assert again.returned == traced.returned
+    assert again.run(value).output == traced.run(value).output
+    assert set(again.outputs) == set(traced.outputs)
+
+
+def test_a_run_of_a_traced_workflow_has_its_output_after_a_round_trip() -> None:
+    traced, value = WORKFLOWS["traced"]
+    run = traced.run(value)
+
+    again = Run.from_log(decode(encode(run.log())))
+
+    assert again == run
+    assert again.output == run.output == {"twice": 8, 1: (48, [Order(4), 4])}
+
+
+def test_two_workflows_that_return_something_else_are_two_definitions() -> None:
+    double = step(flows.scaled, name="double").bind(factor=2)
+    one, two = workflow(lambda x: (double(x),), name="w"), workflow(lambda x: [double(x)], name="w")
+
+    assert one == two
+    assert definition_of(one).hash != definition_of(two).hash
+
+
+def test_a_workflow_that_returns_what_it_does_not_make_is_refused() -> None:
+    data = as_json(WORKFLOWS["traced"][0])
+
+    with pytest.raises(CorruptLog, match="returns what no component of it makes"):
+        Workflow.from_dict({**data, "returns": ["list", "nobody"]})
+
+
+# -- components inside a component ---------------------------------------------------------------
+
+
+def test_the_steps_of_a_loop_come_back_whole() -> None:
+    loop: Any = Workflow.from_dict(as_json(WORKFLOWS["repeat"][0])).components["grow"]
+
+    assert [(part, inner.name, inner.tags, dict(inner.function.constants)) for part, inner in loop.turn.items()] == [
+        ("double", "double", ("twice",), {}),
+        ("by", "by", (), {"factor": 3}),
+    ]
+    assert (loop.at_most, loop.otherwise) == (9, "last")
+
+
+def test_the_functions_of_a_loop_are_taken_from_the_workflow_that_is_handed_over() -> None:
+    bound = 10
+    live = Workflow("w", repeat(lambda x: x * 2, until=lambda x: x > bound, at_most=9, name="loop"))
+    data = {**as_json(live), "name": "other"}
+
+    assert Workflow.from_dict(data, workflow=live).run(3).output == 12
+    assert Workflow.from_dict(data).unresolved == ("loop",)

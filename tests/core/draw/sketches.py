@@ -6,7 +6,27 @@ from typing import Any
 
 import msgspec
 
-from weft import INPUT, Run, Workflow, accumulator, condition, each, join, latest, reduce, rule, state_of, step
+from weft import (
+    FSM,
+    INPUT,
+    Aggregate,
+    ProcessManager,
+    Run,
+    Saga,
+    Transition,
+    Workflow,
+    accumulator,
+    condition,
+    each,
+    join,
+    latest,
+    reduce,
+    repeat,
+    rule,
+    state_machine,
+    state_of,
+    step,
+)
 
 
 def one(name: str) -> Any:
@@ -67,7 +87,87 @@ def races() -> Workflow:
     )
 
 
-DEFINITIONS = {"crawl": crawl, "rules": rules, "batch": batch, "budget": budget, "races": races}
+def tank() -> Any:
+    """A state machine with a reactor that has a condition, and one that has none."""
+    reactors = {"alarm": (lambda level: level > 10, lambda level: level), "display": lambda level: level}
+    return state_machine("tank", init=0, reducer=lambda level, change: level + change, reactors=reactors)
+
+
+def door() -> FSM:
+    """Three states, with a guard, an internal transition, a loop, and actions."""
+    return FSM(
+        "door",
+        initial="shut",
+        states={
+            "shut": {"unlock": Transition("open", when=is_right), "kick": "broken", "push": "shut"},
+            "open": {"close": "shut", "knock": Transition(do=lambda: "come in"), "kick": "broken", "axe": "broken"},
+            "broken": {},
+        },
+        on_entry={"open": lambda: "welcome"},
+        final=["broken"],
+    )
+
+
+def is_right(event: Any) -> bool:
+    """A guard that has a name."""
+    return bool(event[1] == 1234)
+
+
+def account() -> Aggregate:
+    """An aggregate of one command."""
+    made = Aggregate("account", init=0)
+    made.command("add", when=lambda state, command: command[1] > 0)(lambda state, command: ("added", command[1]))
+    made.event("added")(lambda state, amount: state + amount)
+    return made
+
+
+def order() -> ProcessManager:
+    """A process manager with an end."""
+    made = ProcessManager("order", init=0, complete=lambda seen: seen > 1, on_complete=lambda seen: seen)
+    made.on("paid")(lambda seen, event: (seen + 1, ["pack"]))
+    return made
+
+
+def trip() -> Saga:
+    """Three transactions, of which the last fails if asked to, with what follows."""
+    made = Saga("trip", on_complete=lambda: "well", on_abort=lambda: "pity")
+    made.transaction(lambda request, results: 1, name="flight", compensate=lambda request, results: -1)
+    made.transaction(lambda request, results: 2, name="hotel", compensate=lambda request, results: -2)
+    made.transaction(lambda request, results: 1 // request, name="pay", compensate=None)
+    return made
+
+
+def agent() -> Any:
+    """A loop of two steps."""
+    think = step(lambda x: x + 1, name="think")
+    return repeat(think >> one("act"), until=lambda x: x > 3, at_most=5, name="agent")
+
+
+def house() -> Workflow:
+    """What keeps a state, one after the other."""
+    return Workflow("house", one("event") >> door() >> one("tell"), one("event") >> [tank(), account(), order()])
+
+
+def travel() -> Workflow:
+    """A saga between two steps."""
+    return Workflow("travel", one("ask") >> trip() >> one("tell"))
+
+
+def draft() -> Workflow:
+    """A loop between two steps, and one in a map."""
+    return Workflow("draft", one("begin") >> agent() >> one("end"), each(agent().named("inner")))
+
+
+DEFINITIONS = {
+    "crawl": crawl,
+    "rules": rules,
+    "batch": batch,
+    "budget": budget,
+    "races": races,
+    "house": house,
+    "travel": travel,
+    "draft": draft,
+}
 
 
 def timed(run: Run, turns: int = 1_000) -> Run:
@@ -96,4 +196,27 @@ def spent_run() -> Run:
     return timed(run.plan(3))
 
 
-RUNS = {"failed": failed_run, "live": live_run, "spent": spent_run}
+def aborted_run() -> Run:
+    """A saga of which the last transaction failed, and everything was undone."""
+    return timed(travel().plan(0))
+
+
+def looped_run() -> Run:
+    """A loop that is done."""
+    return timed(Workflow("draft", one("begin") >> agent() >> one("end")).plan(1))
+
+
+def opened_run() -> Run:
+    """A machine that took one event, and ignored another."""
+    run = timed(Workflow("house", door() >> one("tell")).plan(("unlock", 1)))
+    return timed(run.plan(("unlock", 1234)))
+
+
+RUNS = {
+    "failed": failed_run,
+    "live": live_run,
+    "spent": spent_run,
+    "aborted": aborted_run,
+    "looped": looped_run,
+    "opened": opened_run,
+}

@@ -101,7 +101,7 @@ def svg_edges(text: str) -> list[tuple[str, str, str]]:
 def test_every_format_shows_every_component_once_and_every_edge(name: str) -> None:
     subject: Workflow | Run = {**DEFINITIONS, **RUNS}[name]()
     workflow = subject if isinstance(subject, Workflow) else subject.workflow
-    names = Counter(["INPUT", *workflow.components])
+    names = Counter(box.id for box in subject.picture().boxes)
     edges = Counter((edge.source, edge.target, edge.kind) for edge in subject.picture().edges)
 
     drawn = subject.to_cytoscape()

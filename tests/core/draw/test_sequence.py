@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 
-from sketches import batch, failed_run, one, spent_run, two
+from sketches import aborted_run, batch, failed_run, one, opened_run, spent_run, two
 
 from weft import Policy, Run, Workflow, join, rule, step
 from weft.core.draw.sequence import INPUTS
@@ -104,3 +105,32 @@ def test_what_was_removed_meanwhile_is_still_a_cause() -> None:
     run.remove("b")
 
     assert "  a->>b: 1" in sequence(run)
+
+
+def test_the_parts_of_a_component_take_part_by_themselves_and_what_is_carried_along_is_left_out() -> None:
+    lines = sequence(aborted_run()).splitlines()
+
+    names = dict(line.strip().removeprefix("participant ").split(" as ") for line in lines if "participant" in line)
+    arrows = [re.fullmatch(r"  (\w+?)(->>|-x)(\w+): .*", line) for line in lines]
+    assert [(names[found[1]], found[2], names[found[3]]) for found in arrows if found] == [
+        ("input", "->>", "ask"),
+        ("ask", "->>", "trip.flight"),
+        ("trip.flight", "->>", "trip.hotel"),
+        ("trip.hotel", "-x", "trip.pay"),
+        ("trip.pay", "->>", "trip.hotel.undo"),
+        ("trip.hotel.undo", "->>", "trip.flight.undo"),
+        ("trip.flight.undo", "->>", "trip"),
+        ("trip.flight.undo", "->>", "trip.on_abort"),
+        ("trip", "->>", "tell"),
+    ]
+
+
+def test_an_action_comes_of_the_machine_and_not_of_the_event_again() -> None:
+    lines = [line.strip() for line in sequence(opened_run()).splitlines() if "->>" in line]
+
+    assert lines == [
+        "INPUT->>door: ⊘ no",
+        "INPUT->>door: ('unlock', 1234)",
+        "door->>tell: 'open'",
+        "door->>n2: 'open'",
+    ]

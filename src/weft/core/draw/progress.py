@@ -236,7 +236,7 @@ class _Tally:
         if name in self._elements:
             total = self._elements[name]
             done = total - len(self._pending.get(name, ()))
-        elif (region := self._regions.get(name)) is not None:
+        elif (region := self._region(name)) is not None:
             total = self._elements.get(region, 0) or None
             if total is not None and done + found.refused > total:
                 total = None  # it runs more than once per element, or is asked elsewhere too: no part of a whole
@@ -251,6 +251,10 @@ class _Tally:
             seconds=found.nanoseconds / 1e9,
             error=found.error,
         )
+
+    def _region(self, name: str) -> str | None:
+        """Return the map that *name*, a component or a part of one, stands in."""
+        return self._regions[name] if name in self._regions else self._nodes[name].region
 
     @staticmethod
     def _state(found: _Counts) -> State:
