@@ -88,7 +88,7 @@ class Wiring:
     ) -> None:
         """Check the whole graph; of one that has *grown* from another, only what is new where that is enough."""
         self.components, self.inlets, self.homes = components, inlets, homes
-        self.children: dict[str, list[str]] = {name: [] for name in components}
+        self.children: dict[str, list[str]] = {}
         self.rescues: set[tuple[str, str]] = set()
         """Edges that carry failures and nothing else."""
         self.users: dict[str, list[str]] = {}
@@ -102,6 +102,7 @@ class Wiring:
         self.order: list[str] = []
         if grown is not None and self._grow(workflow, *grown):
             return
+        self.children = {name: [] for name in components}
         self._link(self.components)
         self._check_references()
         self.order = self._sort(workflow, self._edges())
@@ -124,7 +125,7 @@ class Wiring:
         self.closing = set(base.closing)
         self.regions, self.widths = dict(base.regions), dict(base.widths)
         self.children = {**base.children, **{name: [] for name in new}}
-        ordered = [name for name in self.components if name in new]
+        ordered = list(self.components)[-len(new) :] if new else []  # what was not there before stands at the end
         for name in ordered:
             for parent in self._parents(name):
                 self.children[parent] = [*self.children[parent], name]
