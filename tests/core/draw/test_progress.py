@@ -156,3 +156,44 @@ def test_what_runs_more_than_once_per_element_is_only_counted() -> None:
 
     assert (progress(run, "a").done, progress(run, "a").of) == (3, 3)
     assert (progress(run, "often").done, progress(run, "often").of) == (6, None)
+
+
+def gates() -> Workflow:
+    large = condition(lambda x: x > 10, name="large")
+    even = condition(lambda x: x % 2 == 0, name="even")
+    both = rule(when=large & even, then=lambda x: x, name="both")
+    neither = rule(when=~large & ~even, then=lambda x: x, name="neither")
+    return Workflow("w", one("a") >> [both, neither], ~large >> one("small"), one("b") >> one("c"))
+
+
+def test_a_rule_over_shared_conditions_is_gated_if_these_said_no() -> None:
+    assert states(gates().run(12)) == {
+        "a": "done", "b": "done", "c": "done", "large": "done", "even": "done",
+        "both": "done", "neither": "gated", "~large": "gated", "small": "unreached",
+    }
+
+
+def test_a_combined_condition_that_lets_something_through_is_done() -> None:
+    run = gates().run(3)
+    run.run(12)
+
+    assert (progress(run, "~large").done, progress(run, "~large").refused) == (1, 1)
+    assert (progress(run, "neither").done, progress(run, "neither").refused) == (1, 1)
+
+
+def test_a_condition_that_was_asked_about_something_else_gates_nothing() -> None:
+    large = condition(lambda x: x > 10, name="large")
+    never = condition(lambda x: False, name="never") >> one("b")
+    elsewhere = rule(when=~large, then=lambda x: x, name="elsewhere")
+    flow = Workflow("w", one("a") >> rule(when=large, then=lambda x: x, name="here"), never >> elsewhere)
+
+    assert states(flow.run(12))["elsewhere"] == "unreached"
+
+
+def test_a_rule_that_came_later_is_not_gated_by_what_was_said_before() -> None:
+    large = condition(lambda x: x > 10, name="large")
+    run = Workflow("w", rule(when=large, then=lambda x: x, name="first")).run(3)
+
+    run.add(rule(when=large, then=lambda x: x, name="second"))
+
+    assert states(run)["second"] == "unreached"

@@ -11,14 +11,18 @@ to its value (a rule's condition, the turns of a loop) counts for it too; what r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from weft.core import events as ev
-from weft.core.node import Node
+from weft.core.components.condition import Inquiry
+from weft.core.lineage import Cell, Element, Failed
+from weft.core.node import Kind, Node
 from weft.core.scope import Activation, Meeting, Scope
+from weft.core.wiring import INPUT_NAME
+from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.memory import Memory
@@ -104,9 +108,13 @@ def duration(seconds: float) -> str:
 def progress_of(memory: Memory) -> dict[str, Progress]:
     """Return, by name of a component or of a part of one, what has become of it."""
     tally = _Tally(memory)
+    is_changed = False
     for event in memory.log:
         if isinstance(event, ev.Activated):
             tally.count(event)
+        is_changed = is_changed or isinstance(event, ev.ComponentAdded | ev.ComponentRemoved)
+    if not is_changed:  # else a gate may not have been there yet when its conditions were asked
+        tally.decide(memory)
     tally.look_at(memory)
     return {name: tally.progress(name) for name in tally.names}
 
@@ -131,6 +139,9 @@ class _Tally:
         self.names = [*self._components, *sorted(parts)]
         self._found = {name: _Counts() for name in self.names}
         self._stand_for: dict[str, list[str]] = {}
+        self._gates = [node for node in self._nodes.values() if node.kind is Kind.GATE]
+        self._answers: dict[tuple[Address, ...], dict[str, bool]] = {}
+        """What conditions have said, by what they were asked about."""
         self._elements: dict[str, int] = {}
         self._pending: dict[str, set[object]] = {}
 
@@ -142,6 +153,8 @@ class _Tally:
                 self._add(self._found[name], event)
             else:
                 self._add_part(self._found[name], event, node)
+        if self._gates and isinstance(event, ev.ConditionEvaluated):
+            self._answers.setdefault(event.inputs, {})[event.component] = event.holds
         if isinstance(event, ev.FannedOut) and event.component in self._components:
             self._elements[event.component] = self._elements.get(event.component, 0) + len(event.value)
 
@@ -181,6 +194,18 @@ class _Tally:
             names = {node: None} if known is None or not _serves(known) else {node: None, known.owner: None}
             self._stand_for[node] = [name for name in names if name in self._found]
         return self._stand_for[node]
+
+    def decide(self, memory: Memory) -> None:
+        """Add what gates over conditions let through or not, which is in no event: it follows from what these said."""
+        for gate in self._gates:
+            inlets = memory.workflow.wiring.fed_by(gate.owner)
+            parents = {inlet.parents[0] for inlet in inlets if not (inlet.is_join or inlet.errors)}
+            for inputs, answers in self._answers.items():
+                said = _verdict(gate.inquiry, answers) if len(inputs) == 1 else None
+                if said is None or _maker(memory.lineage.cell(inputs[0])) not in parents:
+                    continue
+                self._found[gate.owner].refused += not said
+                self._found[gate.owner].done += said and gate.name == gate.owner  # a rule has an event of its own
 
     # -- what is under way -----------------------------------------------------------------------
 
@@ -267,6 +292,24 @@ class _Tally:
         if found.skipped:
             return "skipped"
         return "gated" if found.refused else "unreached"
+
+
+def _verdict(questions: Inquiry, answers: Mapping[str, bool]) -> bool | None:
+    """Return what an expression comes to; None if an answer that it needs is not there."""
+    at: int | bool = len(questions) - 1
+    while not isinstance(at, bool):
+        name, yes, no = questions[at]
+        if name not in answers:
+            return None
+        at = yes if answers[name] else no
+    return at
+
+
+def _maker(cell: Cell) -> str | None:
+    """Return who made a fact; None of a failure, which goes other ways."""
+    if isinstance(cell, ev.InputReceived | Failed):
+        return INPUT_NAME if isinstance(cell, ev.InputReceived) else None
+    return cell.producer if isinstance(cell, Element) else cell.component
 
 
 def _serves(node: Node) -> bool:
