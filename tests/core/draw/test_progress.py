@@ -168,8 +168,15 @@ def gates() -> Workflow:
 
 def test_a_rule_over_shared_conditions_is_gated_if_these_said_no() -> None:
     assert states(gates().run(12)) == {
-        "a": "done", "b": "done", "c": "done", "large": "done", "even": "done",
-        "both": "done", "neither": "gated", "~large": "gated", "small": "unreached",
+        "a": "done",
+        "b": "done",
+        "c": "done",
+        "large": "done",
+        "even": "done",
+        "both": "done",
+        "neither": "gated",
+        "~large": "gated",
+        "small": "unreached",
     }
 
 
