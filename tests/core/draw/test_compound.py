@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from sketches import aborted_run, account, agent, door, house, looped_run, one, opened_run, order, tank, travel, trip
 
-from weft import Component, Run, Saga, Workflow, each, state_machine, step
+from weft import Component, Run, Saga, Workflow, each, repeat, state_machine, step
 from weft.core.draw.picture import Edge, Picture
 from weft.core.draw.progress import Progress
 from weft.core.expansion import Expansion
@@ -196,6 +196,27 @@ def test_a_loop_has_failed_if_a_turn_has() -> None:
         "agent.until": "",
         "agent": "✗",
         "end": "",
+    }
+
+
+@pytest.mark.parametrize("is_handled", [True, False])
+def test_a_loop_that_made_all_its_turns_has_failed_also_if_that_was_handled(*, is_handled: bool) -> None:
+    loop = repeat(lambda x: x, until=lambda x: False, at_most=2, name="loop")
+    run = Workflow("w", loop.on_error(then=one("rescue")) if is_handled else loop >> one("next")).run(1)
+
+    assert states(run.to_cytoscape())["loop"] == "failed"
+    assert run.failed is not is_handled
+
+
+def test_a_loop_that_may_turn_again_has_not_failed() -> None:
+    run = Workflow("w", repeat(lambda x: x, until=lambda x: False, at_most=2, name="loop")).plan(1).react().react()
+
+    assert states(run.to_cytoscape()) == {
+        "parts loop": None,
+        "INPUT": None,
+        "loop.turn": "ready",
+        "loop.until": "gated",
+        "loop": "ready",
     }
 
 

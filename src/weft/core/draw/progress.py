@@ -115,6 +115,7 @@ def progress_of(memory: Memory) -> dict[str, Progress]:
         is_changed = is_changed or isinstance(event, ev.ComponentAdded | ev.ComponentRemoved)
     if not is_changed:  # else a gate may not have been there yet when its conditions were asked
         tally.decide(memory)
+    tally.give_up(memory)
     tally.look_at(memory)
     return {name: tally.progress(name) for name in tally.names}
 
@@ -140,6 +141,11 @@ class _Tally:
         self._found = {name: _Counts() for name in self.names}
         self._stand_for: dict[str, list[str]] = {}
         self._gates = [node for node in self._nodes.values() if node.kind is Kind.GATE]
+        self._loops = {node.name: node for node in self._nodes.values() if node.at_most and not node.gives_last}
+        self._noes: list[tuple[Node, tuple[Address, ...]]] = []
+        """The tests of loops that said no, and of what."""
+        self._taken: set[tuple[str, tuple[Address, ...]]] = set()
+        """What has run, and on what; kept if there are loops."""
         self._answers: dict[tuple[Address, ...], dict[str, bool]] = {}
         """What conditions have said, by what they were asked about."""
         self._elements: dict[str, int] = {}
@@ -153,6 +159,10 @@ class _Tally:
                 self._add(self._found[name], event)
             else:
                 self._add_part(self._found[name], event, node)
+        if self._loops:
+            self._taken.add((event.component, event.inputs))
+            if isinstance(event, ev.ConditionEvaluated) and not event.holds and event.component in self._loops:
+                self._noes.append((self._loops[event.component], event.inputs))
         if self._gates and isinstance(event, ev.ConditionEvaluated):
             self._answers.setdefault(event.inputs, {})[event.component] = event.holds
         if isinstance(event, ev.FannedOut) and event.component in self._components:
@@ -194,6 +204,15 @@ class _Tally:
             names = {node: None} if known is None or not _serves(known) else {node: None, known.owner: None}
             self._stand_for[node] = [name for name in names if name in self._found]
         return self._stand_for[node]
+
+    def give_up(self, memory: Memory) -> None:
+        """Add loops that made all their turns, which is in no event: their test said no, and no turn came after."""
+        pending = (*memory.ready.values(), *(memory.blocked or {}).values())
+        known = self._taken | {activation.key for activation in pending}
+        for until, inputs in self._noes:
+            if until.again is not None and (until.again.name, inputs) not in known:
+                self._found[until.owner].failed += 1
+                self._found[until.owner].error = f"LoopExhausted: {until.at_most} turns were not enough"
 
     def decide(self, memory: Memory) -> None:
         """Add what gates over conditions let through or not, which is in no event: it follows from what these said."""
