@@ -23,7 +23,7 @@ from weft.core.references import MISSING
 from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import RunnerClosed
-from weft.ports.store import LogStore, RunRecord
+from weft.ports.store import RunRecord, Store
 from weft.runner.handle import Handle
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Runner:
     """Runs workflows on a thread of its own.  The arguments are those of :class:`AsyncRunner`."""
 
-    def __init__(self, store: LogStore | None = None, **options: Any) -> None:
+    def __init__(self, store: Store | None = None, **options: Any) -> None:
         self._inner = AsyncRunner(store, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -44,7 +44,7 @@ from weft.policy.matching import combine
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import ListableStore, LogStore, RunRecord
+from weft.ports.store import ListableStore, RunRecord, Store
 from weft.runner import defaults
 from weft.runner.arrivals import Arrivals
 from weft.runner.custody import Custody
@@ -55,6 +55,7 @@ from weft.runner.options import OnComplete, RunOptions, WorkerHooks
 from weft.runner.strategies import Checkpoints, as_checkpoints
 from weft.runner.supervisor import Supervisor
 from weft.runner.waiting import Waiters
+from weft.runner.whole import growing
 from weft.runner.worker import Worker
 from weft.typing import PoliciesMode
 
@@ -64,7 +65,7 @@ class AsyncRunner:
 
     def __init__(
         self,
-        store: LogStore | None = None,
+        store: Store | None = None,
         *,
         executor: str = "thread",
         max_concurrency: int = 16,
@@ -94,7 +95,7 @@ class AsyncRunner:
             clock: where the time of day comes from.
             counters: where the states of limits live.
         """
-        self._store = defaults.store() if store is None else store
+        self._store = defaults.store() if store is None else growing(store)
         self._owns_store = False
         self._clock = clock or defaults.clock()
         self._counters = counters or defaults.counters()

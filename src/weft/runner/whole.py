@@ -1,0 +1,153 @@
+"""
+A runner on a store that only knows whole logs.
+
+The least a store can do is to put and get a log by its id.  This makes a log that grows of that: what was written
+is kept here, and every append puts the whole log again.  That costs as much as the log is long, so it is for short
+runs, and for stores that have nothing better to offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from weft.errors import ConcurrentAppend, CorruptLog, MissingContent, RunExists, RunNotFound, StoreError
+from weft.ports.store import FIRST_EPOCH, Append, ContentHash, LoadedRun, LogStore, RunRecord, Segment, Store
+from weft.typing import RunId
+
+
+class _Whole(msgspec.Struct, frozen=True):
+    """What is in the body that such a store keeps."""
+
+    segments: list[tuple[int, bytes]]
+    """How many events, and their bytes."""
+    facts: dict[bytes, bytes]
+    definitions: dict[bytes, bytes]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Whole).decode
+
+
+class WholeLogs:
+    """*store*, as one whose logs grow."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[RunId, tuple[RunRecord, _Whole]] = {}
+        self._definitions: dict[ContentHash, bytes] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._store.is_open
+
+    async def open(self) -> None:
+        """Open the store."""
+        await self._store.open()
+
+    async def close(self) -> None:
+        """Close the store."""
+        self._known.clear()
+        await self._store.close()
+
+    async def save(self, record: RunRecord, body: bytes) -> None:
+        """Put a whole log."""
+        await self._store.save(record, body)
+
+    async def load(self, run: RunId) -> LoadedRun:
+        """Return the whole log."""
+        return await self.load_since(run, 0)
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Put the log of every run of *batch* again; a run that is refused leaves it."""
+        return [await self._put(append) for append in batch]
+
+    async def _put(self, append: Append) -> StoreError | None:
+        try:
+            record, whole = await self._find(append.run)
+        except RunNotFound as missing:
+            if not append.create:
+                return missing
+            name, version = append.workflow or "", append.version or ""
+            record = RunRecord(
+                id=append.run, workflow=name, version=version, created_at=append.at, updated_at=append.at
+            )
+            whole = _Whole([], {}, {})
+        else:
+            if append.again and (record.head, record.chain) == (append.head, append.chain):
+                return None
+            if append.create:
+                return RunExists(append.run)
+            if record.head != append.expected:
+                return ConcurrentAppend(append.run, append.expected, record.head)
+        changed = replace(
+            record,
+            head=append.head,
+            chain=append.chain,
+            epoch=FIRST_EPOCH,
+            updated_at=append.at,
+            status=append.status or record.status,
+            reason=append.reason if append.status is not None else record.reason,
+        )
+        segments = [*whole.segments, (append.count, append.body)] if append.count else whole.segments
+        grown = _Whole(segments, {**whole.facts, **append.facts}, {**whole.definitions, **append.definitions})
+        await self._store.save(changed, _encode(grown))
+        self._keep(changed, grown)
+        return None
+
+    async def load_since(self, run: RunId, position: int) -> LoadedRun:
+        """Return what came after *position*, in whole segments."""
+        record, whole = await self._find(run)
+        found: list[Segment] = []
+        first = 1
+        for count, body in whole.segments:
+            if first + count - 1 > position:
+                found.append(Segment(first, count, body))
+            first += count
+        return LoadedRun(record, found)
+
+    async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return definitions of runs that were loaded here."""
+        missing = [key for key in hashes if key not in self._definitions]
+        if missing:
+            raise MissingContent("definition", missing)
+        return {key: self._definitions[key] for key in hashes}
+
+    async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep *facts* with the log of *run*."""
+        record, whole = await self._find(run)
+        grown = replace(whole, facts={**whole.facts, **facts})
+        await self._store.save(record, _encode(grown))
+        self._keep(record, grown)
+
+    async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return large values of *run*."""
+        _, whole = await self._find(run)
+        missing = [key for key in hashes if key not in whole.facts]
+        if missing:
+            raise MissingContent("fact", missing)
+        return {key: whole.facts[key] for key in hashes}
+
+    async def _find(self, run: RunId) -> tuple[RunRecord, _Whole]:
+        known = self._known.get(run)
+        if known is None:
+            loaded = await self._store.load(run)
+            try:
+                whole = _decode(b"".join(segment.body for segment in loaded.segments))
+            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+                raise CorruptLog(f"what is stored of run {run!r} is no log: {error}") from error
+            known = self._keep(loaded.record, whole)
+        return known
+
+    def _keep(self, record: RunRecord, whole: _Whole) -> tuple[RunRecord, _Whole]:
+        self._definitions.update(whole.definitions)
+        known = self._known[record.id] = (record, whole)
+        return known
+
+
+def growing(store: Store) -> LogStore:
+    """Return *store* if its logs can grow, and else one around it whose logs can."""
+    return store if isinstance(store, LogStore) else WholeLogs(store)

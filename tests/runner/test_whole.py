@@ -1,0 +1,84 @@
+"""A runner on a store that can only put and get whole logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft import Runner, Workflow, step
+from weft.errors import CorruptLog, InvalidOption, RunNotFound, WorkflowAlreadyStarted
+from weft.ports.store import LoadedRun, LogStore, RunRecord, Segment, Store
+
+
+class Shelf:
+    """The least that a store can be."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.logs: dict[str, tuple[RunRecord, bytes]] = {}
+
+    async def open(self) -> None:
+        self.is_open = True
+
+    async def close(self) -> None:
+        self.is_open = False
+
+    async def save(self, record: RunRecord, body: bytes) -> None:
+        self.logs[record.id] = (record, body)
+
+    async def load(self, run: str) -> LoadedRun:
+        if run not in self.logs:
+            raise RunNotFound(run)
+        record, body = self.logs[run]
+        return LoadedRun(record, [Segment(1, record.head, body)])
+
+
+grow = step(lambda n: "x" * n, name="grow")
+size = step(len, name="size")
+workflow = Workflow("sizes", grow >> size)
+
+
+def test_the_least_is_a_store_and_no_log_store() -> None:
+    assert isinstance(Shelf(), Store)
+    assert not isinstance(Shelf(), LogStore)
+
+
+def test_runs_outlive_the_runner_with_their_large_values() -> None:
+    shelf = Shelf()
+    with Runner(shelf) as runner:
+        assert runner.start(workflow, 5_000, id="a").result(20) == 5_000
+
+    with Runner(shelf) as runner:
+        runner.resume("a", workflow=workflow)
+        assert runner.get_workflow("a").value("grow") == "x" * 5_000
+        runner.run("a", 7)
+        assert runner.wait("a", 20).values("size") == [5_000, 7]
+    assert shelf.logs["a"][0].head == 7
+
+
+def test_an_id_that_is_taken_is_refused() -> None:
+    shelf = Shelf()
+    with Runner(shelf) as runner:
+        runner.start(workflow, 5, id="a").wait(20)
+
+    with Runner(shelf) as runner:
+        with pytest.raises(WorkflowAlreadyStarted):
+            runner.start_workflow("a", workflow)
+        assert runner.start(workflow, 6, id="a").result(20) == 5
+
+
+def test_what_it_cannot_do_is_said_so() -> None:
+    with Runner(Shelf()) as runner:
+        with pytest.raises(InvalidOption, match="which runs are free"):
+            runner.resume_all()
+        with pytest.raises(InvalidOption, match="cannot list"):
+            runner.stored()
+
+
+def test_what_is_no_log_is_refused() -> None:
+    shelf = Shelf()
+    with Runner(shelf) as runner:
+        runner.start(workflow, 5, id="a").wait(20)
+    shelf.logs["a"] = (shelf.logs["a"][0], b"junk")
+
+    with Runner(shelf) as runner, pytest.raises(CorruptLog):
+        runner.resume("a", workflow=workflow)
