@@ -83,7 +83,7 @@ class ListableStoreContract:
         assert isinstance(refused, RunNotFound)
 
     @opened
-    async def test_a_deleted_id_can_be_usedagain(self, store: ListableLogStore) -> None:
+    async def test_a_deleted_id_can_be_used_again(self, store: ListableLogStore) -> None:
         await write(store, first("r", b"old", facts={b"h": b"x"}), more("r", 1))
         await store.delete("r")
 

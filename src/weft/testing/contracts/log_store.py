@@ -195,7 +195,7 @@ class LogStoreContract(StoreContract):
         assert (loaded.record.status, loaded.record.head) == ("idle", 4)
 
     @opened
-    async def test_what_was_written_in_doubt_may_be_writtenagain(self, store: LogStore) -> None:
+    async def test_what_was_written_in_doubt_may_be_written_again(self, store: LogStore) -> None:
         batch = [
             first("r", b"a"),
             more("r", 1, b"b", status="idle"),
@@ -219,7 +219,7 @@ class LogStoreContract(StoreContract):
         assert bodies(await store.load("r")) == [b"a", b"b"]
 
     @opened
-    async def test_what_was_not_written_is_writtenagain(self, store: LogStore) -> None:
+    async def test_what_was_not_written_is_written_again(self, store: LogStore) -> None:
         await write(store, again(first("r", b"a")), again(more("r", 1, b"b")))
 
         assert bodies(await store.load("r")) == [b"a", b"b"]

@@ -74,7 +74,7 @@ class StoreContract:
         assert bodies(await store.load("r")) == [body]
 
     @opened
-    async def test_what_was_stored_is_there_when_it_is_openedagain(self, store: Store) -> None:
+    async def test_what_was_stored_is_there_when_it_is_opened_again(self, store: Store) -> None:
         await store.save(RunRecord(id="r", workflow="w", head=1, created_at=1.0, updated_at=1.0), b"it")
 
         await store.close()
