@@ -884,3 +884,39 @@ def test_a_run_whose_code_is_not_here_is_left_as_it_is(store: LogStore) -> None:
         runner.resume("a", workflow=Workflow("w", step(lambda x: x + 1, name="hidden")))
         runner.run("a", 1)
         assert runner.result("a", 20) == 2
+
+
+# -- what a policy asks of a runner alone --------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", ["manual", "on_complete", "every_cycle"])
+def test_what_was_made_is_durable_before_anything_else_starts_where_a_policy_asks_for_it(checkpoint: str) -> None:
+    store, heads = MemoryStore(), list[int]()
+    look = step(lambda x: heads.append(store._runs["a"].record.head), name="look")
+    workflow = Workflow("w", double >> look).with_policies([("double", Policy(checkpoint_after=True))])
+
+    with Runner(store, executor="inline") as runner:
+        runner.start(workflow, 1, id="a", checkpoint=checkpoint).wait(20)
+
+    assert heads == [3]
+
+
+def test_a_policy_says_how_loudly_and_under_which_name_its_component_is_told_of(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Any] = []
+    policy = Policy(log_level="warning", telemetry_prefix="shop.payments", metadata={"team": "money"})
+    telemetry.attach("told", "weft.runner.runnable.stop", lambda *event: told.append(event))
+    try:
+        runner.start(Workflow("w", double, increment).with_policies([("double", policy)]), 1, id="a").wait(20)
+    finally:
+        telemetry.detach("told")
+
+    by_component = {metadata["component"]: metadata for _, _, metadata in told}
+    assert (by_component["double"]["prefix"], by_component["double"]["metadata"]) == (
+        "shop.payments",
+        {"team": "money"},
+    )
+    assert "prefix" not in by_component["increment"]
+    [line] = [record for record in caplog.records if record.name == "shop.payments"]
+    assert (line.levelname, line.getMessage()[:28]) == ("WARNING", "double of run 'a' completed ")

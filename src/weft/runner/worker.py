@@ -104,8 +104,8 @@ class Worker:
         """How many attempts are with executors, or in line for one."""
         self._units = 0
         """How many runnables have completed since the last checkpoint."""
-        self._asked = False
-        """Whether somebody has asked for a checkpoint."""
+        self._barrier = 0
+        """How many events must be durable before anything starts: a policy has asked for it (``checkpoint_after``)."""
         is_news = bool(run.memory.received) and run.memory.notified < len(run.memory.log)
         self._owes_notice = options.on_complete is not None and is_news
         self._is_stopping = False
@@ -127,7 +127,6 @@ class Worker:
 
     def checkpoint(self) -> None:
         """Write everything that has happened."""
-        self._asked = True
         self.office.journal.note(self)
 
     @property
@@ -254,6 +253,8 @@ class Worker:
         """Start what is in line, as far as it is durable enough and there is room."""
         line, lag = self._line, self.options.checkpoints.lag
         if not self.acknowledged:  # the run may turn out to exist: then all of this has happened before
+            return
+        if self._barrier > self.acknowledged:
             return
         while line and self._active < self.options.max_concurrency:
             needed, flight = line[0]
@@ -461,6 +462,7 @@ class Worker:
             self.observer(self)
         policy = flight.policy
         if policy is not None and policy.checkpoint_after:
+            self._barrier = len(self.run.memory.log)
             self.checkpoint()
 
     def _timed_out(self, flight: Flight, timeout: float) -> None:
@@ -541,7 +543,7 @@ class Worker:
         status = self._status()
         if not events and status == self._stored_status:
             return None
-        self._asked, self._units = False, 0
+        self._units = 0
         is_new = self._stored_status is None
         if events:
             segment = self._written = self._encoder.segment(events)
