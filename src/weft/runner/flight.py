@@ -50,6 +50,11 @@ class Flight(msgspec.Struct, eq=False):
     """Whether an executor has it, or it stands in line for one."""
     is_over: bool = False
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether the log must say that it starts, before it starts."""
+        return self.policy is not None and self.policy.execution_mode == "durable"
+
     def arm(self, timer: Any) -> None:
         """Let *timer* wake it."""
         if self.timers is None:

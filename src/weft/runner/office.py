@@ -106,7 +106,7 @@ class Office:
                     touched[worker] = None
                     desk.landed(outcome.duration_ns)
                     try:
-                        worker.landed(flight, outcome)
+                        worker.pilot.landed(flight, outcome)
                     except Exception as error:  # noqa: BLE001 - as in guard(), without a call for each of many
                         self._crashed(worker, error)
         for worker in touched:
@@ -148,7 +148,7 @@ class Office:
             ticket = flight.ticket = next(self._tickets)
             self._aloft[ticket] = (worker, flight)
             desk.aloft += 1
-            worker.taking_off(flight)
+            worker.pilot.taking_off(flight)
             desk.executor.submit(ticket, attempt.runnable)
         except Exception as error:  # noqa: BLE001 - as in guard(), without a call for each of many
             self._crashed(worker, error)

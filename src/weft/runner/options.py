@@ -12,7 +12,7 @@ import msgspec
 from weft.core.run import Run
 from weft.core.runnable import Runnable
 from weft.errors import InvalidOption
-from weft.runner.strategies import Checkpoints, check_count, every_cycle
+from weft.runner.strategies import Checkpoints, as_checkpoints, check_count, every_cycle
 
 OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""
@@ -50,3 +50,25 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_count("max_concurrency", self.max_concurrency)
         if isinstance(self.on_complete, str) and ":" not in self.on_complete:
             raise InvalidOption(f"on_complete={self.on_complete!r}: use a function or 'module:function'")
+
+    def but(
+        self,
+        *,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] = (),
+        hooks: WorkerHooks | None = None,
+    ) -> RunOptions:
+        """Return what holds for one run that was told this, where these hold for all."""
+        return RunOptions(
+            max_concurrency=self.max_concurrency if max_concurrency is None else max_concurrency,
+            checkpoints=self.checkpoints if checkpoint is None else as_checkpoints(checkpoint),
+            executor=executor or self.executor,
+            on_complete=on_complete,
+            on_complete_args=on_complete_args,
+            hooks=hooks,
+            context={**self.context, **(context or {})},
+        )

@@ -23,37 +23,30 @@ from types import TracebackType
 from typing import Any, Self
 
 from weft.core import events as ev
-from weft.core.fold import record
 from weft.core.references import MISSING
 from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     InvalidOption,
-    RunClosed,
-    RunExists,
     RunnerClosed,
     RunNotFound,
     RunParked,
-    StoreUnavailable,
     WaitTimeout,
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
-from weft.log import check_encodable
-from weft.policy.matching import combine
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import ListableStore, RunRecord, Store
 from weft.runner import defaults
-from weft.runner.arrivals import Arrivals
 from weft.runner.custody import Custody
 from weft.runner.handle import Handle
 from weft.runner.journal import Journal
 from weft.runner.office import Office
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
+from weft.runner.roster import Roster
 from weft.runner.strategies import Checkpoints, as_checkpoints
-from weft.runner.supervisor import Supervisor
 from weft.runner.waiting import Waiters
 from weft.runner.whole import growing
 from weft.runner.worker import Worker
@@ -100,23 +93,19 @@ class AsyncRunner:
         self._clock = clock or defaults.clock()
         self._counters = counters or defaults.counters()
         self._executors = {**defaults.executors(threads=threads, processes=processes), **(executors or {})}
-        if executor not in self._executors:
-            raise InvalidOption(f"executor={executor!r}: use one of {', '.join(map(repr, self._executors))}")
-        self._options = RunOptions(
-            max_concurrency=max_concurrency,
-            checkpoints=as_checkpoints(checkpoint),
-            executor=executor,
-            context=dict(context or {}),
+        self._options = self._checked(
+            RunOptions(
+                max_concurrency=max_concurrency,
+                checkpoints=as_checkpoints(checkpoint),
+                executor=executor,
+                context=dict(context or {}),
+            )
         )
         self._grace = grace
-        self._workers: dict[str, Worker] = {}
-        self._known: dict[tuple[str, str], Workflow] = {}
-        """Definitions that this process has seen, by name and version."""
-        self._arrivals = Arrivals()
         self._custody = Custody(self._store, self._is_open)
         self._waiters = Waiters(self._clock.time)
         self._office: Office | None = None
-        self._supervisor = Supervisor(self._rebuild, self._parked)
+        self._roster = Roster(self._custody, self._waiters, self._clock, lambda: self._open)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -138,7 +127,7 @@ class AsyncRunner:
             executors=self._executors,
             clock=self._clock,
             counters=self._counters,
-            crashed=self._supervisor.crashed,
+            crashed=self._roster.supervisor.crashed,
         )
         self._office.open()
         journal.open()
@@ -150,8 +139,8 @@ class AsyncRunner:
         if office is None:
             return
         office.is_closing = True
-        self._supervisor.close()
-        workers = list(self._workers.values())
+        self._roster.supervisor.close()
+        workers = list(self._roster)
         for worker in workers:
             worker.stop()
         patience = self._grace if grace is None else grace
@@ -168,7 +157,7 @@ class AsyncRunner:
             await self._store.close()
         else:
             await self._custody.release([worker.id for worker in workers])
-        self._workers.clear()
+        self._roster.clear()
         self._office = None
 
     async def __aenter__(self) -> Self:
@@ -208,16 +197,13 @@ class AsyncRunner:
         self._open  # noqa: B018
         name = uuid.uuid4().hex if id is None else id
         deadline = options.pop("deadline", None)
-        async with self._arrivals.alone(name):
-            if name not in self._workers:
-                try:
-                    worker = self._new_worker(name, workflow, **options)
-                    if value is not MISSING:
-                        self._take(worker, value, None, deadline)
-                    await self._create(worker, needed=len(worker.run.memory.log))
-                except WorkflowAlreadyStarted:
-                    kept = {key: given for key, given in options.items() if key not in ("policies", "policies_mode")}
-                    await self._resume(name, workflow, self._merged(**kept), strict=False)
+        policies = {key: options.pop(key) for key in ("policies", "policies_mode") if key in options}
+        told = self._told(options)
+        try:
+            await self._roster.create(name, workflow, told, **policies, value=value, deadline=deadline)
+        except WorkflowAlreadyStarted:
+            if name not in self._roster:
+                await self._roster.resume(name, workflow, told)
         return Handle(self, name)
 
     async def start_workflow(
@@ -257,86 +243,31 @@ class AsyncRunner:
             MissingContext: a required context key was not given.
         """
         self._open  # noqa: B018
-        async with self._arrivals.alone(id):
-            worker = self._new_worker(
-                id,
-                workflow,
-                max_concurrency=max_concurrency,
-                checkpoint=checkpoint,
-                executor=executor,
-                context=context,
-                policies=policies,
-                policies_mode=policies_mode,
-                on_complete=on_complete,
-                on_complete_args=on_complete_args,
-                hooks=hooks,
-            )
-            await self._create(worker, needed=1)
-        return Handle(self, id)
-
-    def _new_worker(
-        self,
-        id: str,
-        workflow: Workflow,
-        *,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        **given: Any,
-    ) -> Worker:
-        if id in self._workers:
-            raise WorkflowAlreadyStarted(id)
-        office, options = self._open, self._merged(**given)
-        run = Run(workflow, id=id, context=options.context)
-        run.check_context()
-        if policies is None:
-            office.table(run.memory.plan, workflow.policies)
-        else:
-            self._rule(run, policies, policies_mode)
-        self._known[workflow.name, workflow.version] = workflow
-        worker = self._workers[id] = Worker(office, run, options, self._settled)
-        return worker
-
-    async def _create(self, worker: Worker, *, needed: int) -> None:
-        """Write the beginning of a run, and wait until it is stored."""
-        worker.report.begun(self._clock.time, is_resumed=False)
-        worker.checkpoint()
-        try:
-            await self._waiters.durable(worker, needed)
-        except RunExists:
-            self._workers.pop(worker.id, None)
-            raise WorkflowAlreadyStarted(worker.id) from None
-        except Exception:
-            self._workers.pop(worker.id, None)
-            raise
-
-    def _merged(
-        self,
-        *,
-        max_concurrency: int | None = None,
-        checkpoint: str | Checkpoints | None = None,
-        executor: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        on_complete: OnComplete | None = None,
-        on_complete_args: tuple[Any, ...] = (),
-        hooks: WorkerHooks | None = None,
-    ) -> RunOptions:
-        base = self._options
-        if executor is not None and executor not in self._executors:
-            raise InvalidOption(f"executor={executor!r}: use one of {', '.join(map(repr, self._executors))}")
-        return RunOptions(
-            max_concurrency=base.max_concurrency if max_concurrency is None else max_concurrency,
-            checkpoints=base.checkpoints if checkpoint is None else as_checkpoints(checkpoint),
-            executor=executor or base.executor,
+        told = self._options.but(
+            max_concurrency=max_concurrency,
+            checkpoint=checkpoint,
+            executor=executor,
+            context=context,
             on_complete=on_complete,
             on_complete_args=on_complete_args,
             hooks=hooks,
-            context={**base.context, **(context or {})},
         )
+        await self._roster.create(id, workflow, self._checked(told), policies=policies, policies_mode=policies_mode)
+        return Handle(self, id)
+
+    def _told(self, options: Mapping[str, Any]) -> RunOptions:
+        """Return what holds for a run that is given *options*."""
+        return self._checked(self._options.but(**options))
+
+    def _checked(self, options: RunOptions) -> RunOptions:
+        if options.executor not in self._executors:
+            raise InvalidOption(f"executor={options.executor!r}: use one of {', '.join(map(repr, self._executors))}")
+        return options
 
     def register(self, *workflows: Workflow) -> None:
         """Make *workflows* known, so that stored runs of them find functions that have no name of their own."""
         for workflow in workflows:
-            self._known[workflow.name, workflow.version] = workflow
+            self._roster.register(workflow)
 
     # -- input -----------------------------------------------------------------------------------
 
@@ -366,19 +297,10 @@ class AsyncRunner:
         """
         worker = await self._worker(id)
         if policies is not None:
-            self._rule(worker.run, policies, policies_mode)
-        self._take(worker, value, key, deadline)
+            worker.rules.change(policies, policies_mode)
+        worker.take(value, key=key, deadline=deadline)
         if worker.options.checkpoints.takes_input_first:
             await self._waiters.durable(worker, len(worker.run.memory.log))
-
-    def _take(self, worker: Worker, value: Any, key: str | None, deadline: float | None) -> None:
-        if worker.state == "cancelled":
-            raise RunClosed(worker.id, worker.reason)
-        if worker.state == "parked":
-            raise RunParked(worker.id, worker.reason)
-        check_encodable(value, "INPUT")
-        worker.run.plan(value, key=key, deadline=deadline, at=self._clock.time())
-        worker.changed()
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -394,7 +316,7 @@ class AsyncRunner:
         worker = await self._worker(id)
         if not self._waiters.is_settled(worker):
             await self._in_time(worker, timeout, self._waiters.idle(worker))
-        worker = self._workers.get(id, worker)
+        worker = self._roster.get(id) or worker
         if worker.state == "parked":
             raise RunParked(id, worker.reason)
         return worker.run.still()
@@ -414,7 +336,7 @@ class AsyncRunner:
         except TimeoutError:
             if not future.cancelled():
                 raise
-            state = self._workers.get(worker.id, worker).state
+            state = (self._roster.get(worker.id) or worker).state
             raise WaitTimeout(worker.id, timeout, state) from None
 
     async def result(self, id: str, timeout: float | None = None) -> Any:
@@ -449,11 +371,11 @@ class AsyncRunner:
 
     async def lookup(self, id: str) -> Handle[Self] | None:
         """Return a handle of the run *id*, or None if it is not in this runner."""
-        return Handle(self, id) if id in self._workers else None
+        return Handle(self, id) if id in self._roster else None
 
     async def list_workflows(self) -> list[str]:
         """Return the ids of the runs in this runner."""
-        return list(self._workers)
+        return [worker.id for worker in self._roster]
 
     async def stored(self, **filters: Any) -> list[str]:
         """Return the ids of all runs in the store, oldest first; *filters* are those of its ``list``."""
@@ -466,9 +388,9 @@ class AsyncRunner:
 
     async def _worker(self, id: str) -> Worker:
         self._open  # noqa: B018
-        await self._supervisor.restarted(id)
+        await self._roster.supervisor.restarted(id)
         self._open  # noqa: B018
-        worker = self._workers.get(id)
+        worker = self._roster.get(id)
         if worker is None:
             stored = isinstance(self._store, ListableStore) and await self._store.exists(id)
             raise WorkflowNotFound(id, stored=stored)
@@ -483,7 +405,7 @@ class AsyncRunner:
             RunOwned: another process that is alive has it.
         """
         self._open  # noqa: B018
-        if id in self._workers:
+        if id in self._roster:
             await self.stop(id)
         try:
             await self._custody.listed().delete(id)
@@ -525,9 +447,7 @@ class AsyncRunner:
             await self._waiters.durable(worker, len(worker.run.memory.log))
         else:
             worker.forget()
-        self._workers.pop(id, None)
-        self._waiters.gone(worker)
-        await self._custody.release([id])
+        await self._roster.leave(worker)
 
     async def resume(
         self,
@@ -551,86 +471,13 @@ class AsyncRunner:
             MissingContext: a required context key was not given.
         """
         self._open  # noqa: B018
-        async with self._arrivals.alone(id):
-            await self._resume(id, workflow, self._merged(**options), strict=strict)
+        await self._roster.resume(id, workflow, self._told(options), strict=strict)
         return Handle(self, id)
-
-    async def _resume(self, id: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> None:
-        known = self._workers.get(id)
-        if known is not None and known.state != "parked":
-            return
-        try:
-            await self._custody.acquire(id)
-            await self._bring_back(id, workflow, options, strict=strict)
-        except RunNotFound:
-            raise WorkflowNotFound(id) from None
 
     async def resume_all(self, **options: Any) -> list[Handle[Self]]:
         """Bring back every stored run that has something to do and that nobody alive owns."""
         self._open  # noqa: B018
-        merged = self._merged(**options)
-        handles: list[Handle[Self]] = []
-        for found in await self._custody.acquire_all(but=self._workers):
-            async with self._arrivals.alone(found.id):
-                if found.id in self._workers:
-                    continue
-                try:
-                    await self._bring_back(found.id, None, merged, strict=False)
-                except StoreUnavailable:  # the runner is being closed
-                    raise
-                except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others
-                    self._supervisor.unresumable(found, error)
-                else:
-                    handles.append(Handle(self, found.id))
-        return handles
-
-    async def _bring_back(self, id: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
-        office = self._open
-        try:
-            found = await self._custody.load(id, self._live(workflow), context=options.context, strict=strict)
-        except BaseException:
-            if id not in self._workers:
-                await self._custody.release([id])
-            raise
-        stored = found.record
-        worker = self._workers[id] = Worker(
-            office,
-            found.run,
-            options,
-            self._settled,
-            epoch=stored.epoch,
-            stored=stored.head,
-            link=stored.chain,
-            status=stored.status,
-        )
-        worker.report.begun(self._clock.time, is_resumed=True)
-        office.guard(worker, worker.turn)
-        return worker
-
-    def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
-        """Return what finds the live definition of a stored run."""
-        return lambda stored: given or self._known.get((stored.workflow, stored.version))
-
-    async def _rebuild(self, worker: Worker) -> None:
-        """Write what a crashed *worker* still has to write, and take its run from the store again."""
-        if self._office is None or self._workers.get(worker.id) is not worker:
-            return
-        if worker.lost is None:
-            worker.checkpoint()
-            await self._waiters.durable(worker, len(worker.run.memory.log))
-        await self._custody.acquire(worker.id)
-        new = await self._bring_back(worker.id, worker.run.workflow, worker.options, strict=False)
-        self._waiters.moved(worker, new)
-
-    def _parked(self, worker: Worker, reason: str) -> None:
-        worker.park(reason)
-        worker.report.parked(reason)
-        self._settled(worker)
-
-    def _settled(self, worker: Worker) -> None:
-        """*worker* has nothing left to do; whoever waits does not care if it has been replaced."""
-        if self._workers.get(worker.id) is worker:
-            self._waiters.settled(worker)
+        return [Handle(self, run) for run in await self._roster.resume_all(self._told(options))]
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -644,7 +491,7 @@ class AsyncRunner:
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
         """Let these *policies* hold for the run *id* from the next decision on."""
         worker = await self._worker(id)
-        self._rule(worker.run, policies, mode)
+        worker.rules.change(policies, mode)
         await self._changed(worker)
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
@@ -667,10 +514,3 @@ class AsyncRunner:
         worker.changed()
         if worker.options.checkpoints.takes_input_first:
             await self._waiters.durable(worker, len(worker.run.memory.log))
-
-    def _rule(self, run: Run, policies: Iterable[Any], mode: PoliciesMode) -> None:
-        memory = run.memory
-        now = run.workflow.policies if memory.rules is None else memory.rules
-        rules = combine(now, policies, mode)
-        self._open.table(memory.plan, rules)
-        record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))

@@ -1,0 +1,91 @@
+"""
+What the store does not have yet of one run, and how far it has come.
+
+The events since the last time become one segment of bytes, chained to those before it.  A segment counts once the
+store has said so; until then nothing of it is forgotten.
+"""
+
+from __future__ import annotations
+
+from weft.core.run import Run
+from weft.log import Encoder, Segment, chain
+from weft.ports.store import FIRST_EPOCH, Append, RunStatus
+
+
+class Draft:
+    """The end of a log that is still to be written."""
+
+    __slots__ = ("_encoder", "_epoch", "_link", "_run", "_segment", "_status", "acknowledged")
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        epoch: int = FIRST_EPOCH,
+        stored: int = 0,
+        link: bytes = b"",
+        status: RunStatus | None = None,
+    ) -> None:
+        """
+        Go on after what is stored of *run*.
+
+        Args:
+            epoch: the epoch in which this runner owns the run.
+            stored: how many events the store has; none of a run that is new.
+            link: the head of the hash chain there.
+            status: what the store says of the run; None if it does not know it.
+        """
+        self._run, self._epoch, self._link, self._status = run, epoch, link, status
+        self.acknowledged = stored
+        """How many events are durable."""
+        self._encoder = Encoder()
+        self._segment: Segment | None = None
+        """What is being stored."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the store has everything."""
+        return self.acknowledged == len(self._run.memory.log)
+
+    def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
+        """Return what there is to write: the events since the last time, and the status if it has changed."""
+        memory = self._run.memory
+        events = memory.log[self.acknowledged :]
+        if not events and status == self._status:
+            return None
+        is_new = self._status is None
+        if events:
+            segment = self._segment = self._encoder.segment(events)
+            body, facts, definitions = segment.body, segment.facts, segment.definitions
+            self._link = chain(self._link, body)
+        else:
+            body, facts, definitions = b"", {}, {}
+        return Append(
+            run=memory.run_id,
+            expected=self.acknowledged,
+            epoch=self._epoch,
+            count=len(events),
+            body=body,
+            chain=self._link,
+            at=at,
+            status=None if status == self._status else status,
+            reason=reason,
+            create=is_new,
+            workflow=memory.workflow.name if is_new else None,
+            version=memory.workflow.version if is_new else None,
+            facts=facts,
+            definitions=definitions,
+        )
+
+    def stored(self, append: Append) -> None:
+        """*append* is durable."""
+        self.acknowledged = append.head
+        if self._segment is not None:
+            self._encoder.stored(self._segment)
+            self._segment = None
+        if append.status is not None:
+            self._status = append.status
+
+    def drop(self) -> None:
+        """Forget what has not been written."""
+        self.acknowledged = len(self._run.memory.log)

@@ -1,0 +1,265 @@
+"""
+Flies what a worker starts: attempts, waits between them, timeouts, signs of life, until there is an outcome.
+
+    launched ──► with an executor ──► landed ──► finished
+        ▲              │                │
+        └── a pause or a limit ◄────────┘   (as its policy says)
+
+A flight without a policy that matters goes the short way; for any other, the driver of the policies is asked what
+to do next, and is told what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from weft.core import events as ev
+from weft.core.fold import record
+from weft.core.runnable import Outcome, Runnable, bind
+from weft.errors import QueueTimeout, SilentStep, StepTimeout
+from weft.policy.decision import has_queued_too_long, is_silent
+from weft.policy.driver import Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
+from weft.policy.policy import Policy
+from weft.runner.flight import Flight
+from weft.runner.office import Office
+from weft.runner.rulebook import Rulebook
+
+if TYPE_CHECKING:
+    from weft.runner.worker import Worker
+
+_NO_POLICY = Policy()
+_EARLY = 0.0005
+"""How many seconds too early a timer may fire."""
+
+
+class Pilot:
+    """Takes the flights of one worker from their launch to their outcome."""
+
+    __slots__ = ("_office", "_rules", "_worker")
+
+    def __init__(self, worker: Worker, office: Office, rules: Rulebook) -> None:
+        self._worker, self._office, self._rules = worker, office, rules
+
+    # -- attempts --------------------------------------------------------------------------------
+
+    def proceed(self, flight: Flight) -> None:
+        """It is the turn of *flight*: begin, or go on after a wait."""
+        if flight.is_paused:
+            flight.is_paused = False
+            self._go_on(flight, None)
+        elif flight.attempt is None:
+            self._launch(flight)
+        else:
+            self._take_place(flight)
+
+    def _launch(self, flight: Flight) -> None:
+        """Begin: with a driver if the policy matters before an attempt fails, or if there were attempts before."""
+        run = self._worker.run
+        runnable = flight.runnable = bind(flight.activation, run.memory, run.context)
+        policy, is_guarded = self._rules.of(flight.activation)
+        if is_guarded or flight.begun is not None or runnable.deadline is not None:
+            self._converse(flight, policy or _NO_POLICY, begun=flight.begun or Begun())
+            self._go_on(flight, None)
+        else:
+            flight.attempt = Attempt(runnable, None)
+            self._take_place(flight)
+
+    def _converse(
+        self, flight: Flight, policy: Policy, *, failed: BaseException | None = None, begun: Begun | None = None
+    ) -> None:
+        runnable = flight.runnable
+        assert runnable is not None  # noqa: S101
+
+        def current() -> Policy:
+            return self._rules.of(flight.activation)[0] or _NO_POLICY
+
+        office = self._office
+        told = partial(self._worker.report.falling_back, flight)
+        given = Conditions(office.clock.time, office.counters, office.draw, runnable.deadline, current, told)
+        flight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
+
+    def _go_on(self, flight: Flight, reply: Reply) -> None:
+        """Tell the driver of *flight* what came of its last instruction, and do the next one."""
+        flight.disarm()
+        conversation = flight.conversation
+        assert conversation is not None  # noqa: S101
+        try:
+            instruction = conversation.send(reply)
+        except StopIteration as end:
+            self._finish(flight, end.value)
+            return
+        match instruction:
+            case Attempt():
+                flight.attempt = instruction
+                self._prepare(flight, instruction)
+            case Pause(seconds, after):
+                if after is not None:
+                    self._note_failure(after)
+                self._wait(flight, [self._later(seconds, self._resumed, flight)])
+            case Await(key, seconds):
+                timers = [self._office.watch(key, self._worker, self._resumed, flight)]
+                if seconds is not None:
+                    timers.append(self._later(seconds, self._resumed, flight))
+                self._wait(flight, timers)
+
+    def _prepare(self, flight: Flight, attempt: Attempt) -> None:
+        """Start the attempt; a further one of a durable step only once the log says so."""
+        memory, key, number = self._worker.run.memory, flight.activation.key, attempt.runnable.attempt
+        if flight.is_durable and (memory.dispatched or {}).get(key, 0) < number:
+            record(memory, ev.RunnableDispatched(len(memory.log) + 1, *key, number))
+            self._worker.line_up_again(flight, needed=len(memory.log))
+        else:
+            self._take_place(flight)
+
+    def _note_failure(self, after: ev.AttemptFailed) -> None:
+        worker = self._worker
+        memory = worker.run.memory
+        record(memory, replace(after, seq=len(memory.log) + 1))
+        worker.report.retrying(after, self._office.clock.time())
+        worker.hand_over()
+
+    def _wait(self, flight: Flight, timers: list[Any]) -> None:
+        for timer in timers:
+            flight.arm(timer)
+        self._worker.make_room()
+
+    def _resumed(self, flight: Flight) -> None:
+        """What *flight* waited for has come."""
+        if flight.is_over or self._worker.is_stopping:
+            return
+        flight.disarm()
+        flight.is_paused = True
+        self._worker.line_up(flight, needed=0)
+        self._worker.turn()
+
+    # -- with an executor ------------------------------------------------------------------------
+
+    def _take_place(self, flight: Flight) -> None:
+        """Hand the attempt to its executor."""
+        node, policy = flight.activation.node, flight.policy
+        if node.is_async:
+            flight.executor = "async"
+        elif node.is_test or node.is_fan:
+            flight.executor = "inline"
+        else:
+            flight.executor = (policy.executor if policy is not None else None) or self._worker.options.executor
+        flight.is_aloft = True
+        self._office.submit(self._worker, flight)
+
+    def taking_off(self, flight: Flight) -> None:
+        """The attempt is about to start."""
+        attempt, policy, office = flight.attempt, flight.policy, self._office
+        assert attempt is not None  # noqa: S101
+        flight.disarm()
+        if flight.queue_timer is not None:
+            flight.queue_timer.cancel()
+            flight.queue_timer = None
+        now = flight.started = flight.last_sign = office.monotonic()
+        if attempt.timeout is not None:
+            flight.arm(self._later(attempt.timeout, self._timed_out, flight, attempt.timeout))
+        if policy is not None and policy.heartbeat is not None:
+            attempt.runnable.pulse = lambda: _beat(flight, office.monotonic)
+            flight.arm(self._later(policy.heartbeat, self._listened, flight, now))
+        self._worker.report.started(flight, office.clock.time)
+
+    def landed(self, flight: Flight, outcome: Outcome) -> None:
+        """The attempt has ended."""
+        flight.disarm()
+        flight.is_aloft = False
+        flight.spent_ns += outcome.duration_ns
+        self._worker.report.ended(flight, outcome)
+        if flight.conversation is not None:
+            ok = outcome.status == "completed"
+            reply = Returned(outcome.result, outcome.added) if ok else Raised(outcome.error or RuntimeError("failed"))
+            self._go_on(flight, reply)
+        elif outcome.status == "completed" or flight.policy is None:
+            self._finish(flight, outcome)
+        else:
+            self._converse(flight, flight.policy, failed=outcome.error, begun=flight.begun)
+            self._go_on(flight, None)
+
+    def _finish(self, flight: Flight, outcome: Outcome) -> None:
+        flight.is_over = True
+        if flight.conversation is not None:
+            flight.conversation.close()
+        if outcome.duration_ns != flight.spent_ns:
+            outcome = replace(outcome, duration_ns=flight.spent_ns)
+        self._worker.finish(flight, outcome)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def await_start(self, flight: Flight, seconds: float) -> None:
+        """Fail *flight* if it has not started within *seconds*."""
+        flight.queue_timer = self._later(seconds, self._queued_too_long, flight)
+
+    def _later(self, seconds: float, call: Callable[..., object], *args: object) -> Any:
+        return self._office.later(seconds, self._worker, call, *args)
+
+    def _timed_out(self, flight: Flight, timeout: float) -> None:
+        """The time of the attempt is up, unless it spent some of it waiting for a worker."""
+        began = self._office.started(flight)
+        remaining = timeout if began is None else timeout - (self._office.monotonic() - began)
+        if remaining > _EARLY:
+            flight.arm(self._later(remaining, self._timed_out, flight, timeout))
+            return
+        self._cut_short(flight, StepTimeout(flight.activation.node.name, timeout))
+
+    def _listened(self, flight: Flight, since: float) -> None:
+        """See whether the attempt has given a sign of life since then."""
+        policy = self._rules.of(flight.activation)[0]
+        if policy is None or policy.heartbeat is None:
+            return
+        now = self._office.monotonic()
+        began = self._office.started(flight)
+        last = max(since, flight.last_sign, now if began is None else began)
+        if is_silent(policy, last_sign=last, now=now + _EARLY):
+            self._cut_short(flight, SilentStep(flight.activation.node.name, policy.heartbeat))
+        else:
+            wait = policy.heartbeat - (now - last)
+            flight.arm(self._later(wait, self._listened, flight, last))
+
+    def _queued_too_long(self, flight: Flight) -> None:
+        """The runnable has waited to be started for as long as it may."""
+        policy = self._rules.of(flight.activation)[0]
+        if flight.is_over or policy is None or policy.queue_timeout is None:
+            return
+        if not has_queued_too_long(policy, ready_since=flight.ready_since, now=self._office.monotonic() + _EARLY):
+            return
+        worker = self._worker
+        worker.take_out_of_line(flight)
+        runnable = flight.runnable = flight.runnable or bind(flight.activation, worker.run.memory, worker.run.context)
+        flight.attempt = None
+        if flight.conversation is not None:  # it is about a limit that is no longer waited for
+            flight.conversation.close()
+            flight.conversation = None
+        self.landed(flight, _failed(runnable, QueueTimeout(runnable.component, policy.queue_timeout)))
+        worker.turn()
+
+    def _cut_short(self, flight: Flight, error: StepTimeout) -> None:
+        """Stop the attempt that is under way."""
+        runnable = flight.runnable
+        assert runnable is not None  # noqa: S101
+        self._office.withdraw(flight)
+        spent = self._office.monotonic() - flight.started
+        self._worker.report.timed_out(flight, spent, error)
+        self.landed(flight, _failed(runnable, error, spent))
+        self._worker.turn()
+
+    def give_up(self, flight: Flight) -> None:
+        """Lose interest in *flight*, and leave the limits that it was let through."""
+        self._office.abandon(flight)
+        if flight.conversation is not None:
+            flight.conversation.close()
+
+
+def _beat(flight: Flight, monotonic: Callable[[], float]) -> None:
+    flight.last_sign = monotonic()
+
+
+def _failed(runnable: Runnable, error: BaseException, spent: float = 0.0) -> Outcome:
+    spent_ns = int(spent * 1e9)
+    return Outcome(*runnable.key, "failed", None, error, runnable.attempt, spent_ns, run_id=runnable.run_id)

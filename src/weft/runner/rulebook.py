@@ -1,0 +1,75 @@
+"""
+The policies that hold for one run now, and what its log says of attempts that were made under them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core import events as ev
+from weft.core.fold import record
+from weft.core.plan import Plan
+from weft.core.run import Run
+from weft.core.scope import Activation, Key
+from weft.policy.driver import Begun
+from weft.policy.matching import combine
+from weft.policy.policy import Policy
+from weft.policy.table import PolicyTable
+from weft.runner.office import Office
+from weft.typing import PoliciesMode
+
+
+class Rulebook:
+    """Says which policy a runnable of *run* has."""
+
+    __slots__ = ("_office", "_run", "_table")
+
+    def __init__(self, run: Run, office: Office) -> None:
+        self._run, self._office = run, office
+        self._table: tuple[Plan, Any, PolicyTable] | None = None
+
+    def of(self, activation: Activation) -> tuple[Policy | None, bool]:
+        """Return the policy of *activation* that holds now, and whether it matters before an attempt fails."""
+        memory = self._run.memory
+        if memory.retried and activation.key in memory.retried:
+            return memory.retried[activation.key], True
+        rules = memory.workflow.policies if memory.rules is None else memory.rules
+        if not rules:
+            return None, False
+        plan, known = activation.scope.plan, self._table
+        if known is None or known[0] is not plan or known[1] is not rules:
+            known = self._table = (plan, rules, self._office.table(plan, rules))
+        return known[2].of(activation.node.name)
+
+    def begun(self, key: Key) -> Begun | None:
+        """Return how far the runnable *key* had come in an earlier life; None if it had not begun."""
+        memory = self._run.memory
+        failed = (memory.attempts or {}).get(key)
+        dispatched = (memory.dispatched or {}).get(key, 0)
+        if failed is None:
+            return Begun(dispatched) if dispatched else None
+        return Begun(max(failed.last, dispatched), failed.failed, failed.retry_at, failed.since)
+
+    def change(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
+        """
+        Let *policies* hold from the next decision on.
+
+        Raises:
+            InvalidPolicy: one that this runner cannot keep.
+        """
+        memory = self._run.memory
+        now = memory.workflow.policies if memory.rules is None else memory.rules
+        rules = combine(now, policies, mode)
+        self._office.table(memory.plan, rules)
+        record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))
+
+    def check(self) -> None:
+        """
+        See that this runner can keep what the workflow asks for.
+
+        Raises:
+            InvalidPolicy: it cannot.
+        """
+        memory = self._run.memory
+        self._office.table(memory.plan, memory.workflow.policies)
