@@ -10,6 +10,7 @@ import pytest
 from weft.executors import TaskExecutor, tasks
 from weft.testing.contracts.executor import ConcurrentExecutorContract
 from weft.testing.contracts.gate import Gate, aknock
+from weft.testing.contracts.lending import LendingExecutorContract
 from weft.testing.contracts.owner import Owner, in_a_loop
 
 
@@ -21,6 +22,16 @@ class TestTaskExecutor(ConcurrentExecutorContract):
     @pytest.fixture
     def executor(self) -> TaskExecutor:
         return TaskExecutor(capacity=20)
+
+
+class TestLending(LendingExecutorContract):
+    """The contract of places that are lent."""
+
+    hold = staticmethod(aknock)
+
+    @pytest.fixture
+    def executor(self) -> TaskExecutor:
+        return TaskExecutor(capacity=2)
 
 
 @in_a_loop

@@ -16,6 +16,7 @@ from weft.errors import ThreadsExhausted
 from weft.executors import ThreadExecutor
 from weft.testing.contracts.executor import ConcurrentExecutorContract
 from weft.testing.contracts.gate import Gate, knock
+from weft.testing.contracts.lending import LendingExecutorContract
 from weft.testing.contracts.owner import Owner, in_a_loop
 from weft.testing.contracts.steps import double
 
@@ -30,6 +31,38 @@ class TestThreadExecutor(ConcurrentExecutorContract):
     @pytest.fixture
     def executor(self) -> ThreadExecutor:
         return ThreadExecutor(3, capacity=20)
+
+
+class TestLending(LendingExecutorContract):
+    """The contract of places that are lent."""
+
+    @pytest.fixture
+    def executor(self) -> ThreadExecutor:
+        return ThreadExecutor(2, capacity=2)
+
+
+@in_a_loop
+async def test_no_more_threads_stay_than_there_were_before_some_waited() -> None:
+    executor = ThreadExecutor(1)
+    owner = Owner(executor)
+    async with Gate() as gate:
+        for ticket in range(4):
+            owner.submit(ticket, knock, gate.address)
+            await gate.until(lambda: gate.came == ticket + 1)  # noqa: B023 - it is over before the next one
+            executor.lend(ticket)
+        for ticket in range(4):
+            executor.reclaim(ticket)
+        gate.open()
+        await owner.until(lambda: len(owner.outcomes) == 4)
+    threads = list(executor._threads)  # pyright: ignore[reportPrivateUsage]
+    owner.submit(5, lambda x: threading.current_thread(), 1)
+    last = await owner.result(5)
+    for thread in threads:
+        if thread is not last.result:
+            await asyncio.to_thread(thread.join, 10)
+
+    assert [thread for thread in threads if thread.is_alive()] == [last.result]
+    await owner.close()
 
 
 @in_a_loop

@@ -101,6 +101,8 @@ class Pool:
         """How many threads take work, or will when theirs has ended."""
         self._left = 0
         """How many threads are left behind."""
+        self._lent: set[int] = set()
+        """The tickets whose threads only wait: these do not serve, and will again."""
         self._threads: dict[threading.Thread, None] = {}
         """The threads that serve, each until it ends."""
         self._is_open = False
@@ -112,7 +114,11 @@ class Pool:
     @property
     def free(self) -> int:
         """How many more tickets fit."""
-        return self.capacity - len(self._live) - self._gone if self._is_open else 0
+        return self.capacity - self._inside if self._is_open else 0
+
+    @property
+    def _inside(self) -> int:
+        return len(self._live) + self._gone - len(self._lent)
 
     @property
     def left_behind(self) -> int:
@@ -129,7 +135,7 @@ class Pool:
         """Queue *runnable* for the next free thread, and start one if all are busy."""
         if not self._is_open:
             raise ExecutorClosed(self._name, "is not open")
-        if len(self._live) + self._gone >= self.capacity:
+        if self._inside >= self.capacity:
             raise ExecutorFull(self._name, self.capacity)
         if self._most() == 0:
             raise ThreadsExhausted(self._left)
@@ -157,6 +163,8 @@ class Pool:
             return []
         live, found = self._live, list[tuple[int, Outcome]]()
         for ticket, outcome in self._outbox.take():
+            if self._lent:
+                self.reclaim(ticket)  # it has ended in the middle of a wait
             if isinstance(outcome, Outcome):
                 if live.pop(ticket, 0) is None:
                     found.append((ticket, outcome))
@@ -173,10 +181,31 @@ class Pool:
         if self._waiting.pop(ticket, None) is not None:
             self._gone += 1
         elif (work := self._running.pop(ticket, None)) is not None:
+            self._take_back(ticket)
             if self._stoppable:
                 work.worker.stop(work)
             else:
                 self._leave()
+
+    def lend(self, ticket: int) -> None:
+        """Let another thread serve in place of the one that runs *ticket*."""
+        if ticket in self._running and ticket not in self._lent:
+            self._lent.add(ticket)
+            self._serving -= 1
+            self._hire()
+
+    def reclaim(self, ticket: int) -> None:
+        """Count the thread of *ticket* again; if there are too many then, the next one that is free ends."""
+        if self._take_back(ticket) and self._is_open and self._serving > self._most():
+            self._serving -= 1
+            self._queue.put(None)
+
+    def _take_back(self, ticket: int) -> bool:
+        is_lent = ticket in self._lent
+        if is_lent:
+            self._lent.remove(ticket)
+            self._serving += 1
+        return is_lent
 
     async def close(self, grace: float) -> list[int]:
         """Drop what waits, give what runs *grace* seconds, and let the threads go."""
@@ -187,7 +216,7 @@ class Pool:
         self._gone += len(given_up)
         for ticket in given_up:
             del self._live[ticket]
-        for _ in range(self._serving):
+        for _ in range(self._serving + len(self._lent)):
             self._queue.put(None)
         await self._until(lambda: not self._running, grace)
         unfinished = list(self._running)
@@ -219,9 +248,13 @@ class Pool:
         """Return how many threads may serve: all, until more are left behind than there are to spare."""
         return min(self.max_workers, self.max_workers + self._spare - self._left)
 
+    @property
+    def _busy(self) -> int:
+        return len(self._waiting) + len(self._running) - len(self._lent)
+
     def _hire(self) -> None:
         """Start a thread if there is work that none of them is free for."""
-        if self._is_open and self._serving < self._most() and len(self._waiting) + len(self._running) > self._serving:
+        if self._is_open and self._serving < self._most() and self._busy > self._serving:
             name = f"weft-worker-{next(_numbers)}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             self._threads[thread] = None

@@ -42,6 +42,8 @@ class TaskExecutor:
         """When each ticket began that somebody wants collected."""
         self._places = 0
         """How many tickets are inside: whose task has not ended, or whose outcome was not taken."""
+        self._lent: set[int] = set()
+        """The tickets that only wait: others have their places."""
         self._is_open = False
 
     @property
@@ -68,6 +70,7 @@ class TaskExecutor:
         self._places += 1
 
     def _end(self, ticket: int, runnable: Runnable, begun: int, task: asyncio.Task[Outcome]) -> None:
+        self.reclaim(ticket)
         del self._tasks[ticket]
         outcome: Outcome | None = None
         if task.cancelled():
@@ -95,6 +98,18 @@ class TaskExecutor:
         """Cancel the task of *ticket*; its place is free when it has ended."""
         if self._live.pop(ticket, None) is not None and ticket in self._tasks:
             self._tasks[ticket].cancel()
+
+    def lend(self, ticket: int) -> None:
+        """Let another coroutine run while *ticket* waits."""
+        if ticket in self._tasks and ticket not in self._lent:
+            self._lent.add(ticket)
+            self._places -= 1
+
+    def reclaim(self, ticket: int) -> None:
+        """Count *ticket* again."""
+        if ticket in self._lent:
+            self._lent.remove(ticket)
+            self._places += 1
 
     async def close(self, grace: float) -> list[int]:
         """Wait up to *grace* seconds for what runs, then cancel it; log and leave what does not end."""

@@ -28,7 +28,7 @@ Implementing one?  Subclass nothing.  Match :class:`Executor`, then run
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from weft.core.runnable import Outcome, Runnable
 
@@ -96,4 +96,22 @@ class Executor(Protocol):
         What has ended meanwhile can still be collected.  What could not be stopped never delays the exit of
         the process.  Closing again does nothing.
         """
+        ...
+
+
+@runtime_checkable
+class LendingExecutor(Executor, Protocol):
+    """
+    An executor that knows of attempts that only wait, for another run that may need their place.
+
+    What is lent counts neither as a worker nor against ``capacity``; all else that can become of a ticket can become
+    of one whose place is lent.
+    """
+
+    def lend(self, ticket: Ticket) -> None:
+        """Let others have the place of *ticket*, which runs, until it is reclaimed; ignored if it does not run."""
+        ...
+
+    def reclaim(self, ticket: Ticket) -> None:
+        """Count *ticket* again: it goes on, at once, if need be as one more than there are places."""
         ...

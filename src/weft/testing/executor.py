@@ -70,6 +70,8 @@ class SimulatedExecutor:
         self._running: dict[int, tuple[float, Runnable, asyncio.Task[None]]] = {}
         self._begun: set[int] = set()
         """What runs and has had its first turn."""
+        self._lent: set[int] = set()
+        """What runs and only waits."""
         self._ended: dict[int, Outcome] = {}
         self._is_told = False
         self._is_open = False
@@ -77,7 +79,8 @@ class SimulatedExecutor:
     @property
     def free(self) -> int:
         """How many more tickets it takes."""
-        return self.capacity - len(self._waiting) - len(self._running) - len(self._ended) if self._is_open else 0
+        inside = len(self._waiting) + len(self._running) - len(self._lent) + len(self._ended)
+        return self.capacity - inside if self._is_open else 0
 
     def open(self, wake: Callable[[], None]) -> None:
         """Get ready, in the running event loop."""
@@ -90,7 +93,7 @@ class SimulatedExecutor:
         """Run *runnable* as soon as there is a worker for it."""
         if not self._is_open:
             raise ExecutorClosed("SimulatedExecutor", "is not open")
-        if not self.free:
+        if self.free <= 0:
             raise ExecutorFull("SimulatedExecutor", self.capacity)
         if self._refuses is not None and self._refuses(runnable):
             raise ThreadsExhausted(self.max_workers)
@@ -98,7 +101,7 @@ class SimulatedExecutor:
         self._start()
 
     def _start(self) -> None:
-        while self._waiting and len(self._running) < self.max_workers:
+        while self._waiting and len(self._running) - len(self._lent) < self.max_workers:
             ticket, runnable = self._waiting.popleft()
             task = self._loop.create_task(self._run(ticket, runnable), context=self._context.copy())
             self._running[ticket] = (self._loop.time(), runnable, task)
@@ -120,6 +123,7 @@ class SimulatedExecutor:
 
     def _end(self, ticket: int, ending: Ending) -> None:
         _, runnable, task = self._running.pop(ticket)
+        self._lent.discard(ticket)
         if ticket in self._begun:
             self._begun.remove(ticket)
             if self._watcher is not None:
@@ -153,6 +157,16 @@ class SimulatedExecutor:
             self._end(ticket, "cancelled")
         if not had_room:
             self._tell()
+
+    def lend(self, ticket: int) -> None:
+        """Let another one run while *ticket* waits."""
+        if ticket in self._running:
+            self._lent.add(ticket)
+            self._start()
+
+    def reclaim(self, ticket: int) -> None:
+        """Count *ticket* again."""
+        self._lent.discard(ticket)
 
     async def close(self, grace: float) -> list[int]:
         """Wait up to *grace* seconds for what runs, then cancel it."""

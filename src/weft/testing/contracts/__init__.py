@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.testing.contracts.executor import ConcurrentExecutorContract, ExecutorContract
     from weft.testing.contracts.fact_store import FactStoreContract
+    from weft.testing.contracts.lending import LendingExecutorContract
     from weft.testing.contracts.listable_store import ListableStoreContract
     from weft.testing.contracts.log_store import LogStoreContract
     from weft.testing.contracts.owned_store import OwnedStoreContract
@@ -30,6 +31,7 @@ __all__ = [
     "ConcurrentExecutorContract",
     "ExecutorContract",
     "FactStoreContract",
+    "LendingExecutorContract",
     "ListableStoreContract",
     "LogStoreContract",
     "OwnedStoreContract",
@@ -41,6 +43,7 @@ _HOMES = {
     "ConcurrentExecutorContract": "executor",
     "ExecutorContract": "executor",
     "FactStoreContract": "fact_store",
+    "LendingExecutorContract": "lending",
     "ListableStoreContract": "listable_store",
     "LogStoreContract": "log_store",
     "OwnedStoreContract": "owned_store",
