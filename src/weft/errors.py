@@ -39,6 +39,7 @@ Everything this library can raise, in one screen.
     │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
     │   ├── MissingContext          a required context key was not given
     │   ├── NoRun                   a function that reads a run was called without one
+    │   ├── NoRunner                a step wanted to start a run where nothing can
     │   ├── NoSuchLetter            no dead letter of this name is kept
     │   ├── NothingProduced         the component exists and has made no value
     │   └── UnknownRunnable         an outcome of work that this run never offered
@@ -378,6 +379,17 @@ class MissingContext(RunError, LookupError):
 
 class NoRun(RunError):
     """A function whose parameters read a run was called without a run."""
+
+
+class NoRunner(RunError):
+    """A step wanted to start another run where nothing can run it."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__(
+            f"{component!r} wants to start a child run, and there is no runner here: start its run with Runner or "
+            "AsyncRunner, and let the component run on a thread or as a coroutine, not in another process"
+        )
+        self.component = component
 
 
 class NoSuchLetter(RunError, LookupError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from weft import Policy, Runner, Workflow, condition, each, rule, step
+from weft import Policy, Runner, Workflow, condition, current, each, rule, step
 from weft.cli.show import tallies
 from weft.stores import SQLiteStore
 
@@ -152,3 +152,13 @@ def test_what_a_condition_said_is_counted() -> None:
 
     assert tallies(run)["is_large"].told == "did not hold ×1, held ×2"
     assert tallies(run)["large"].told == "done ×2"
+
+
+def test_the_children_of_a_run_are_listed_with_where_they_stand(weft: Callable[..., Any], file: Path) -> None:
+    child = Workflow("child", step(lambda x: x + 1, name="more"))
+    ask = step(lambda x: current().start_child(child, x, id="the-child").result(), name="ask")
+    stored(file, Workflow("parent", ask), 1)
+
+    shown = cells(weft("show", file, "r").out)
+
+    assert shown["the-child"] == ["idle,", "started", "by", "ask"]

@@ -19,6 +19,7 @@ from weft import (
     Workflow,
     accumulator,
     condition,
+    current,
     each,
     join,
     latest,
@@ -29,7 +30,7 @@ from weft import (
     state_of,
     step,
 )
-from weft.errors import WeftError
+from weft.errors import NoRunner, WeftError
 from weft.policy import DEFAULT
 
 
@@ -122,6 +123,18 @@ LEVELS = state_machine(
     reactors={"high": (lambda state: state > 6, lambda state: "high")},
 )
 
+CHILD = Workflow("child", step(increment) >> step(in_its_own_time))
+
+
+async def delegate(x: int) -> int:
+    """Return what a child makes of *x*; in memory, where there are none, what its workflow does."""
+    try:
+        child = await current().astart_child(CHILD, x)
+    except NoRunner:
+        return int((await CHILD.arun(x)).output)
+    return int(await child.result())
+
+
 KINDS: dict[str, Kind] = {
     "step": Kind(Workflow("w", more >> double)),
     "async step": Kind(Workflow("w", step(in_its_own_time) >> double)),
@@ -149,6 +162,7 @@ KINDS: dict[str, Kind] = {
     "FSM": Kind(_light(), ("timer", "timer")),
     "aggregate": Kind(_account(), ({"command": "deposit", "amount": 5}, {"command": "deposit", "amount": 5})),
     "process manager": Kind(_order(), ({"event": "paid", "order": 7}, {"event": "shipped", "order": 7})),
+    "child": Kind(Workflow("w", step(delegate) >> double)),
     "saga": Kind(_trip(), (3,)),
     "saga that completes": Kind(_trip(), (4,)),
 }

@@ -61,6 +61,7 @@ EVENTS: dict[str, Any] = {
         13, (("absolute", Policy(backoff="linear", non_retryable=(ValueError,))), (DEFAULT, Policy.io()))
     ),
     "notified": ev.Notified(14),
+    "child_started": ev.ChildStarted(13, "absolute", (5,), "run-1/absolute/0a1b2c3d/other", with_parent=False),
     "run_cancelled": ev.RunCancelled(15, "not wanted"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }

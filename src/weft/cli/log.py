@@ -147,6 +147,7 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.RunnableSkipped: lambda event: event.reason,
     ev.RunnableRetried: lambda event: "" if event.values is None else f"with {shown(event.values)}",
     ev.PolicyChanged: lambda event: count(len(event.rules), "rule"),
+    ev.ChildStarted: lambda event: f"{event.child}{'' if event.with_parent else ', on its own'}",
     ev.Notified: lambda _: "",
     ev.RunCancelled: lambda event: event.reason,
     UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",

@@ -17,6 +17,7 @@ from weft.cli.text import ago, count, shown, stamp, took
 from weft.core import events as ev
 from weft.core.node import Kind
 from weft.core.run import Run
+from weft.errors import RunNotFound
 from weft.ports.store import DUE
 from weft.stores import SQLiteView
 
@@ -33,10 +34,12 @@ def show(
     with polite(screen), SQLiteView(file) as view:
         found = stored.read(view, run)
         here = found.run()
+        children = {child: _state(view, child, component) for child, component in here.children.items()}
     _head(screen, found, here)
     _components(screen, here)
     _inputs(screen, here)
     _values(screen, "results", here.results())
+    _lines(screen, "children", children)
     _failures(screen, "failures", list((here.memory.failures or {}).values()))
     _failures(screen, "dead letters", here.dead_letters)
 
@@ -56,6 +59,15 @@ def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
         lines["code"] = "not imported here, which is no obstacle to looking; weft resume needs it"
     for title, text in lines.items():
         screen.line(f"{title:10}{text}")
+
+
+def _state(view: SQLiteView, child: str, component: str) -> str:
+    """Say where a child stands."""
+    try:
+        status = view.find(child).status
+    except RunNotFound:  # noted, and never created; or deleted since
+        return f"not stored, started by {component}"
+    return f"{status}, started by {component}"
 
 
 # -- components ----------------------------------------------------------------------------------
@@ -133,12 +145,16 @@ def _inputs(screen: Screen, run: Run) -> None:
 
 
 def _values(screen: Screen, title: str, values: dict[str, Any]) -> None:
-    if values:
+    _lines(screen, title, {name: shown(value) for name, value in values.items()})
+
+
+def _lines(screen: Screen, title: str, lines: dict[str, str]) -> None:
+    if lines:
         screen.line()
         screen.line(title, style="bold")
-        width = max(map(len, values))
-        for name, value in values.items():
-            screen.line(f"  {name:{width}}  {shown(value)}")
+        width = max(map(len, lines))
+        for name, text in lines.items():
+            screen.line(f"  {name:{width}}  {text}")
 
 
 def _failures(screen: Screen, title: str, failures: list[ev.RunnableFailed]) -> None:

@@ -81,6 +81,13 @@ class Controls(Queries):
         now = self.workflow.policies if rules is None else rules
         return cast("tuple[Any, ...]", local().combine(now, policies, mode))
 
+    # -- children --------------------------------------------------------------------------------
+
+    @property
+    def children(self) -> dict[str, str]:
+        """The runs that steps of this one have started (``current().start_child``), and which component did."""
+        return {child: event.component for child, event in (self.memory.children or {}).items()}
+
     # -- dead letters ----------------------------------------------------------------------------
 
     @property

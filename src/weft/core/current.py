@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weft.errors import NoRun
+from weft.core.references import MISSING
+from weft.errors import NoRun, NoRunner
 
 if TYPE_CHECKING:
+    from weft.core.kin import Child, Family
     from weft.core.lineage import Lineage
     from weft.core.memory import Memory
     from weft.core.runnable import Runnable
     from weft.core.scope import Activation, Key
+    from weft.core.workflow import Workflow
 
 
 class Addition(msgspec.Struct, frozen=True, eq=False):
@@ -85,6 +88,59 @@ class Current:
             running[0].adding = (*running[0].adding, addition)
         else:
             running.added = (*running.added, addition)
+
+    def start_child(
+        self,
+        workflow: Workflow,
+        value: Any = MISSING,
+        *,
+        id: str | None = None,
+        cancel_with_parent: bool = True,
+        **options: Any,
+    ) -> Child:
+        """
+        Start another run from a plain function; ``start_child(...).result()`` waits for it.
+
+        A step that is executed again, after a failure or a crash, finds the child that it has started before.
+
+        Args:
+            workflow: what the child runs.
+            value: its input.
+            id: its name, in place of one that follows from this step.
+            cancel_with_parent: whether it is cancelled when this run is.
+            options: those of ``runner.start``; what is not said is as for this run.
+
+        Raises:
+            NoRunner: nothing here can start a run.
+        """
+        family, with_parent = self._family, cancel_with_parent
+        return family.start(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
+
+    async def astart_child(
+        self,
+        workflow: Workflow,
+        value: Any = MISSING,
+        *,
+        id: str | None = None,
+        cancel_with_parent: bool = True,
+        **options: Any,
+    ) -> Child:
+        """Start another run from a coroutine function, as :meth:`start_child`; what the child gives is awaited."""
+        family, with_parent = self._family, cancel_with_parent
+        return await family.astart(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
+
+    @property
+    def _family(self) -> Family:
+        running = self._running
+        family = None if isinstance(running, tuple) else running.family
+        if family is None:
+            raise NoRunner(self.component)
+        return family
+
+    @property
+    def _runnable(self) -> Runnable:
+        assert not isinstance(self._running, tuple)  # noqa: S101
+        return self._running
 
     @property
     def _key(self) -> Key:

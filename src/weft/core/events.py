@@ -200,6 +200,15 @@ class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
     policy: Any = None
 
 
+class ChildStarted(Activated, frozen=True, tag="child_started"):
+    """A step is about to start another run."""
+
+    child: str
+    """The id of that run."""
+    with_parent: bool = True
+    """Whether it is cancelled when this run is."""
+
+
 class Notified(Event, frozen=True, tag="notified"):
     """Whoever wanted to know that the run has nothing left to do was told."""
 
@@ -234,6 +243,7 @@ AnyEvent = (
     | RunnableSkipped
     | RunnableRetried
     | PolicyChanged
+    | ChildStarted
     | Notified
     | RunCancelled
 )

@@ -351,6 +351,14 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
     memory.rules = event.rules
 
 
+def _child_started(memory: Memory, event: ev.ChildStarted) -> None:
+    if (event.component, event.inputs) not in memory.ready:
+        raise memory.story(event)
+    if memory.children is None:
+        memory.children = {}
+    memory.children[event.child] = event
+
+
 def _notified(memory: Memory, event: ev.Notified) -> None:
     memory.notified = event.seq
 
@@ -392,6 +400,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunnableSkipped: _skipped,
     ev.RunnableRetried: _retried,
     ev.PolicyChanged: _ruled,
+    ev.ChildStarted: _child_started,
     ev.Notified: _notified,
     ev.RunCancelled: _cancelled,
 }

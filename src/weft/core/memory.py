@@ -43,6 +43,7 @@ class Memory:
         "attempts",
         "blocked",
         "cancelled",
+        "children",
         "dispatched",
         "failures",
         "fresh",
@@ -103,6 +104,8 @@ class Memory:
         """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
         self.cancelled: str | None = None
         """Why the run was cancelled, if it was."""
+        self.children: dict[str, ev.ChildStarted] | None = None
+        """Runs that steps of this one have started, by id."""
         self.notified = 0
         """The event that says that somebody was told that nothing was left to do."""
         self.rules: tuple[Any, ...] | None = None
@@ -156,7 +159,7 @@ class Memory:
         if self.partitions is not None:
             twin.partitions = {name: turns.copy() for name, turns in self.partitions.items()}
         twin.keyed = None if self.keyed is None else {name: list(places) for name, places in self.keyed.items()}
-        for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys"):
+        for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys", "children"):
             known = getattr(self, name)
             setattr(twin, name, None if known is None else known.copy())
         return twin

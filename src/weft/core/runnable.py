@@ -19,6 +19,7 @@ from weft.core.events import Activated
 from weft.core.failure import PROPAGATES
 from weft.core.function import Function
 from weft.core.hooks import in_place_of
+from weft.core.kin import Family
 from weft.core.lineage import Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
@@ -61,6 +62,8 @@ class Runnable(msgspec.Struct, eq=False):
     """What this attempt has added to its run so far."""
     pulse: Callable[[], object] | None = None
     """Takes a sign of life, where somebody listens."""
+    family: Family | None = None
+    """Starts other runs, where there is a runner."""
 
     @property
     def component(self) -> str:

@@ -15,7 +15,7 @@ from weft.ports.store import FIRST_EPOCH, Append, RunStatus
 class Draft:
     """The end of a log that is still to be written."""
 
-    __slots__ = ("_encoder", "_epoch", "_link", "_run", "_segment", "_status", "acknowledged")
+    __slots__ = ("_encoder", "_epoch", "_link", "_run", "_segment", "acknowledged", "status")
 
     def __init__(
         self,
@@ -35,7 +35,9 @@ class Draft:
             link: the head of the hash chain there.
             status: what the store says of the run; None if it does not know it.
         """
-        self._run, self._epoch, self._link, self._status = run, epoch, link, status
+        self._run, self._epoch, self._link = run, epoch, link
+        self.status: RunStatus | None = status
+        """What the store says of the run."""
         self.acknowledged = stored
         """How many events are durable."""
         self._encoder = Encoder()
@@ -51,9 +53,9 @@ class Draft:
         """Return what there is to write: the events since the last time, and the status if it has changed."""
         memory = self._run.memory
         events = memory.log[self.acknowledged :]
-        if not events and status == self._status:
+        if not events and status == self.status:
             return None
-        is_new = self._status is None
+        is_new = self.status is None
         if events:
             segment = self._segment = self._encoder.segment(events)
             body, facts, definitions = segment.body, segment.facts, segment.definitions
@@ -68,7 +70,7 @@ class Draft:
             body=body,
             chain=self._link,
             at=at,
-            status=None if status == self._status else status,
+            status=None if status == self.status else status,
             reason=reason,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
@@ -84,7 +86,7 @@ class Draft:
             self._encoder.stored(self._segment)
             self._segment = None
         if append.status is not None:
-            self._status = append.status
+            self.status = append.status
 
     def drop(self) -> None:
         """Forget what has not been written."""

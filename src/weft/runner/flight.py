@@ -44,6 +44,8 @@ class Flight(msgspec.Struct, eq=False):
     """What will wake it, to be cancelled when it no longer matters."""
     queue_timer: Any = None
     """What ends the wait for a first start."""
+    children: dict[str, int] | None = None
+    """By workflow: how many children the attempt has started."""
     is_paused: bool = False
     """Whether it waited for time or a limit, and goes on when it is its turn."""
     is_aloft: bool = False

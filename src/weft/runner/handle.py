@@ -4,6 +4,7 @@ One run, held by whoever started it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 R = TypeVar("R")
@@ -16,39 +17,44 @@ class Handle(Generic[R]):
     Of an ``AsyncRunner`` the methods give awaitables; of a ``Runner`` they block.
     """
 
-    __slots__ = ("_runner", "id")
+    __slots__ = ("_runner", "_via", "id")
 
-    def __init__(self, runner: R, run_id: str) -> None:
+    def __init__(self, runner: R, run_id: str, via: Callable[[Any], Any] | None = None) -> None:
+        """Hold the run *run_id*; *via* makes what the methods give of what those of *runner* give."""
         self._runner: Any = runner
+        self._via = via
         self.id = run_id
+
+    def _given(self, got: Any) -> Any:
+        return got if self._via is None else self._via(got)
 
     def send(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Any:
         """Give the run a further input."""
-        return self._runner.run(self.id, value, key=key, deadline=deadline)
+        return self._given(self._runner.run(self.id, value, key=key, deadline=deadline))
 
     def wait(self, timeout: float | None = None) -> Any:
         """Wait until there is nothing left to do; give the run."""
-        return self._runner.wait(self.id, timeout)
+        return self._given(self._runner.wait(self.id, timeout))
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait until there is nothing left to do; give the output, or raise what failed."""
-        return self._runner.result(self.id, timeout)
+        return self._given(self._runner.result(self.id, timeout))
 
     def results(self) -> Any:
         """Give what the leaves have made so far."""
-        return self._runner.get_results(self.id)
+        return self._given(self._runner.get_results(self.id))
 
     def status(self) -> Any:
         """Give the state of the run."""
-        return self._runner.status(self.id)
+        return self._given(self._runner.status(self.id))
 
     def log(self) -> Any:
         """Give everything that has happened."""
-        return self._runner.log(self.id)
+        return self._given(self._runner.log(self.id))
 
     def cancel(self, reason: str = "") -> Any:
         """Close the run; what is under way is stopped or left behind."""
-        return self._runner.cancel(self.id, reason)
+        return self._given(self._runner.cancel(self.id, reason))
 
     def __repr__(self) -> str:
         return f"Handle({self.id!r})"

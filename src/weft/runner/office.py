@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from weft.core.kin import Family
 from weft.core.plan import Plan
 from weft.errors import InvalidPolicy
 from weft.policy.driver import Attempt
@@ -24,7 +25,7 @@ from weft.policy.policy import Policy
 from weft.policy.table import PolicyTable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
-from weft.ports.executor import Executor
+from weft.ports.executor import Executor, LendingExecutor
 from weft.runner.flight import Flight
 from weft.runner.journal import Journal
 
@@ -51,6 +52,8 @@ class Office:
         self.loop = asyncio.get_running_loop()
         self.monotonic: Callable[[], float] = self.loop.time
         self.is_closing = False
+        self.family: Family | None = None
+        """Starts the children of steps."""
         self._crashed = crashed
         self._thread = threading.get_ident()
         self._tickets = itertools.count(1)
@@ -58,6 +61,8 @@ class Office:
         self._aloft: dict[int, tuple[Worker, Flight]] = {}
         """By ticket: what is with an executor."""
         self._desks = {name: _Desk(executor) for name, executor in executors.items()}
+        self._lent: dict[int, int] = {}
+        """By ticket whose place others have: for how many waits."""
         self._is_awake = False
         self._tables: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
 
@@ -104,6 +109,8 @@ class Office:
                 if found is not None:
                     worker, flight = found
                     touched[worker] = None
+                    if self._lent.pop(ticket, None) is not None:  # it has not waited for its wait to end
+                        desk.aloft += 1
                     desk.landed(outcome.duration_ns)
                     try:
                         worker.pilot.landed(flight, outcome)
@@ -163,10 +170,33 @@ class Office:
         flight.disarm()
         if self._aloft.pop(flight.ticket, None) is not None:
             desk = self._desks[flight.executor]
-            desk.aloft -= 1
+            if self._lent.pop(flight.ticket, None) is None:
+                desk.aloft -= 1
             desk.executor.cancel(flight.ticket)
             if desk.line and not self.is_closing:  # somebody else may have the place
                 self._awake()
+
+    def lend(self, flight: Flight) -> int:
+        """Let others have the place of *flight*, which waits for another run; return what to :meth:`reclaim`."""
+        ticket, desk = flight.ticket, self._desks[flight.executor]
+        if ticket in self._aloft:
+            waits = self._lent[ticket] = self._lent.get(ticket, 0) + 1
+            if waits == 1:
+                desk.lend(ticket)
+                self._awake()
+        return ticket
+
+    def reclaim(self, flight: Flight, ticket: int) -> None:
+        """One of the waits of *flight* is over; nothing happens if the attempt is."""
+        waits = self._lent.pop(ticket, 0)
+        if waits > 1:
+            self._lent[ticket] = waits - 1
+        elif waits:
+            self._desks[flight.executor].reclaim(ticket)
+
+    def is_lent(self, flight: Flight) -> bool:
+        """Whether *flight* only waits for another run."""
+        return flight.ticket in self._lent
 
     def is_started(self, flight: Flight) -> bool:
         """Whether an executor has *flight*."""
@@ -246,6 +276,18 @@ class _Desk:
             return False
         workers = self._workers
         return workers is None or self.aloft < workers + int(workers * _MOMENT_NS / self._mean_ns)
+
+    def lend(self, ticket: int) -> None:
+        """What has *ticket* waits for another run."""
+        self.aloft -= 1
+        if isinstance(self.executor, LendingExecutor):
+            self.executor.lend(ticket)
+
+    def reclaim(self, ticket: int) -> None:
+        """It goes on."""
+        self.aloft += 1
+        if isinstance(self.executor, LendingExecutor):
+            self.executor.reclaim(ticket)
 
     def landed(self, duration_ns: int) -> None:
         """One that took so long has ended."""

@@ -158,6 +158,7 @@ class Pilot:
         if flight.queue_timer is not None:
             flight.queue_timer.cancel()
             flight.queue_timer = None
+        attempt.runnable.family, flight.children = office.family, None
         now = flight.started = flight.last_sign = office.monotonic()
         if attempt.timeout is not None:
             flight.arm(self._later(attempt.timeout, self._timed_out, flight, attempt.timeout))
@@ -215,7 +216,8 @@ class Pilot:
             return
         now = self._office.monotonic()
         began = self._office.started(flight)
-        last = max(since, flight.last_sign, now if began is None else began)
+        is_waiting = began is None or self._office.is_lent(flight)
+        last = max(since, flight.last_sign, now if is_waiting or began is None else began)
         if is_silent(policy, last_sign=last, now=now + _EARLY):
             self._cut_short(flight, SilentStep(flight.activation.node.name, policy.heartbeat))
         else:

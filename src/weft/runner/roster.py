@@ -7,7 +7,8 @@ beginning is not stored has never been here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from weft.core.references import MISSING
@@ -21,6 +22,7 @@ from weft.runner.custody import Custody
 from weft.runner.draft import Draft
 from weft.runner.office import Office
 from weft.runner.options import RunOptions
+from weft.runner.recovery import Recovered
 from weft.runner.supervisor import Supervisor
 from weft.runner.waiting import Waiters
 from weft.runner.worker import Worker
@@ -37,6 +39,8 @@ class Roster:
         self._known: dict[tuple[str, str], Workflow] = {}
         """Definitions that this process has seen, by name and version."""
         self._arrivals = Arrivals()
+        self.bereft: Callable[[Worker], None] | None = None
+        """Told of a cancelled run that was brought back before its children were cancelled."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
 
     def __iter__(self) -> Iterator[Worker]:
@@ -104,6 +108,14 @@ class Roster:
         except RunExists:
             raise WorkflowAlreadyStarted(worker.id) from None
 
+    async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
+        """Begin a run as :meth:`create` does; if there is one of this id, have that one here."""
+        try:
+            await self.create(run, workflow, options, **given)
+        except WorkflowAlreadyStarted:
+            if run not in self._workers:
+                await self.resume(run, workflow, options)
+
     async def resume(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False) -> None:
         """
         Bring the stored *run* back, and go on with it; one that is here already is left as it is, unless it is parked.
@@ -147,12 +159,36 @@ class Roster:
             if run not in self._workers:
                 await self._custody.release([run])
             raise
-        stored = found.record
-        draft = Draft(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)
-        worker = self._workers[run] = Worker(office, found.run, options, self._settled, draft)
+        worker = self._workers[run] = Worker(office, found.run, options, self._settled, _draft(found))
         worker.report.begun(self._clock.time, is_resumed=True)
         office.guard(worker, worker.turn)
+        if worker.orphans and self.bereft is not None:
+            self.bereft(worker)
         return worker
+
+    @asynccontextmanager
+    async def visiting(self, run: str) -> AsyncGenerator[Worker, None]:
+        """
+        Have *run* for a moment: its worker if it is here, else one that only writes, and goes on with nothing.
+
+        Raises:
+            WorkflowNotFound: nothing is stored under this id.
+            RunOwned: another process that is alive has it.
+        """
+        async with self._arrivals.alone(run):
+            here = self._workers.get(run)
+            if here is not None:
+                yield here
+                return
+            try:
+                await self._custody.acquire(run)
+            except RunNotFound:
+                raise WorkflowNotFound(run) from None
+            try:
+                found = await self._custody.load(run, self._live(None), context={}, strict=False)
+                yield Worker(self._office(), found.run, RunOptions(), self._settled, _draft(found))
+            finally:
+                await self._custody.release([run])
 
     def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
         """Return what finds the live definition of a stored run."""
@@ -192,3 +228,8 @@ class Roster:
     def clear(self) -> None:
         """Forget all runs: the runner is closed."""
         self._workers.clear()
+
+
+def _draft(found: Recovered) -> Draft:
+    stored = found.record
+    return Draft(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)

@@ -28,11 +28,11 @@ from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     InvalidOption,
+    RunClosed,
     RunnerClosed,
     RunNotFound,
     RunParked,
     WaitTimeout,
-    WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
 from weft.ports.clock import Clock
@@ -40,6 +40,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import ListableStore, RunRecord, Store
 from weft.runner import defaults
+from weft.runner.children import Children
 from weft.runner.custody import Custody
 from weft.runner.handle import Handle
 from weft.runner.journal import Journal
@@ -106,6 +107,7 @@ class AsyncRunner:
         self._waiters = Waiters(self._clock.time)
         self._office: Office | None = None
         self._roster = Roster(self._custody, self._waiters, self._clock, lambda: self._open)
+        self._children = Children(self, self._roster, self._waiters, self._start)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ class AsyncRunner:
             counters=self._counters,
             crashed=self._roster.supervisor.crashed,
         )
+        self._children.open(self._office)
         self._office.open()
         journal.open()
         return self
@@ -140,6 +143,7 @@ class AsyncRunner:
             return
         office.is_closing = True
         self._roster.supervisor.close()
+        self._children.close()
         workers = list(self._roster)
         for worker in workers:
             worker.stop()
@@ -196,14 +200,7 @@ class AsyncRunner:
         """
         self._open  # noqa: B018
         name = uuid.uuid4().hex if id is None else id
-        deadline = options.pop("deadline", None)
-        policies = {key: options.pop(key) for key in ("policies", "policies_mode") if key in options}
-        told = self._told(options)
-        try:
-            await self._roster.create(name, workflow, told, **policies, value=value, deadline=deadline)
-        except WorkflowAlreadyStarted:
-            if name not in self._roster:
-                await self._roster.resume(name, workflow, told)
+        await self._start(name, workflow, value, options, self._options)
         return Handle(self, name)
 
     async def start_workflow(
@@ -254,6 +251,10 @@ class AsyncRunner:
         )
         await self._roster.create(id, workflow, self._checked(told), policies=policies, policies_mode=policies_mode)
         return Handle(self, id)
+
+    async def _start(self, id: str, workflow: Workflow, value: Any, options: dict[str, Any], usual: RunOptions) -> None:
+        given = {key: options.pop(key) for key in ("policies", "policies_mode", "deadline") if key in options}
+        await self._roster.start(id, workflow, self._checked(usual.but(**options)), value=value, **given)
 
     def _told(self, options: Mapping[str, Any]) -> RunOptions:
         """Return what holds for a run that is given *options*."""
@@ -345,8 +346,11 @@ class AsyncRunner:
 
         Raises:
             StepFailed: something failed, and there is no output.
+            RunClosed: the run was cancelled.
         """
         run = await self.wait(id, timeout)
+        if run.memory.cancelled is not None:
+            raise RunClosed(id, run.memory.cancelled)
         if run.failed and not run.results():
             raise next(iter(run.failures.values()))
         return run.output
@@ -487,6 +491,7 @@ class AsyncRunner:
         if worker.state != "cancelled":
             worker.cancel(reason)
         await self._waiters.durable(worker, len(worker.run.memory.log))
+        await self._children.farewell(worker)
 
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
         """Let these *policies* hold for the run *id* from the next decision on."""

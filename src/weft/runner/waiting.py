@@ -17,6 +17,7 @@ from typing import Any
 
 from weft.core.run import Run
 from weft.errors import InvalidOption, RunnerClosed, WorkflowNotFound
+from weft.ports.store import RunStatus
 from weft.runner.options import OnComplete
 from weft.runner.worker import Worker
 
@@ -29,7 +30,8 @@ class Waiters:
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._idle: dict[str, list[asyncio.Future[None]]] = {}
-        self._durable: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
+        self._durable: dict[str, list[tuple[int, RunStatus | None, asyncio.Future[None]]]] = {}
+        """By run: up to which event it must be stored, and with which status, if that matters."""
         self._until: dict[str, list[tuple[Callable[[Run], bool], asyncio.Future[Run]]]] = {}
         self._grounded: dict[str, list[asyncio.Future[None]]] = {}
         self._calling: dict[Worker, asyncio.Task[None]] = {}
@@ -65,12 +67,24 @@ class Waiters:
         Raises:
             StoreError: it never will be, or whatever else keeps the run from being written.
         """
-        if worker.acknowledged >= position:
+        await self._stored(worker, position, None)
+
+    async def stored(self, worker: Worker, status: RunStatus) -> None:
+        """
+        Wait until everything that has happened is stored, and that the run has *status*.
+
+        Raises:
+            StoreError: as :meth:`durable`.
+        """
+        await self._stored(worker, len(worker.run.memory.log), status)
+
+    async def _stored(self, worker: Worker, position: int, status: RunStatus | None) -> None:
+        if _is_stored(worker, position, status):
             return
         if worker.lost is not None:
             raise worker.lost
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._durable.setdefault(worker.id, []).append((position, future))
+        self._durable.setdefault(worker.id, []).append((position, status, future))
         worker.observer = self.progressed
         await future
 
@@ -81,14 +95,14 @@ class Waiters:
         id, is_awaited = worker.id, False
         waiting = self._durable.get(id)
         if waiting:
-            left: list[tuple[int, asyncio.Future[None]]] = []
-            for position, future in waiting:
+            left: list[tuple[int, RunStatus | None, asyncio.Future[None]]] = []
+            for position, status, future in waiting:
                 if worker.lost is not None:
                     _fail(future, worker.lost)
-                elif worker.acknowledged >= position:
+                elif _is_stored(worker, position, status):
                     _end(future, None)
                 elif not future.done():
-                    left.append((position, future))
+                    left.append((position, status, future))
             if left:
                 self._durable[id], is_awaited = left, True
             else:
@@ -179,7 +193,7 @@ class Waiters:
         for table in (self._idle, self._grounded):
             for future in table.pop(worker.id, ()):
                 _fail(future, error)
-        for _, future in self._durable.pop(worker.id, ()):
+        for _, _, future in self._durable.pop(worker.id, ()):
             _fail(future, error)
         for _, waiting in self._until.pop(worker.id, ()):
             _fail(waiting, error)
@@ -191,13 +205,17 @@ class Waiters:
         futures: list[asyncio.Future[Any]] = []
         for table in (self._idle, self._grounded):
             futures += [future for waiting in table.values() for future in waiting]
-        futures += [future for waiting in self._durable.values() for _, future in waiting]
+        futures += [future for waiting in self._durable.values() for _, _, future in waiting]
         futures += [future for waiting in self._until.values() for _, future in waiting]
         for future in futures:
             _fail(future, RunnerClosed())
             if not future.cancelled():
                 future.exception()  # whoever waits hears of it; if nobody does, that is no news
         self._told.clear()
+
+
+def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:
+    return worker.acknowledged >= position and (status is None or worker.stored_status == status)
 
 
 def _added(table: dict[str, list[asyncio.Future[None]]], id: str) -> asyncio.Future[None]:

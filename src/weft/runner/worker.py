@@ -93,6 +93,8 @@ class Worker:
         is_news = bool(run.memory.received) and run.memory.notified < len(run.memory.log)
         self.owes_notice = options.on_complete is not None and is_news
         """Whether somebody still has to be told that the run is idle."""
+        self.orphans = () if self._draft.status == "cancelled" else _orphans(run)
+        """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         run.is_driven = True
         run.memory.fresh[:] = run.memory.offered()
 
@@ -102,9 +104,18 @@ class Worker:
         return self._draft.acknowledged
 
     @property
+    def stored_status(self) -> RunStatus | None:
+        """What the store says of the run."""
+        return self._draft.status
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is under way and nothing can be started."""
         return not self._flights and not self._line and not self.run.memory.ready
+
+    def flight(self, key: Key) -> Flight | None:
+        """Return how the runnable *key* is under way, if it is."""
+        return self._flights.get(key)
 
     @property
     def has_flights(self) -> bool:
@@ -158,7 +169,7 @@ class Worker:
         self.is_stopping = True
         self._line.clear()
         for key, flight in list(self._flights.items()):
-            if not self.office.is_started(flight):  # it stands in line, or waits for time or a limit
+            if not self.office.is_started(flight) or self.office.is_lent(flight):  # it waits: in line, for a child...
                 self.pilot.give_up(flight)
                 del self._flights[key]
         return list(self._flights.values())
@@ -191,6 +202,7 @@ class Worker:
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason))
         self.state, self.reason = "cancelled", reason
         self.owes_notice = False
+        self.orphans = _orphans(self.run)
         self.checkpoint()
         self._look_around()
 
@@ -353,7 +365,7 @@ class Worker:
 
     def _status(self) -> RunStatus:
         if self.state in ("parked", "cancelled"):
-            return self.state
+            return "running" if self.orphans else self.state
         return "idle" if self.is_idle and not self.owes_notice and not self.run.memory.fresh else "running"
 
     def committed(self, append: Append) -> None:
@@ -371,6 +383,14 @@ class Worker:
         if not isinstance(error, RunExists):  # whoever creates a run is told, and that is all
             self.report.lost(error)
         self._settled(self)
+
+
+def _orphans(run: Run) -> tuple[str, ...]:
+    """Return the children that are cancelled with *run*; none as long as it is not."""
+    memory = run.memory
+    if memory.cancelled is None or memory.children is None:
+        return ()
+    return tuple(child for child, event in memory.children.items() if event.with_parent)
 
 
 def _stuck(run: Run) -> str:

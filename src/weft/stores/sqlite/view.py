@@ -87,6 +87,15 @@ class SQLiteView:
         """Return a page of runs, oldest first; *after* is the last record of the page before."""
         return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit))
 
+    def find(self, run: RunId) -> RunRecord:
+        """
+        Return the record of a run.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+        """
+        return self.ask(lambda db: reading.find(db, run))[1]
+
     def load(self, run: RunId) -> LoadedRun:
         """
         Return the whole log of a run.

@@ -1,0 +1,204 @@
+"""
+Runs that steps start: ``weft.current().start_child(...)``.
+
+A child is a run like any other, whose id follows from the step that started it.  The log of its parent names it
+before it exists, so that a step that is executed again finds its children, and whoever cancels the parent does too.
+An attempt that waits for a child lends its place: however many wait, the children have room to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from weft.core import events as ev
+from weft.core.fold import record
+from weft.core.runnable import Runnable
+from weft.core.workflow import Workflow
+from weft.errors import InvalidOption, NoRun, RunOwned, WorkflowNotFound
+from weft.runner.flight import Flight
+from weft.runner.handle import Handle
+from weft.runner.office import Office
+from weft.runner.options import RunOptions
+from weft.runner.roster import Roster
+from weft.runner.waiting import Waiters
+from weft.runner.worker import Worker
+
+if TYPE_CHECKING:
+    from weft.runner.runner import AsyncRunner
+
+T = TypeVar("T")
+Begin = Callable[[str, Workflow, Any, dict[str, Any], RunOptions], Awaitable[None]]
+"""Starts a run: its id, workflow, input and options, and what holds for it where the options are silent."""
+_log = logging.getLogger("weft.runner")
+
+
+class Children:
+    """The parents and children among the runs of one *runner*; *begin* starts a run there."""
+
+    _office: Office
+    _loop: asyncio.AbstractEventLoop
+    _thread: int
+
+    def __init__(self, runner: AsyncRunner, roster: Roster, waiters: Waiters, begin: Begin) -> None:
+        self._runner, self._roster, self._waiters, self._begin = runner, roster, waiters, begin
+        self._farewells: dict[str, asyncio.Task[None]] = {}
+        """By cancelled parent: the cancelling of its children that is under way."""
+
+    def open(self, office: Office) -> None:
+        """Get ready, in the loop of the runner."""
+        self._office, self._loop, self._thread = office, asyncio.get_running_loop(), threading.get_ident()
+        office.family, self._roster.bereft = self, self._bereft
+
+    def close(self) -> None:
+        """Stop cancelling: whoever resumes the parents goes on with it."""
+        for task in self._farewells.values():
+            task.cancel()
+
+    # -- starting --------------------------------------------------------------------------------
+
+    def start(
+        self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
+    ) -> Handle[AsyncRunner]:
+        """Start a child from a plain function, on a thread."""
+        if threading.get_ident() == self._thread:
+            raise InvalidOption(
+                f"{parent.component!r} runs in the event loop, which start_child() blocks: await astart_child() in "
+                "a coroutine function, or let the component run on a thread (executor='thread')"
+            )
+        made = self._in_loop(self._start(parent, workflow, value, id, with_parent, options))
+        return Handle(self._runner, made.result(), lambda work: self._in_loop(self._aside(parent, work)).result())
+
+    async def astart(
+        self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
+    ) -> Handle[AsyncRunner]:
+        """Start a child from a coroutine function, in whatever loop that runs."""
+        starting = self._start(parent, workflow, value, id, with_parent, options)
+        if asyncio.get_running_loop() is self._loop:
+            return Handle(self._runner, await starting, lambda work: self._aside(parent, work))
+        made = await asyncio.wrap_future(self._in_loop(starting))
+        return Handle(self._runner, made, lambda work: asyncio.wrap_future(self._in_loop(self._aside(parent, work))))
+
+    def _in_loop(self, work: Coroutine[Any, Any, T]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _start(
+        self,
+        parent: Runnable,
+        workflow: Workflow,
+        value: Any,
+        id: str | None,
+        with_parent: bool,
+        options: dict[str, Any],
+    ) -> str:
+        """Note that there will be a child, create it, and return its id."""
+        worker, flight = self._under_way(parent)
+        child = _name(parent, flight, workflow) if id is None else id
+        if child == worker.id:
+            raise InvalidOption(f"id={child!r}: a run cannot be its own child")
+        await self._note(worker, parent, child, with_parent=with_parent)
+        worker, _ = self._under_way(parent)
+        await self._begin(child, workflow, value, options, worker.options)
+        return child
+
+    async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
+        memory = worker.run.memory
+        known = (memory.children or {}).get(child)
+        if known is None:
+            known = ev.ChildStarted(len(memory.log) + 1, *parent.key, child, with_parent)
+            record(memory, known)
+            worker.checkpoint()
+        await self._waiters.durable(worker, known.seq)
+
+    def _under_way(self, parent: Runnable) -> tuple[Worker, Flight]:
+        """
+        Return who drives *parent*, and how.
+
+        Raises:
+            NoRun: that attempt is over: it has timed out, or its run was cancelled or stopped.
+        """
+        worker = self._roster.get(parent.run_id)
+        flight = None if worker is None else worker.flight(parent.key)
+        if worker is None or flight is None or flight.attempt is None or flight.attempt.runnable is not parent:
+            raise NoRun(f"this attempt of {parent.component!r} is over, and starts no more children")
+        return worker, flight
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    async def _aside(self, parent: Runnable, work: Awaitable[T]) -> T:
+        """Await *work* on behalf of *parent*, which lends its place meanwhile."""
+        try:
+            _, flight = self._under_way(parent)
+        except NoRun:  # whoever was given the handle may ask, and has no place to lend
+            return await work
+        task = asyncio.current_task()
+        if task is not None and flight.executor != "async":
+            flight.arm(task)  # who waits on a thread is woken when nobody is interested any more
+        ticket = self._office.lend(flight)
+        try:
+            return await work
+        finally:
+            self._office.reclaim(flight, ticket)
+
+    # -- cancelling ------------------------------------------------------------------------------
+
+    async def farewell(self, parent: Worker) -> None:
+        """
+        Cancel the children that go with *parent*, which was cancelled.
+
+        Raises:
+            RunOwned: another process that is alive has one of them; all others are cancelled.
+        """
+        if parent.orphans:
+            task = self._farewells.get(parent.id)
+            if task is None:
+                task = self._farewells[parent.id] = self._loop.create_task(self._cancel_all(parent))
+                task.add_done_callback(lambda _: self._farewells.pop(parent.id, None))
+            await asyncio.shield(task)
+
+    def _bereft(self, parent: Worker) -> None:
+        """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
+        task = self._loop.create_task(self.farewell(parent))
+        task.add_done_callback(_report)
+
+    async def _cancel_all(self, parent: Worker) -> None:
+        owned: list[RunOwned] = []
+        for child in parent.orphans:
+            try:
+                async with self._roster.visiting(child) as worker:
+                    await self._cancel(worker, f"its parent {parent.id!r} was cancelled")
+            except WorkflowNotFound:
+                _log.debug("run %r was never started", child)
+            except RunOwned as error:
+                owned.append(error)
+        if owned:
+            owned[0].add_note(f"run {parent.id!r} is cancelled, and so are all its children that are free")
+            raise owned[0]
+        parent.orphans = ()
+        parent.checkpoint()
+        await self._waiters.stored(parent, "cancelled")
+
+    async def _cancel(self, child: Worker, reason: str) -> None:
+        if child.state != "cancelled":
+            child.cancel(reason)
+        await self._waiters.durable(child, len(child.run.memory.log))
+        if child.id not in self._farewells:
+            await self.farewell(child)
+
+
+def _name(parent: Runnable, flight: Flight, workflow: Workflow) -> str:
+    """Return the id of the next child of this attempt: the same one at every attempt."""
+    if flight.children is None:
+        flight.children = {}
+    number = flight.children[workflow.name] = flight.children.get(workflow.name, 0) + 1
+    again = "" if number == 1 else f"-{number}"
+    key = parent.lineage.idempotency_key(parent.run_id, *parent.key)
+    return f"{parent.run_id}/{parent.component}/{key[:16]}/{workflow.name}{again}"
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("children of a cancelled run could not be cancelled: %s", error)
