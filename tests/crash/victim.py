@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from typing import Any
 
 from weft import Policy, Runner, Workflow, accumulator, each, reduce, step
@@ -18,11 +19,14 @@ from weft.runner import every_n
 from weft.runner.strategies import Checkpoints, as_checkpoints
 from weft.stores import SQLiteStore
 
+_alone = threading.Lock()
+
 
 def say(component: str, made: Any) -> Any:
     """Print what *component* is about to return, and return it."""
-    sys.stdout.write(json.dumps([component, made]) + "\n")
-    sys.stdout.flush()
+    with _alone:  # two threads that share a text file lose lines
+        sys.stdout.write(json.dumps([component, made]) + "\n")
+        sys.stdout.flush()
     return made
 
 
