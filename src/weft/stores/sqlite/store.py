@@ -41,6 +41,7 @@ from weft.ports.store import (
 from weft.stores.sqlite import keeping, reading, schema
 from weft.stores.sqlite.ownership import Session
 from weft.stores.sqlite.problems import file_problem, problem, translated
+from weft.stores.sqlite.room import Room
 from weft.stores.sqlite.thread import DatabaseThread
 from weft.stores.sqlite.writer import Writer
 from weft.typing import RunId
@@ -74,6 +75,7 @@ class SQLiteStore:
         self, path: str | Path, *, synchronous: schema.Synchronous = "full", busy_timeout: float = 5.0
     ) -> None:
         self.path = schema.validated(path, synchronous, busy_timeout)
+        self._synchronous = synchronous
         self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
@@ -95,7 +97,7 @@ class SQLiteStore:
                 self._opened = await self._open()
 
     async def _open(self) -> _Opened:
-        writer = Writer(f"weft-writer-{self.path.name}", partial(_migrated, self._connect, self.path))
+        writer = Writer(f"weft-writer-{self.path.name}", partial(_migrated, self._connect, self.path), self._room())
         reader = DatabaseThread(f"weft-reader-{self.path.name}", self._connect)
         with translated(self.path):
             await writer.start()
@@ -111,6 +113,9 @@ class SQLiteStore:
                 writer.abandon()
                 raise
         return _Opened(asyncio.get_running_loop(), session, writer, reader)
+
+    def _room(self) -> Room | None:
+        return None if self._synchronous == "normal" else Room(self.path)  # a commit that waits for nothing needs none
 
     async def close(self) -> None:
         """Write what was handed over, free every run that is owned; closed already: nothing."""

@@ -19,6 +19,7 @@ from typing import Any
 from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
+from weft.stores.sqlite.room import Room
 from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
 from weft.typing import RunId
 
@@ -30,8 +31,9 @@ _IDLE = 0.05  # seconds without work
 class Writer(DatabaseThread):
     """Does what changes the database, in the order in which it was asked for."""
 
-    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection], room: Room | None) -> None:
         super().__init__(name, connect)
+        self._room = room
         self._appender: Appender | None = None
         self._since_checkpoint = 0
 
@@ -69,6 +71,8 @@ class Writer(DatabaseThread):
             waiting.append((len(more), future))
         self._since_checkpoint += len(appends)
         self._deliver(self._append(db, appends, waiting))
+        if self._room is not None and self._room.is_used_up():
+            self._room.make()
         return following
 
     def _append(

@@ -1,0 +1,69 @@
+"""
+Room in the write-ahead log, so that a commit seldom has to make the file longer.
+
+A commit that writes over what is in the file waits for its own bytes.  One that makes the
+file longer waits for the file system too, which has to write down the new length: of a small
+commit that is half.  SQLite begins with an empty log and makes it longer with every commit,
+until the first checkpoint lets it start over.
+
+So the log is kept longer than what is in it.  When a small commit had to lengthen the file, a
+transaction that is too large for its cache spills into the log, and is rolled back: what is
+left of it is the length.  It was never committed, and nobody looks behind the last commit, in
+an open file as little as after a crash.  See docs/adr/0014-room-in-the-write-ahead-log.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from weft.stores.sqlite.statements import query
+
+_FILL = query("room")
+
+_SELDOM = 8  # commits between two looks at the file
+_SMALL = _SELDOM << 16  # bytes; commits of more pay for the length of the file once for many rows
+_LEAST, _MOST = 1 << 16, 1 << 20  # bytes; in between, as much as there is: few files ever need a megabyte
+_CACHE = 10  # pages
+
+
+class Room:
+    """What is left in the log of the database at *path*; for the one thread that writes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._log = path, f"{path}-wal"
+        self._commits = self._length = 0
+
+    def is_used_up(self) -> bool:
+        """Whether the file has grown by the last few commits, and they were small; called after each of them."""
+        self._commits += 1
+        if self._commits % _SELDOM:
+            return False
+        known, self._length = self._length, self._measured()
+        return 0 < self._length - known <= _SMALL
+
+    def make(self) -> None:
+        """Lengthen the file, unless somebody is writing."""
+        lengthen(self._path, min(max(self._length, _LEAST), _MOST))
+        self._length = self._measured()
+
+    def _measured(self) -> int:
+        try:
+            return os.stat(self._log).st_size  # noqa: PTH116 - three times as fast
+        except FileNotFoundError:
+            return 0
+
+
+def lengthen(path: Path, size: int) -> None:
+    """Let the log of the database at *path*, which has its schema, take about *size* bytes more before it grows."""
+    try:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db:
+            db.execute(f"pragma cache_size = {_CACHE}")
+            db.execute("begin immediate")
+            db.execute(_FILL, (size,))
+            db.execute("rollback")
+    except sqlite3.Error:
+        # Somebody writes, the disk is full, or worse: commits go on without, and will say what is wrong.
+        return
