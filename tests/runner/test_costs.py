@@ -121,6 +121,40 @@ def test_waiting_and_looking_write_nothing(store: RecordingStore) -> None:
     assert before == after == STEPS + 1
 
 
+# -- rounds of the loop --------------------------------------------------------------------------
+
+
+def rounds_of(store: Any, steps: int) -> int:
+    """Return how often the event loop comes round while a chain runs inline."""
+
+    async def main() -> int:
+        rounds = 0
+        async with AsyncRunner(store, executor="inline") as runner:
+            run = asyncio.create_task(result_of(runner, steps))
+            while not run.done():
+                rounds += 1
+                await asyncio.sleep(0)
+        return rounds
+
+    return asyncio.run(main())
+
+
+async def result_of(runner: AsyncRunner, steps: int) -> Any:
+    return await (await runner.start(chain(steps), 0, id="run")).result()
+
+
+def test_a_lone_run_goes_on_without_waiting_for_the_loop() -> None:
+    rounds = rounds_of(MemoryStore(), 400)
+
+    assert rounds < 200  # less than one for two steps
+
+
+def test_a_run_that_never_waits_leaves_the_loop_to_others_now_and_then() -> None:
+    rounds = rounds_of(MemoryStore(), 400)
+
+    assert rounds > 40  # at least one for ten steps
+
+
 # -- events and bytes ----------------------------------------------------------------------------
 
 

@@ -36,6 +36,9 @@ _log = logging.getLogger("weft.runner")
 LARGEST = 512
 """How many runs share a batch at most, so that one part of a busy runner computes while the other commits."""
 
+_FEW, _IN_A_ROW = 8, 8
+"""So few runs go on without waiting for the loop to come round, so many times in a row; then others have their turn."""
+
 
 class Writer(Protocol):
     """A worker, as the journal sees it."""
@@ -65,6 +68,15 @@ class Journal:
         self.away: Exception | None = None
         """Why nothing can be written just now; None if all is well."""
         self.batches = 0
+        self.is_telling = False
+        """Whether runs are being told what was stored; a call of :attr:`afterwards` follows."""
+        self.afterwards: Callable[[], object] = _nothing
+        """
+        Called once the runs of a batch were told, to let them take in what they have done at once.
+
+        After a small batch that is right away, if nothing else waits to be written: what came of it is in the next
+        batch before the loop has come round.  Else it is when the loop does.
+        """
 
     def open(self) -> None:
         """Begin to write."""
@@ -84,11 +96,19 @@ class Journal:
         self._noted[writer] = None
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
+            ahead = _IN_A_ROW
             while self._noted:
-                await self._write(self._batch())
+                batch = self._batch()
+                await self._write(batch)
+                if ahead and not self._noted and len(batch) <= _FEW:
+                    ahead -= 1
+                    self.afterwards()
+                else:
+                    loop.call_soon(self.afterwards)
             if self._is_closing:
                 return
 
@@ -112,11 +132,13 @@ class Journal:
         appends: Sequence[Append] = [append for _, append in batch]
         results = await self._append(appends)
         self.batches += 1
+        self.is_telling = True
         for (writer, append), refused in zip(batch, results, strict=True):
             if refused is None:
                 writer.committed(append)
             else:
                 writer.refused(refused)
+        self.is_telling = False
 
     async def _append(self, appends: Sequence[Append]) -> Sequence[Exception | None]:
         """Write *appends*, waiting for a store that is away."""
@@ -166,3 +188,7 @@ class Journal:
             told["error"] = error
         bus.emit(event, measured, told)
         return monotonic()
+
+
+def _nothing() -> None:
+    """Nobody shares the loop with the journal."""

@@ -63,7 +63,10 @@ class Office:
         self._desks = {name: _Desk(executor) for name, executor in executors.items()}
         self._lent: dict[int, int] = {}
         """By ticket whose place others have: for how many waits."""
+        self._used: list[_Desk] = []
+        """Those that have ever had something to do: there is nothing to collect from the others."""
         self._is_awake = False
+        journal.afterwards = self.turn
         self._tables: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
 
     @property
@@ -92,18 +95,20 @@ class Office:
     def _awake(self) -> None:
         if not self._is_awake:
             self._is_awake = True
-            self.loop.call_soon(self._turn)
+            if not self.journal.is_telling:
+                self.loop.call_soon(self.turn)
 
-    def _turn(self) -> None:
-        """Hand what has ended to its workers, and start what waited for a place."""
-        self._is_awake = False
-        self.collect()
-        self._start_waiting()
+    def turn(self) -> None:
+        """Hand what has ended to its workers, and start what waited for a place; nothing if nothing has ended."""
+        if self._is_awake:
+            self._is_awake = False
+            self.collect()
+            self._start_waiting()
 
     def collect(self) -> None:
         """Hand what has ended to its workers."""
         touched: dict[Worker, None] = {}
-        for desk in self._desks.values():
+        for desk in self._used:
             for ticket, outcome in desk.executor.collect():
                 found = self._aloft.pop(ticket, None)
                 if found is not None:
@@ -131,6 +136,9 @@ class Office:
     def submit(self, worker: Worker, flight: Flight) -> None:
         """Start *flight*, or let it stand in line until its executor has a place."""
         desk = self._desks[flight.executor]
+        if not desk.is_used:
+            desk.is_used = True
+            self._used.append(desk)
         if not desk.line and desk.has_room():
             self._start(desk, worker, flight, flight.attempt)
         else:
@@ -138,7 +146,7 @@ class Office:
             self._serve(desk)
 
     def _start_waiting(self) -> None:
-        for desk in self._desks.values():
+        for desk in self._used:
             if desk.line:
                 self._serve(desk)
 
@@ -260,13 +268,14 @@ class _Desk:
     a moment: many short steps, whose hand-over is cheapest in numbers, or one long step each.
     """
 
-    __slots__ = ("_mean_ns", "_workers", "aloft", "executor", "line")
+    __slots__ = ("_mean_ns", "_workers", "aloft", "executor", "is_used", "line")
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self.line: list[tuple[int, int, Worker, Flight, Attempt | None]] = []
         """A heap."""
         self.aloft = 0
+        self.is_used = False
         self._workers: int | None = getattr(executor, "max_workers", None)
         self._mean_ns = 1e9  # long, until the first ones have shown otherwise
 
