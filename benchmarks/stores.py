@@ -109,9 +109,9 @@ async def pragma(store: SQLiteStore, text: str) -> object:
     return await opened.writer.call(lambda db: db.execute(f"pragma {text}").fetchone())
 
 
-def bare_database(path: Path, synchronous: str) -> sqlite3.Connection:
+def bare_database(path: Path, synchronous: str, *, check_same_thread: bool = True) -> sqlite3.Connection:
     """Return what anybody would write in five lines."""
-    db = sqlite3.connect(path, isolation_level=None)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=check_same_thread)
     db.execute("pragma journal_mode = wal")
     db.execute(f"pragma synchronous = {synchronous}")
     db.execute("create table t (place integer primary key, count integer, body blob)")
