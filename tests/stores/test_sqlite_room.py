@@ -142,6 +142,12 @@ def test_none_is_made_while_somebody_writes(path: Path) -> None:
     assert before == after
 
 
+def test_a_file_that_is_gone_is_not_made_again(path: Path) -> None:
+    room.lengthen(path, 1 << 16)
+
+    assert not path.exists()
+
+
 def test_a_log_that_was_emptied_gets_room_again(path: Path) -> None:
     async def main() -> list[int]:
         async with SQLiteStore(path) as store:

@@ -55,7 +55,7 @@ _head = struct.Struct(">BI").pack
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True, gc=False):  # bytes cannot lead back to it
     """Consecutive events of one run as bytes."""
 
     body: bytes

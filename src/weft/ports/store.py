@@ -95,7 +95,7 @@ class LoadedRun(msgspec.Struct, frozen=True):
 _NOTHING: Mapping[ContentHash, bytes] = {}
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands wait in a batch, none in a cycle
     """
     The next events of one run, and what becomes of its record.
 

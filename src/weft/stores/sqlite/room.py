@@ -59,7 +59,8 @@ class Room:
 def lengthen(path: Path, size: int) -> None:
     """Let the log of the database at *path*, which has its schema, take about *size* bytes more before it grows."""
     try:
-        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db:
+        # For reading and writing alone: a file that somebody has removed is not made again.
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)) as db:
             db.execute(f"pragma cache_size = {_CACHE}")
             db.execute("begin immediate")
             db.execute(_FILL, (size,))
