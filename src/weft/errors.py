@@ -79,11 +79,9 @@ Everything this library can raise, in one screen.
     │   ├── CodeNotImported         a run needs functions that were not imported
     │   ├── ContextNotFound         ``--context`` leads to no mapping
     │   └── ImportFailed            a module that was named cannot be imported
-    ├── TelemetryError              a handler that cannot be attached
-    │   ├── DuplicateHandler        one id, two handlers
-    │   └── UnknownTelemetryEvent   no event has this name
     ├── ResolutionError             a definition that was written down, and what it names here
     │   ├── ChangedCode             a function is not the one it was when the log was written
+    │   ├── UnknownClass            a run goes on with values of a class that is not known here
     │   └── UnresolvedFunction      a function that cannot be found again
     ├── Stuck                       everybody waits for ever, in a test on virtual time
     ├── UnencodableValue            a value that cannot be written to a log
@@ -726,6 +724,18 @@ class ChangedCode(ResolutionError):
         super().__init__(
             f"the code of {', '.join(map(repr, self.components))} in workflow {workflow!r} has changed since this log "
             "was written; run the code that wrote it, or pass strict=False to go on with the new code"
+        )
+
+
+class UnknownClass(ResolutionError):
+    """The *run* would go on with values of *classes* that are not known here: whoever takes them would fail."""
+
+    def __init__(self, run: str, classes: Iterable[str]) -> None:
+        self.run, self.classes = run, tuple(classes)
+        super().__init__(
+            f"run {run!r} has values of {', '.join(self.classes)}, not known here, and would go on with records "
+            "in their place; mention the class in an annotation of the function that makes it, or register it: "
+            "weft.log.register(Class)"
         )
 
 

@@ -11,6 +11,7 @@ import kept
 import msgspec
 import pydantic
 import pytest
+from msgspec.structs import force_setattr
 
 from weft import Workflow, step
 from weft.errors import CorruptLog, DuplicateName, InvalidComponent
@@ -201,3 +202,29 @@ def test_what_no_annotation_mentions_stays_a_record() -> None:
     read = Values(known_types([workflow])).decode(encode_value([Shade.DARK, kept.Point(1)]))
 
     assert read == [Record(name_of(Shade), {"name": "DARK"}), kept.Point(1)]
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """Changes what it is made of."""
+
+    turns: int
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "turns", self.turns + 1)
+
+
+def test_a_struct_that_changes_its_fields_when_it_is_made_comes_back_as_it_was() -> None:
+    value = Counted(1)
+
+    again = Values({name_of(Counted): Counted}).decode(encode_value(value))
+
+    assert value.turns == 2
+    assert again == value
+
+
+@pytest.mark.parametrize("fields", [{}, {"turns": 1, "gone": 2}])
+def test_a_struct_that_does_not_fit_says_so(fields: dict[str, int]) -> None:
+    data = encode_value(Record(name_of(Counted), fields))
+
+    with pytest.raises(CorruptLog, match="register a class that fits"):
+        Values({name_of(Counted): Counted}).decode(data)

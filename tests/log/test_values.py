@@ -273,3 +273,30 @@ class Broken:
 def test_an_object_that_cannot_be_looked_at_is_refused() -> None:
     with pytest.raises(UnencodableValue, match="fields cannot be read"):
         encode_value([Broken()])
+
+
+def test_a_class_that_has_moved_comes_back_by_its_annotation() -> None:
+    data = encode_value([Record("old.place.Plain", {"name": "a", "tags": []}), Record("old.Colour", {"name": "RED"})])
+
+    read = Values(KNOWN).decode(data)
+
+    assert read == [Plain("a"), kept.Colour.RED]
+
+
+def test_a_class_of_the_same_name_that_does_not_fit_is_another_one() -> None:
+    values = Values(KNOWN)
+    strangers = [Record("old.Plain", {"other": 1}), Record("old.Colour", {"name": "BLUE"}), Record("old.Gone", {})]
+
+    read = values.decode(encode_value(strangers))
+
+    assert read == strangers
+    assert list(values.unknown) == ["old.Plain", "old.Colour", "old.Gone"]
+
+
+def test_of_two_classes_that_may_have_moved_none_is_taken() -> None:
+    twin = dataclass(type("Plain", (), {"__annotations__": {"name": str}, "__module__": "twin"}))
+    record = Record("old.Plain", {"name": "a", "tags": []})
+
+    read = Values({"kept.Plain": Plain, "twin.Plain": twin}).decode(encode_value(record))
+
+    assert read == record

@@ -263,10 +263,12 @@ class Decoder:
         strict: refuse code that has changed since the log was written.
     """
 
-    __slots__ = ("_known", "_strict", "_workflow")
+    __slots__ = ("_known", "_strict", "_workflow", "unknown")
 
     def __init__(self, *, workflow: Workflow | None = None, strict: bool = False) -> None:
         self._workflow, self._strict = workflow, strict
+        self.unknown: dict[str, None] = {}
+        """The classes of values that are not known here, so that they came back as records."""
         self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
 
     def segments(
@@ -288,11 +290,13 @@ class Decoder:
         for key, body in definitions.items():
             workflows[key], mentioned = self._known.get(key) or self._define(key, body)
             types |= mentioned
-        read = reader(Values(types, facts).restore, workflows)
+        values = Values(types, facts)
+        read = reader(values.restore, workflows)
         events: list[AnyEvent] = []
         for body in bodies:
             data = opened(body, len(events) + 1)
             events += _guarded(read, data, len(events) + 1)
+        self.unknown |= values.unknown
         return events
 
     def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:

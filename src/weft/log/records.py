@@ -4,7 +4,8 @@ Classes as data: how an instance is taken apart into fields, and put together ag
 Dataclasses, attrs classes, ``msgspec.Struct``, pydantic models, named tuples and enums are written as the
 name of their class and their fields.  They come back only where that name is known: registered here, or
 reachable from an annotation of the workflow.  Putting together sets the fields as they were; no
-``__init__`` of a dataclass or attrs class runs, so nothing is validated, converted or counted twice.
+``__init__`` of a dataclass or attrs class runs, so nothing is validated, converted or counted twice.  The
+``__post_init__`` of a struct does run, and what it changed is put back.
 
     >>> import dataclasses
     >>> @register(name="shop.Order")
@@ -29,6 +30,7 @@ from typing import Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent
@@ -222,6 +224,19 @@ def _together_named_tuple(kind: Any, fields: dict[str, Any]) -> Any:
     return _complete(kind, made, fields, dict.fromkeys(kind._fields))
 
 
+def _together_struct(kind: Any, fields: dict[str, Any]) -> Any:
+    known = dict.fromkeys(kind.__struct_fields__)
+    _complete(kind, None, fields, known)
+    try:
+        made = kind(**fields)
+    except TypeError as error:
+        raise Unfit(f"{kind.__qualname__} cannot be made of {', '.join(fields) or 'nothing'} now ({error})") from error
+    if hasattr(kind, "__post_init__"):  # there is no way around it, and it may have changed what it got
+        for name, value in fields.items():
+            force_setattr(made, name, value)
+    return made
+
+
 def _apart_model(value: Any) -> dict[str, Any]:
     kind = kind_of(value)
     fields = {name: held for name, held in value.__dict__.items() if name in kind.__pydantic_fields__}
@@ -257,10 +272,7 @@ _SET, _EXTRA, _PRIVATE = "__pydantic_fields_set__", "__pydantic_extra__", "__pyd
 _ENUM = Form(lambda member: {"name": member.name}, lambda kind, fields: kind.__members__[fields["name"]])
 _FLAG = Form(lambda member: {"value": member.value}, lambda kind, fields: kind(fields["value"]))
 _NAMED_TUPLE = Form(lambda value: dict(zip(value._fields, value, strict=True)), _together_named_tuple)
-_STRUCT = Form(
-    lambda value: {name: getattr(value, name) for name in value.__struct_fields__},
-    lambda kind, fields: kind(**fields),
-)
+_STRUCT = Form(lambda value: {name: getattr(value, name) for name in value.__struct_fields__}, _together_struct)
 _MODEL = Form(_apart_model, _together_model)
 
 register(Absent, "weft.Absent")

@@ -255,9 +255,10 @@ class Reader:
 
     def value(self, body: Any, live: Any) -> Any:
         """Return any value; one of a class that is not known here is lost."""
-        self._values.unknown = ""
+        unknown = self._values.unknown
+        unknown.clear()
         value = self._values.decode(base64.b64decode(body, validate=True))
-        return self.lost(self._values.unknown, live) if self._values.unknown else value
+        return self.lost(next(iter(unknown)), live) if unknown else value
 
 
 class _ByName(type):

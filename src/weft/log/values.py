@@ -19,6 +19,7 @@ import uuid
 import zoneinfo
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import msgspec
@@ -31,14 +32,15 @@ from weft.log.records import Record, Unfit, form_of, registered
 class Values:
     """Reads values: *types* are the classes that may come back, *facts* the large values by content hash."""
 
-    __slots__ = ("_depth", "_facts", "_types", "decode", "unknown")
+    __slots__ = ("_depth", "_facts", "_moved", "_types", "decode", "unknown")
 
     def __init__(self, types: Mapping[str, type] | None = None, facts: Mapping[bytes, bytes] | None = None) -> None:
         self._types = types or {}
         self._facts = facts or {}
+        self._moved: dict[str, type | None] = {}
         self._depth = 0
-        self.unknown = ""
-        """The last class that was asked for and is not known."""
+        self.unknown: dict[str, None] = {}
+        """The classes that were asked for and are not known, in order."""
         self.decode: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=self.restore).decode
         """Reads one value; what raises there is up to the data."""
 
@@ -81,17 +83,30 @@ class Values:
         name, fields = self.decode(data)
         if not isinstance(name, str) or not isinstance(fields, dict):
             raise CorruptLog("a record without the name of its class or without fields")
+        held = cast("dict[str, Any]", fields)
         kind = registered().get(name) or self._types.get(name)
         form = None if kind is None else form_of(kind)
         if form is None:
-            self.unknown = name
-            return Record(name, cast("dict[str, Any]", fields))
+            return self._elsewhere(name, held)
         try:
-            return form.together(kind, cast("dict[str, Any]", fields))
+            return form.together(kind, held)
         except Unfit as unfit:
             raise CorruptLog(
                 f"{unfit}; give new fields a default, or register a class that fits as {name!r}"
             ) from unfit
+
+    def _elsewhere(self, name: str, fields: dict[str, Any]) -> Any:
+        """Return an instance of the class that has moved from where *name* says, or a record."""
+        if name not in self._moved:
+            called = {kind for kind in self._types.values() if name.endswith(f".{kind.__qualname__}")}
+            self._moved[name] = called.pop() if len(called) == 1 else None  # of two, nobody knows which
+        kind = self._moved[name]
+        form = None if kind is None else form_of(kind)
+        if form is not None:
+            with suppress(Unfit, KeyError):  # another one of that name
+                return form.together(kind, fields)
+        self.unknown[name] = None
+        return Record(name, fields)
 
     def fact(self, data: Any) -> Any:
         """Return a value that is kept beside the log."""

@@ -14,8 +14,8 @@ import msgspec
 
 from weft.core.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import CorruptLog, UnresolvedFunction
-from weft.log import chain, decode_segments, references
+from weft.errors import CorruptLog, UnknownClass, UnresolvedFunction
+from weft.log import Decoder, chain, references
 from weft.log.chain import GENESIS
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
 
@@ -47,6 +47,7 @@ async def recover(
         CorruptLog: what was stored is no log.
         ChangedCode: *strict*, and some code has changed.
         UnresolvedFunction: a function cannot be found, and nobody handed the workflow over.
+        UnknownClass: it would go on with values whose class is not known here.
         MissingContext: a required context key was not given.
     """
     bodies = [segment.body for segment in loaded.segments]
@@ -63,11 +64,20 @@ async def recover(
     facts: Mapping[bytes, bytes] = {}
     if isinstance(store, FactStore):
         facts = await store.load_facts(loaded.record.id, wanted.facts)
-    events = decode_segments(bodies, definitions=definitions, facts=facts, workflow=workflow, strict=strict)
+    decoder = Decoder(workflow=workflow, strict=strict)
+    events = decoder.segments(bodies, definitions=definitions, facts=facts)
     run = Run.from_log(events, context=context)
     for component in run.workflow.unresolved:
         raise UnresolvedFunction(
             component, "that it runs", "cannot be found here, and resume(id, workflow=...) or register(...) gave none"
         )
+    if decoder.unknown and _reads_on(run):
+        raise UnknownClass(loaded.record.id, decoder.unknown)
     run.check_context()
     return Recovered(run, loaded.record)
+
+
+def _reads_on(run: Run) -> bool:
+    """Whether something may still read values that were made before: it is pending, or keeps or reads state."""
+    memory = run.memory
+    return bool(memory.ready or memory.blocked or memory.letters or memory.produced or memory.partitions)
