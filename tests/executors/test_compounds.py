@@ -71,8 +71,8 @@ def second(request: Any, results: dict[str, Any]) -> Any:
 def elsewhere(run: Run) -> Run:
     """Take *run* to its end with every runnable packed, and its outcome packed on the way back."""
     while runnables := run.prepare():
-        there = unpack(pack(runnables[0]))
-        run.apply(unpack_outcome(runnables[0], pack_outcome(there.execute())))
+        there = unpack(pack(1, runnables[0]), lambda: None)
+        run.apply(unpack_outcome(runnables[0], pack_outcome(1, there.execute())))
     return run
 
 

@@ -26,11 +26,11 @@ from weft.errors import DescribedError, NoRun, NotTransferable, WorkerDied
 from weft.executors import ProcessExecutor
 from weft.testing.contracts.executor import ConcurrentExecutorContract
 from weft.testing.contracts.gate import Gate, knock
-from weft.testing.contracts.owner import PATIENCE, Owner, in_a_loop
+from weft.testing.contracts.owner import PATIENCE, Owner, in_a_loop, runnable_of
 from weft.testing.contracts.steps import double, own_pid
 
 SHOP = dedent("""
-    import asyncio, ctypes, os, socket, threading
+    import asyncio, ctypes, multiprocessing, os, socket, threading
 
     import weft
     from weft import context, reduce, step
@@ -76,6 +76,37 @@ SHOP = dedent("""
 
     def runnable_id(x):
         return weft.current().runnable_id
+
+    def inputs(x):
+        return weft.current().inputs
+
+    def add_more(x):
+        weft.current().add(price, to="it")
+        return x
+
+    def add_what_cannot_cross(x):
+        weft.current().add(step(lambda x: x, name="more"))
+
+    def beat(address):
+        for _ in range(100):
+            weft.current().heartbeat()
+
+    def beat_when_let_in(address):
+        def wait(current):
+            with socket.create_connection(address) as connection:
+                connection.recv(16)
+                current.heartbeat()
+
+        threading.Thread(target=wait, args=[weft.current()], daemon=True).start()
+        return os.getpid()
+
+    def return_twice(x):
+        os.fork()
+        return os.getpid()
+
+    def use_a_pool_of_its_own(x):
+        with multiprocessing.get_context("fork").Pool(1) as pool:  # ends its processes with SIGTERM
+            return pool.apply(abs, [x])
 
     def greet(x, greeting=context("greeting")):
         return f"{greeting}, {x}"
@@ -255,6 +286,78 @@ def test_what_a_worker_cannot_know_it_says(shop: Any) -> None:
     assert "idempotency_key" in str(error)
 
 
+def test_a_step_knows_what_it_was_given(shop: Any) -> None:
+    assert run_in_a_process((shop.inputs, "a")) == [("a",)]
+
+
+@in_a_loop
+async def test_what_a_step_adds_to_its_run_crosses(shop: Any) -> None:
+    run = Workflow("w", step(shop.add_more, name="it")).plan(2)
+    [runnable] = run.prepare()
+    owner = Owner(ProcessExecutor(1))
+
+    owner.executor.submit(1, runnable)
+    outcome = await owner.result(1)
+    await owner.close()
+
+    assert run.apply(outcome).react().value("price") == 20
+
+
+def test_an_addition_that_cannot_cross_fails_clearly(shop: Any) -> None:
+    [error] = run_in_a_process((shop.add_what_cannot_cross, 1))
+
+    assert type(error) is NotTransferable
+    assert "what it adds to its run" in str(error)
+
+
+# -- signs of life -------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_signs_of_life_reach_who_listens(shop: Any) -> None:
+    beats: list[int] = []
+    runnable = runnable_of(shop.beat, 0)
+    runnable.pulse = lambda: beats.append(threading.get_ident())
+    owner = Owner(ProcessExecutor(1))
+
+    owner.executor.submit(1, runnable)
+    outcome = await owner.result(1)
+    await owner.close()
+
+    assert outcome.status == "completed"
+    assert 0 < len(beats) <= 100
+
+
+def test_signs_of_life_that_nobody_asked_for_do_nothing(shop: Any) -> None:
+    assert run_in_a_process((shop.beat, 0), (double, 2)) == [None, 4]
+
+
+@in_a_loop
+async def test_a_sign_of_life_that_comes_too_late_is_not_heard(shop: Any) -> None:
+    beats: list[int] = []
+    owner = Owner(ProcessExecutor(1))
+    async with Gate() as gate:
+        runnable = runnable_of(shop.beat_when_let_in, gate.address)
+        runnable.pulse = lambda: beats.append(1)
+        owner.executor.submit(1, runnable)
+        pid = (await owner.result(1)).result
+        await gate.until(lambda: gate.came == 1)
+
+        gate.open()
+        await gate.until(lambda: gate.went == 1)
+        owner.submit(2, own_pid, 0)
+        after = (await owner.result(2)).result
+    await owner.close()
+
+    assert (beats, after) == ([], pid)
+
+
+def test_a_step_that_forks_and_returns_twice_answers_once(shop: Any) -> None:
+    first, second, third = run_in_a_process((shop.return_twice, 0), (double, 2), (own_pid, 0))
+
+    assert (first, second) == (third, 4)
+
+
 # -- who dies ------------------------------------------------------------------------------------
 
 
@@ -341,8 +444,9 @@ async def test_a_death_is_noticed_though_a_grandchild_holds_the_pipe(shop: Any) 
     assert died.error.exitcode == 5
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @in_a_loop
-async def test_a_ctrl_c_is_left_to_the_parent() -> None:
+async def test_a_signal_to_all_is_left_to_the_parent(number: signal.Signals) -> None:
     owner = Owner(ProcessExecutor(1))
     owner.submit(1, own_pid, 0)
     pid = (await owner.result(1)).result
@@ -350,12 +454,60 @@ async def test_a_ctrl_c_is_left_to_the_parent() -> None:
         owner.submit(2, knock, gate.address)
         await gate.until(lambda: gate.came == 1)
 
-        os.kill(pid, signal.SIGINT)
+        os.kill(pid, number)
         gate.open()
         outcome = await owner.result(2)
     await owner.close()
 
     assert outcome.result == "through"
+
+
+STARTING = """
+import asyncio, signal, sys
+from weft.executors import ProcessExecutor
+from weft.testing.contracts.gate import knock
+from weft.testing.contracts.owner import Owner
+from weft.testing.contracts.steps import double
+
+if __name__ == "__mp_main__":  # a worker, long before it can say what it does with signals
+    knock((sys.argv[1], int(sys.argv[2])))
+
+async def main():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    owner = Owner(ProcessExecutor(1))
+    owner.submit(1, double, 2)
+    outcome = await owner.result(1)
+    print(outcome.error or outcome.result)
+    await owner.close()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@in_a_loop
+async def test_a_signal_to_all_is_left_to_the_parent_also_while_a_worker_starts(tmp_path: Path) -> None:
+    (tmp_path / "starting.py").write_text(STARTING, encoding="utf-8")
+    async with Gate() as gate:
+        host, port = gate.address
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, tmp_path / "starting.py", host, str(port)),
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        await gate.until(lambda: gate.came == 1)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.killpg(program.pid, number)
+        gate.open()
+        told, _ = await program.communicate()
+
+    assert told.decode().strip() == "4"
+
+
+def test_what_a_step_has_forked_can_be_ended_with_sigterm(shop: Any) -> None:
+    assert run_in_a_process((shop.use_a_pool_of_its_own, -2)) == [2]
 
 
 # -- stopping ------------------------------------------------------------------------------------

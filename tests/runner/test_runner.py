@@ -35,6 +35,8 @@ from weft.policy import DEFAULT, Value
 from weft.ports.store import LogStore
 from weft.runner import WorkerHooks, every_n
 from weft.stores import MemoryStore, SQLiteStore
+from weft.testing.contracts import gate as knocked_at
+from weft.testing.contracts.gate import knock
 
 double = step(lambda x: x * 2, name="double")
 increment = step(lambda x: x + 1, name="increment")
@@ -636,6 +638,20 @@ def test_a_step_that_gives_no_sign_of_life_is_timed_out(runner: Runner) -> None:
     assert "no sign of life" in str(run.failures["silent"].__cause__)
 
 
+def test_a_silent_step_in_a_process_is_killed_with_it() -> None:
+    workflow = Workflow("w", step(knock, name="silent")).with_policies([("silent", Policy(heartbeat=0.05))])
+
+    async def main() -> Run:
+        async with knocked_at.Gate() as gate, AsyncRunner(executor="process", processes=1) as runner:
+            run = await (await runner.start(workflow, gate.address)).wait(20)
+            await gate.until(lambda: gate.went == gate.came)  # though nobody has opened it
+            return run
+
+    run = asyncio.run(main())
+
+    assert "no sign of life" in str(run.failures["silent"].__cause__)
+
+
 def test_what_waits_too_long_to_be_started_fails(store: LogStore) -> None:
     gate = Gate()
     late = step(lambda x: x, name="late")
@@ -666,9 +682,7 @@ def test_what_is_ready_at_once_is_started_by_priority(store: LogStore) -> None:
     assert order == ["high", "middle", "low"]
 
 
-@pytest.mark.parametrize(
-    "policy", [Policy(execution_mode="external"), Policy(executor="nowhere"), Policy(executor="process", heartbeat=1.0)]
-)
+@pytest.mark.parametrize("policy", [Policy(execution_mode="external"), Policy(executor="nowhere")])
 def test_what_this_runner_cannot_keep_is_refused(runner: Runner, policy: Policy) -> None:
     with pytest.raises(InvalidPolicy):
         runner.start(chain.with_policies([("double", policy)]), 1)

@@ -4,6 +4,10 @@ A worker process, from the inside: read, run, answer, until nobody asks any more
 It ends when its pipe is closed, and dies with its parent, however that ends: a thread waits for it to be gone, and on
 Linux the kernel is asked besides, since a thread gets no turn while native code holds the interpreter.  To the kernel
 the parent is the thread that has spawned this process, which never ends before it.
+
+What a Ctrl-C means, and a SIGTERM that a service manager sends to every process of a service, is the parent's to
+decide: it may give the steps time to end.  This process is deaf to both from its first moment on, since it is spawned
+with both held back.
 """
 
 from __future__ import annotations
@@ -14,47 +18,96 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any
 
 from weft.core.runnable import Outcome
 from weft.errors import NotTransferable
 from weft.execution import attempt, failed
-from weft.executors.transfer import pack_outcome, unpack
+from weft.executors.transfer import pack_outcome, sign_of_life, ticket_of, unpack
 
 READY = b"ready"
+HELD_BACK = (signal.SIGINT, signal.SIGTERM)
+"""The signals that are left to the parent."""
+APART = 0.005
+"""How many seconds lie between two signs of life, at least; more would only keep the parent busy."""
 
 
 def serve(pipe: Connection[Any, Any]) -> None:
-    """Answer every parcel that comes through *pipe*."""
+    """Answer every frame that comes through *pipe*."""
     _die_with_the_parent()
-    signal.signal(signal.SIGINT, _ignore)
+    _leave_signals_to_the_parent()
+    voice, own = _Voice(pipe), os.getpid()
     pipe.send_bytes(READY)
     while True:
         try:
-            parcel = pipe.recv_bytes()
+            frame = pipe.recv_bytes()
         except (EOFError, ConnectionError):
             return
-        pipe.send_bytes(answer(parcel))
+        answer = _answer(frame, voice)
+        if os.getpid() != own:  # the step has forked, and returned twice: only one may answer
+            os._exit(0)
+        voice.answer(answer)
 
 
-def answer(parcel: bytes) -> bytes:
-    """Run what is in *parcel*, and return what came of it."""
-    began = perf_counter_ns()
+def _answer(frame: bytes, voice: _Voice) -> bytes:
+    """Run what is in *frame*, and return what came of it."""
+    began, ticket = perf_counter_ns(), ticket_of(frame)
+    voice.begin(ticket)
     try:
-        runnable = unpack(parcel)
+        runnable = unpack(frame, partial(voice.beat, ticket))
     except NotTransferable as error:
-        return pack_outcome(Outcome("", (), "failed", None, error, 1, perf_counter_ns() - began))
+        return pack_outcome(ticket, Outcome("", (), "failed", None, error, 1, perf_counter_ns() - began))
     try:
         outcome = contextvars.copy_context().run(attempt, runnable)
     except KeyboardInterrupt as error:  # raised by the step: the signal is ignored
         outcome = failed(runnable, error, began)
-    return pack_outcome(outcome)
+    return pack_outcome(ticket, outcome)
 
 
-def _ignore(*_: object) -> None:
-    """Leave it to the parent what a Ctrl-C means.  A function, since what the step starts would inherit SIG_IGN."""
+class _Voice:
+    """What the process says: signs of life, from any thread of the step that runs, and then its answer."""
+
+    def __init__(self, pipe: Connection[Any, Any]) -> None:
+        self._pipe, self._lock = pipe, threading.Lock()
+        self._ticket: int | None = None
+        self._next = 0.0
+
+    def begin(self, ticket: int) -> None:
+        """Let the work of *ticket* be heard."""
+        with self._lock:
+            self._ticket, self._next = ticket, 0.0
+
+    def beat(self, ticket: int) -> None:
+        """Say that the work of *ticket* goes on, unless it is over, or that was just said."""
+        now = monotonic()
+        with self._lock, suppress(OSError):  # who has closed the pipe is about to die of it
+            if ticket == self._ticket and now >= self._next:
+                self._next = now + APART
+                self._pipe.send_bytes(sign_of_life(ticket))
+
+    def answer(self, frame: bytes) -> None:
+        """Say what came of it; of that work nothing more is heard."""
+        with self._lock:
+            self._ticket = None
+            self._pipe.send_bytes(frame)
+
+
+def _leave_signals_to_the_parent() -> None:
+    own = os.getpid()
+
+    def leave(number: int, _: object) -> None:
+        if number == signal.SIGTERM and os.getpid() != own:  # a process that the step has forked, to be ended like that
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    for number in HELD_BACK:  # by a function, since what the step starts would inherit SIG_IGN
+        signal.signal(number, leave)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
 
 def _die_with_the_parent() -> None:

@@ -21,7 +21,9 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from time import monotonic, perf_counter_ns
@@ -30,9 +32,9 @@ from typing import Any
 from weft.core.runnable import Outcome
 from weft.errors import WorkerDied
 from weft.execution import failed
-from weft.executors.child import serve
+from weft.executors.child import HELD_BACK, serve
 from weft.executors.pool import Pool, Work
-from weft.executors.transfer import pack, unpack_outcome
+from weft.executors.transfer import is_sign_of_life, pack, ticket_of, unpack_outcome
 
 CAPACITY = 1_000
 FAREWELL = 1.0
@@ -106,7 +108,7 @@ class _Child:
         try:
             if work.runnable.broken is not None:
                 return failed(work.runnable, work.runnable.broken, began)
-            return unpack_outcome(work.runnable, self._ask(work, pack(work.runnable)))
+            return unpack_outcome(work.runnable, self._ask(work, pack(work.ticket, work.runnable)))
         except BaseException as error:  # noqa: BLE001 - also a process that cannot be started fails one attempt
             return failed(work.runnable, error, began)
         finally:
@@ -139,13 +141,21 @@ class _Child:
 
     # -- talking ---------------------------------------------------------------------------------
 
-    def _ask(self, work: Work, parcel: bytes) -> bytes:
+    def _ask(self, work: Work, question: bytes) -> bytes:
+        """Return the answer; signs of life that come before it are passed on."""
         pipe = self._ready(work)
         try:
-            pipe.send_bytes(parcel)
+            pipe.send_bytes(question)
         except OSError:
             raise self._died(work) from None
-        return self._receive(work)
+        while True:
+            frame = self._receive(work)
+            if ticket_of(frame) != work.ticket:  # said too late by what a step before has left behind
+                continue
+            if not is_sign_of_life(frame):
+                return frame
+            if work.runnable.pulse is not None:
+                work.runnable.pulse()
 
     def _receive(self, work: Work) -> bytes:
         assert self._pipe is not None  # noqa: S101
@@ -176,7 +186,7 @@ class _Child:
         here, there = _SPAWN.Pipe()
         process = _SPAWN.Process(target=serve, args=(there,), name="weft-worker")
         try:
-            with _FAMILY:
+            with _FAMILY, _signals_held_back():
                 process.start()
         except BaseException:
             here.close()
@@ -214,6 +224,20 @@ class _Child:
             process.close()
         watch.close()
         return code
+
+
+@contextmanager
+def _signals_held_back() -> Generator[None, None, None]:
+    """Start processes that are deaf to a Ctrl-C before they can say so: they inherit what their thread holds back."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # the first process would start it, and that lets all signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Watch:

@@ -1,8 +1,12 @@
 """
 What crosses between a runner and its worker processes, as bytes.
 
-Out go the function and its arguments, with what ``weft.current()`` tells; back comes what the function gave or raised.
-All of it is pickled, by one process for its own child: nothing that is stored is ever read like this.
+Out go the function and its arguments, with what ``weft.current()`` tells; back comes what the function gave or raised,
+and what it adds to its run.  All of it is pickled, by one process for its own child: nothing that is stored is ever
+read like this.
+
+Whatever goes through the pipe is a frame, and begins with the ticket of the work that it belongs to.  One that holds
+nothing more is a sign of life; one of another ticket is of something that is over, and is dropped.
 
 A function goes by its module and name.  One that is decorated stands there no more, but the component that was made
 of it does, and leads to it.  What has no name at all, a lambda or a local function, cannot go.
@@ -13,23 +17,54 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
+import struct
+from collections.abc import Callable, Sequence
 from functools import reduce
 from types import FunctionType
 from typing import Any, Literal
 
+from weft.core.current import Addition
 from weft.core.events import ErrorDetail
+from weft.core.fact import Fact
 from weft.core.failure import describe, described
 from weft.core.function import Function
 from weft.core.lineage import Lineage
 from weft.core.node import Kind, Node
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import NoRun, NotTransferable
+from weft.typing import Address
 
 _HINT = "send data that can be pickled, and open connections and the like inside of the step, or run it on a thread"
 _NAMELESS = "define it at the top of a module that the worker can import, or run the component on a thread"
 
 
-def pack(runnable: Runnable) -> bytes:
+_TICKET = struct.Struct(">q")
+
+
+def sign_of_life(ticket: int) -> bytes:
+    """Return the frame that says that the work of *ticket* goes on."""
+    return _TICKET.pack(ticket)
+
+
+def ticket_of(frame: bytes) -> int:
+    """Return whose *frame* it is."""
+    (ticket,) = _TICKET.unpack_from(frame)
+    return int(ticket)
+
+
+def is_sign_of_life(frame: bytes) -> bool:
+    """Whether there is nothing in *frame* but a ticket."""
+    return len(frame) == _TICKET.size
+
+
+def _opened(frame: bytes) -> io.BytesIO:
+    """Return *frame* as a file that begins after the ticket."""
+    buffer = io.BytesIO(frame)
+    buffer.seek(_TICKET.size)
+    return buffer
+
+
+def pack(ticket: int, runnable: Runnable) -> bytes:
     """
     Return all that another process needs to run *runnable*.
 
@@ -40,8 +75,9 @@ def pack(runnable: Runnable) -> bytes:
     if runnable.override is not None:
         call, kwargs = runnable.override.call, dict(runnable.override.constants)
     about = (runnable.run_id, runnable.component, runnable.attempt, runnable.idempotency_key, runnable.is_condition)
+    inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
     try:
-        return _dumps(about, (call, runnable.args, kwargs))
+        return _framed(ticket, (*about, runnable.pulse is not None), (call, runnable.args, kwargs, inputs))
     except Exception as error:
         raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
 
@@ -54,37 +90,48 @@ def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[st
     named += [(f"its argument {keyword!r}", value) for keyword, value in kwargs.items()]
     for what, value in named:
         try:
-            _dumps(value)
+            _framed(0, value)
         except Exception as own:  # noqa: BLE001 - this is the one
             shown = what if value is call else f"{what}, a {type(value).__qualname__},"
             return NotTransferable(component, shown, str(own), _NAMELESS if value is call else _HINT)
     return NotTransferable(component, "its function with its arguments", str(error), _HINT)
 
 
-def unpack(parcel: bytes) -> Runnable:
+def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     """
-    Return, in the other process, a runnable of what was packed.
+    Return, in the other process, a runnable of what was packed; *beat* is its pulse, if somebody listens.
 
     Raises:
         NotTransferable: the function or an argument is not to be had here.
     """
-    buffer = io.BytesIO(parcel)
-    run_id, component, attempt, key, is_condition = pickle.load(buffer)  # noqa: S301 - our own parent's
+    buffer = _opened(frame)
+    run_id, component, attempt, key, is_condition, is_heard = pickle.load(buffer)  # noqa: S301 - our own parent's
     try:
-        call, args, kwargs = pickle.load(buffer)  # noqa: S301
+        call, args, kwargs, inputs = pickle.load(buffer)  # noqa: S301
     except BaseException as error:
         why = f"in the worker it fails with {type(error).__qualname__}: {error}"
         hint = "let the modules of both be importable there, without side effects"
         raise NotTransferable(component, "its function or an argument", why, hint) from error
     node = Node(component, component, Kind.TEST if is_condition else Kind.WORK, None)
     node.call = call
-    return Runnable(node, run_id, (), _Elsewhere(), args, kwargs, attempt, own_key=key)
+    addresses = tuple(range(len(inputs)))
+    pulse = beat if is_heard else None
+    return Runnable(node, run_id, addresses, _Elsewhere(inputs), args, kwargs, attempt, own_key=key, pulse=pulse)
 
 
 class _Elsewhere(Lineage):
-    """In place of the log, which has stayed where the run is."""
+    """In place of the log, which has stayed where the run is: it has the *inputs* alone."""
 
-    __slots__ = ()
+    __slots__ = ("_inputs",)
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        super().__init__()
+        self._inputs = inputs
+
+    def fact(self, address: Address) -> Fact:
+        """Return an input."""
+        assert isinstance(address, int)  # noqa: S101
+        return Fact(self, address, self._inputs[address], None)
 
     def runnable_id(self, component: str, inputs: tuple[Any, ...]) -> str:
         """Refuse: the id is a hash of values that are not here."""
@@ -95,35 +142,45 @@ class _Elsewhere(Lineage):
 # -- and back ------------------------------------------------------------------------------------
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
+def pack_outcome(ticket: int, outcome: Outcome) -> bytes:
     """Return what came of it, as bytes."""
     if outcome.error is not None:
-        return _packed_error(outcome.error, outcome.duration_ns)
+        return _packed_error(ticket, outcome.error, outcome.duration_ns)
     try:
-        return _dumps((True, outcome.result, outcome.duration_ns))
+        return _framed(ticket, (True, (outcome.result, outcome.added), outcome.duration_ns))
     except Exception as error:  # noqa: BLE001 - a value that cannot be sent is a failing attempt
-        what = f"its result, a {type(outcome.result).__qualname__},"
-        refused = NotTransferable(outcome.component, what, str(error), "return data that can be, or run it on a thread")
-        return _packed_error(refused, outcome.duration_ns)
+        return _packed_error(ticket, _unsendable(outcome, error), outcome.duration_ns)
 
 
-def _packed_error(error: BaseException, duration_ns: int) -> bytes:
+def _unsendable(outcome: Outcome, error: Exception) -> NotTransferable:
+    """Find out what it was that cannot be pickled."""
     try:
-        whole = _dumps(error)
+        _framed(0, outcome.result)
+    except Exception as own:  # noqa: BLE001 - this is the one
+        what, hint = f"its result, a {type(outcome.result).__qualname__},", "return data that can be"
+        return NotTransferable(outcome.component, what, str(own), f"{hint}, or run it on a thread")
+    what = "what it adds to its run"
+    return NotTransferable(outcome.component, what, str(error), _NAMELESS if outcome.added else _HINT)
+
+
+def _packed_error(ticket: int, error: BaseException, duration_ns: int) -> bytes:
+    try:
+        whole = _framed(ticket, error)
     except Exception:  # noqa: BLE001 - described, it can be sent
         whole = b""
-    return _dumps((False, (whole, describe(error)), duration_ns))
+    return _framed(ticket, (False, (whole, describe(error)), duration_ns))
 
 
-def unpack_outcome(runnable: Runnable, reply: bytes) -> Outcome:
+def unpack_outcome(runnable: Runnable, frame: bytes) -> Outcome:
     """Return the outcome of *runnable*; an exception that cannot be read here is described."""
     try:
-        completed, value, duration = pickle.loads(reply)  # noqa: S301 - our own child's
+        completed, value, duration = pickle.load(_opened(frame))  # noqa: S301 - our own child's
     except Exception as error:  # noqa: BLE001 - a value that cannot be read is a failing attempt
         why = f"to read it fails with {type(error).__qualname__}: {error}"
         return _outcome(runnable, None, NotTransferable(runnable.component, "its result", why, _HINT), 0)
     if completed:
-        return _outcome(runnable, value, None, duration)
+        result, added = value
+        return _outcome(runnable, result, None, duration, added)
     whole, detail = value
     raised = _read_error(whole, detail) or described(detail)
     raised.add_note(f"in a worker process:\n{detail.traceback}")
@@ -133,24 +190,32 @@ def unpack_outcome(runnable: Runnable, reply: bytes) -> Outcome:
 def _read_error(whole: bytes, detail: ErrorDetail) -> BaseException | None:
     """Return the exception as it was, unless its class wants to be made of something else than its ``args``."""
     try:
-        error: Any = pickle.loads(whole) if whole else None  # noqa: S301 - our own child's
+        error: Any = pickle.load(_opened(whole)) if whole else None  # noqa: S301 - our own child's
     except Exception:  # noqa: BLE001 - such classes are many
         return None
     is_same = isinstance(error, BaseException) and describe(error).message == detail.message
     return error if is_same else None
 
 
-def _outcome(runnable: Runnable, result: Any, error: BaseException | None, duration_ns: int) -> Outcome:
+def _outcome(
+    runnable: Runnable,
+    result: Any,
+    error: BaseException | None,
+    duration_ns: int,
+    added: tuple[Addition, ...] = (),
+) -> Outcome:
     status: Literal["completed", "failed"] = "completed" if error is None else "failed"
-    return Outcome(*runnable.key, status, result, error, runnable.attempt, duration_ns, run_id=runnable.run_id)
+    run_id = runnable.run_id
+    return Outcome(*runnable.key, status, result, error, runnable.attempt, duration_ns, run_id=run_id, added=added)
 
 
 # -- pickling ------------------------------------------------------------------------------------
 
 
-def _dumps(*values: Any) -> bytes:
-    """Pickle *values* one after the other."""
+def _framed(ticket: int, *values: Any) -> bytes:
+    """Pickle *values* one after the other, as a frame of *ticket*."""
     buffer = io.BytesIO()
+    buffer.write(_TICKET.pack(ticket))
     for value in values:
         _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()

@@ -253,11 +253,6 @@ class Office:
             raise InvalidPolicy(
                 f"the policy of {component!r} says executor={policy.executor!r}; this runner has {known}"
             )
-        if policy.heartbeat is not None and policy.executor == "process":
-            raise InvalidPolicy(
-                f"the policy of {component!r} wants heartbeats from another process, where nobody listens; "
-                "use timeout=, which kills the process, or another executor"
-            )
 
 
 class _Desk:
