@@ -120,6 +120,8 @@ LAST = "(select max(place) from segments)"
         ("update segments set body = cast(x'00' || substr(body, 2) as blob) where place = LAST", "format 0"),
         ("update segments set body = substr(body, 1, length(body) - 1) where place = LAST", "checksum"),
         ("update segments set chain = x'0102' where place = LAST", "does not end in its head"),
+        ("delete from segments where place = LAST", "was cut off"),
+        ("update segments set count = count + 1 where place = LAST", "was cut off"),
         ("delete from segments where place = (select min(place) from segments)", "is missing"),
         (
             "delete from segments where place = (select place from segments order by place limit 1 offset 1)",

@@ -114,3 +114,31 @@ def test_facts_and_definitions_are_part_of_it() -> None:
 def test_a_link_depends_on_all_before_it() -> None:
     assert chain(b"", b"ab") != chain(b"a", b"b")
     assert chain(chain(b"", b"a"), b"b") != chain(chain(b"", b"b"), b"b")
+
+
+def test_a_log_that_no_longer_reaches_a_link_that_was_kept_apart_was_cut_off() -> None:
+    segments, head = stored()
+    bodies = [segment.body for segment in segments]
+    links = [chain(b"", bodies[0])]
+    for body in bodies[1:]:
+        links.append(chain(links[-1], body))
+    facts = {k: v for s in segments for k, v in s.facts.items()}
+    definitions = {k: v for s in segments for k, v in s.definitions.items()}
+
+    assert verify(bodies, facts=facts, definitions=definitions, head=head, known=links[-2]) == len(LOG)
+    with pytest.raises(CorruptLog, match="cut off") as caught:
+        verify(bodies[:-2], facts=facts, definitions=definitions, head=links[-3], known=links[-2])
+
+    assert caught.value.position == 2 * (len(segments) - 2) + 1
+
+
+def test_a_log_that_ends_elsewhere_than_it_should_is_found() -> None:
+    segments, head = stored()
+    bodies = [segment.body for segment in segments]
+    facts = {k: v for s in segments for k, v in s.facts.items()}
+    definitions = {k: v for s in segments for k, v in s.definitions.items()}
+
+    for position, wrong in ((len(LOG) + 1, len(LOG) + 1), (len(LOG) - 1, len(LOG))):
+        with pytest.raises(CorruptLog) as caught:
+            verify(bodies, facts=facts, definitions=definitions, head=head, position=position)
+        assert caught.value.position == wrong

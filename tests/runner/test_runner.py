@@ -888,6 +888,17 @@ def test_a_log_that_was_altered_is_not_gone_on_with(tmp_path: Path) -> None:
         runner.resume("a", workflow=chain)
 
 
+def test_a_log_whose_end_was_cut_off_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(chain, 1, id="a").wait()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("delete from segments where place = (select max(place) from segments)")
+
+    with Runner(SQLiteStore(path)) as runner, pytest.raises(CorruptLog, match="not as far as they did"):
+        runner.resume("a", workflow=chain)
+
+
 def test_a_run_whose_code_is_not_here_is_left_as_it_is(store: LogStore) -> None:
     with Runner(store) as runner:
         runner.start(Workflow("w", step(lambda x: x + 1, name="hidden")), id="a")

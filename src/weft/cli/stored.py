@@ -78,5 +78,6 @@ def check(view: SQLiteView, run: RunId) -> tuple[int, int]:
         definitions=view.definitions(),
         head=loaded.record.chain,
         position=loaded.record.head,
+        known=loaded.known,
     )
     return count, len(loaded.segments)

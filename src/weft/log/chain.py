@@ -51,6 +51,7 @@ def verify(
     definitions: Mapping[bytes, bytes],
     head: bytes,
     position: int | None = None,
+    known: bytes = GENESIS,
 ) -> int:
     """
     Return how many events the segments hold, if they are what was written.
@@ -58,11 +59,13 @@ def verify(
     Args:
         head: the last link of the chain.
         position: where the log ends, if that is known: it tells what was cut off from what was rewritten.
+        known: a link that was kept apart from the log, which must be on the way.
 
     Raises:
         CorruptLog: they are not; ``position`` of the error is the first event that is wrong.
     """
     link, following = GENESIS, 1
+    is_known = known == GENESIS
     for body in bodies:
         seqs, referred = _outline(body, following)
         for seq in seqs:
@@ -73,14 +76,19 @@ def verify(
         for seq, kind, key in referred:
             _check(kind, key, (definitions if kind == "definition" else facts).get(key), seq)
         link = chain(link, body)
+        is_known = is_known or link == known
+    last = following - 1
+    if position is not None and position > last:
+        raise CorruptLog(f"the log was cut off: it ends at {last} and should end at {position}", following)
+    if position is not None and position < last:
+        raise CorruptLog(f"the log goes on to {last} and should end at {position}", position + 1)
     if link != head:
-        last = following - 1
-        if position is not None and position > last:
-            raise CorruptLog(f"the log was cut off: it ends at {last} and should end at {position}", following)
         raise CorruptLog(
             f"the chain of {last} events does not end in its head: one was rewritten, or more were cut off"
         )
-    return following - 1
+    if not is_known:
+        raise CorruptLog(f"the log was cut off: it ends at {last}, and it has been further", following)
+    return last
 
 
 class References(msgspec.Struct, frozen=True):

@@ -90,6 +90,11 @@ class LoadedRun(msgspec.Struct, frozen=True):
 
     record: RunRecord
     segments: Sequence[Segment]
+    known: bytes = b""
+    """
+    A link that the whole log has, kept apart from it: a log without it was cut off.  A store whose head
+    is kept apart from the segments need not say one, since ``record.chain`` tells.
+    """
 
 
 _NOTHING: Mapping[ContentHash, bytes] = {}

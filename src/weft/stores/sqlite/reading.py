@@ -42,7 +42,9 @@ def load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
     with _one_moment(db):
         key, record = find(db, run)
         found = db.execute(_SEGMENTS, {"run": key, "position": position})
-        return LoadedRun(record, [Segment(*row) for row in found])
+        segments = [Segment(*row) for row in found]
+        (known,) = db.execute("select chain from runs where key = ?", (key,)).fetchone()
+        return LoadedRun(record, segments, known)
 
 
 def load_facts(db: sqlite3.Connection, run: RunId, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:

@@ -14,7 +14,7 @@ create table runs (
     version    text    not null,
     status     text    not null,
     reason     text    not null,
-    chain      blob    not null,  -- of a run without events
+    chain      blob    not null,  -- where the log was when this row was written
     epoch      integer not null,
     created_at real    not null,
     updated_at real    not null,  -- when this row was; the log may be younger

@@ -1,6 +1,12 @@
 -- Say what changed besides the log, if the run is in the right epoch and its head is the one that was meant.
+-- The row is written anyway, so it also keeps where the log was then: what is cut off behind that is noticed.
 update runs
 set updated_at = v.column5,
+    chain = coalesce(
+        (select s.chain from segments s
+         where s.place between v.column1 << 32 and (v.column1 << 32) + 4294967295
+         order by s.place desc limit 1),
+        runs.chain),
     status = coalesce(v.column6, status),
     reason = case when v.column6 is null then reason else v.column7 end,
     workflow = coalesce(v.column8, workflow),
