@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -945,3 +946,42 @@ def test_a_policy_says_how_loudly_and_under_which_name_its_component_is_told_of(
     assert "prefix" not in by_component["increment"]
     [line] = [record for record in caplog.records if record.name == "shop.payments"]
     assert (line.levelname, line.getMessage()[:28]) == ("WARNING", "double of run 'a' completed ")
+
+
+# -- names that cannot be written ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", "a\udcff", 5, None])
+def test_an_id_that_is_no_text_is_refused_before_anything_is_stored(store: LogStore, name: Any) -> None:
+    with Runner(store) as runner:
+        with pytest.raises(InvalidOption, match="use text"):
+            runner.start_workflow(name, chain)
+
+        assert runner.stored() == []
+
+
+@pytest.mark.parametrize("key", ["", "a\udcff", 5])
+def test_a_key_that_cannot_be_written_is_refused_and_the_run_goes_on(store: LogStore, key: Any) -> None:
+    with Runner(store) as runner:
+        runner.start_workflow("a", chain)
+
+        with pytest.raises(InvalidOption, match="use text"):
+            runner.run("a", 1, key=key)
+
+        runner.run("a", 1, key="good")
+        assert len(runner.wait("a", 20).values("increment")) == 1
+
+
+def test_a_forked_process_does_not_wait_for_a_runner_that_it_does_not_have() -> None:
+    with Runner(MemoryStore()) as runner:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - in another process
+            try:
+                runner.list_workflows()
+            except RunnerClosed:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 7

@@ -85,10 +85,11 @@ class Runner:
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* in the loop of the runner, and wait for it."""
-        loop = self._loop
-        if loop is None or threading.current_thread() is self._thread:
+        loop, thread = self._loop, self._thread
+        is_gone = loop is None or thread is None or not thread.is_alive()  # a forked process has no such thread
+        if loop is None or is_gone or threading.current_thread() is thread:
             work.close()
-            if loop is None:
+            if is_gone:
                 raise RunnerClosed
             raise RuntimeError("a blocking Runner was called from inside of its own loop; use AsyncRunner there")
         future = asyncio.run_coroutine_threadsafe(work, loop)

@@ -18,6 +18,21 @@ OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""
 
 
+def check_text(name: str, value: object) -> None:
+    """
+    Refuse what cannot be the name of something in a log.
+
+    Raises:
+        InvalidOption: it is no text, or none that UTF-8 can hold.
+    """
+    try:
+        is_text = isinstance(value, str) and bool(value.encode())
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise InvalidOption(f"{name}={value!r}: use text, at least one character and no lone surrogates")
+
+
 class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
     """
     Functions that are told what a worker does.  What they raise is logged and changes nothing.

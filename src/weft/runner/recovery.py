@@ -56,8 +56,8 @@ async def recover(
         links.append(chain(links[-1], body))
     if links[-1] != loaded.record.chain or loaded.known not in links:
         raise CorruptLog(
-            f"the log of run {loaded.record.id!r} is not what was written: its hashes do not lead to its head, or not as "
-            "far as they did; verify() tells where, and a copy of the store may still have it"
+            f"the log of run {loaded.record.id!r} is not what was written: its hashes do not lead to its head, "
+            "or not as far as they did; verify() tells where, and a copy of the store may still have it"
         )
     wanted = references(bodies)
     definitions = await store.load_definitions(wanted.definitions)

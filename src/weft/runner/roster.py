@@ -21,7 +21,7 @@ from weft.runner.arrivals import Arrivals
 from weft.runner.custody import Custody
 from weft.runner.draft import Draft
 from weft.runner.office import Office
-from weft.runner.options import RunOptions
+from weft.runner.options import RunOptions, check_text
 from weft.runner.recovery import Recovered
 from weft.runner.supervisor import Supervisor
 from weft.runner.waiting import Waiters
@@ -93,6 +93,7 @@ class Roster:
                 raise
 
     def _hired(self, run: str, workflow: Workflow, options: RunOptions) -> Worker:
+        check_text("id", run)
         if run in self._workers:
             raise WorkflowAlreadyStarted(run)
         office = self._office()

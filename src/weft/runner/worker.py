@@ -34,7 +34,7 @@ from weft.ports.store import Append, RunStatus
 from weft.runner.draft import Draft
 from weft.runner.flight import Flight
 from weft.runner.office import Office
-from weft.runner.options import RunOptions
+from weft.runner.options import RunOptions, check_text
 from weft.runner.pilot import Pilot
 from weft.runner.reporting import Reporter
 from weft.runner.rulebook import Rulebook
@@ -148,6 +148,8 @@ class Worker:
         if self.state == "parked":
             raise RunParked(self.id, self.reason)
         check_encodable(value, "INPUT")
+        if key is not None:
+            check_text("key", key)
         self.run.plan(value, key=key, deadline=deadline, at=self.office.clock.time())
         self.changed()
 
