@@ -1,26 +1,26 @@
 """
 A store that remembers what was written to it.
 
-    >>> import asyncio
-    >>> from weft.ports.store import Append
+    >>> import operator
+    >>> from weft import Runner, Workflow, step
     >>> from weft.stores import MemoryStore
-    >>> async def main():
-    ...     async with RecordingStore(MemoryStore()) as store:
-    ...         await store.append([Append(run="r", workflow="w", create=True, expected=0, count=1,
-    ...                                    body=b"first", chain=b"1", at=0.0)])
-    ...         return [(write.append.run, write.append.body) for write in store.writes]
-    >>> asyncio.run(main())
-    [('r', b'first')]
+    >>> store = RecordingStore(MemoryStore())
+    >>> with Runner(store) as runner:
+    ...     _ = runner.start(Workflow("w", step(operator.neg, name="negate")), 5).wait()
+    >>> [[type(event).__name__ for event in write.events] for write in store.writes]
+    [['WorkflowDefined', 'InputReceived'], ['ReactionOccurred']]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from weft.errors import StoreError
-from weft.ports.store import Append
+from weft.log import Decoder
+from weft.ports.store import Append, ContentHash
 from weft.testing.wrapping import FullStore, WrappedStore
+from weft.typing import RunId
 
 Decode = Callable[[Append], Sequence[Any]]
 
@@ -38,7 +38,12 @@ class Write:
 
     @property
     def events(self) -> Sequence[Any]:
-        """The events that it holds, as the recording store decodes them."""
+        """
+        The events that it holds.
+
+        Raises:
+            CorruptLog: what was written is no log of Weft; tell the store how to *decode* it.
+        """
         return self._decode(self.append)
 
 
@@ -46,13 +51,17 @@ class RecordingStore(WrappedStore):
     """
     Keeps every append that *inner* has taken, in order, in :attr:`writes`; what was refused or failed is not there.
 
-    *decode* makes the events of an append from its body, for :attr:`Write.events`.
+    *decode* makes the events of an append, for :attr:`Write.events`.  Without it they are read as Weft writes them,
+    with the definitions and large values that have passed through this store.
     """
 
     def __init__(self, inner: FullStore, *, decode: Decode | None = None) -> None:
         super().__init__(inner)
         self.writes: list[Write] = []
-        self._decode = decode or _raw
+        self._decode = decode or self._read
+        self._decoder = Decoder()
+        self._definitions: dict[ContentHash, bytes] = {}
+        self._facts: dict[ContentHash, bytes] = {}
         self._batches = 0
 
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
@@ -60,10 +69,32 @@ class RecordingStore(WrappedStore):
         results = await super().append(batch)
         self._batches += 1
         taken = [each for each, refused in zip(batch, results, strict=True) if refused is None]
+        for each in taken:
+            self._definitions |= each.definitions
+            self._facts |= each.facts
         self.writes.extend(Write(each, self._batches, self._decode) for each in taken)
         return results
 
+    # What is stored already is not written again, so it is remembered when somebody asks for it.
 
-def _raw(append: Append) -> Sequence[bytes]:
-    """Without a decoder the body is all there is."""
-    return [append.body] if append.count else []
+    async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return definitions."""
+        found = await super().load_definitions(hashes)
+        self._definitions |= found
+        return found
+
+    async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep facts."""
+        await super().save_facts(run, facts)
+        self._facts |= facts
+
+    async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return facts."""
+        found = await super().load_facts(run, hashes)
+        self._facts |= found
+        return found
+
+    def _read(self, append: Append) -> Sequence[Any]:
+        if not append.count:
+            return []
+        return self._decoder.segments([append.body], definitions=self._definitions, facts=self._facts)
