@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -162,3 +165,52 @@ def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
 
     assert told(plain) == "state = 'green'"
     assert told(keyed) == "state of 7 = {'paid': True}, emitted (('ship', 7),), complete"
+
+
+# -- follow --------------------------------------------------------------------------------------
+
+
+def test_a_run_is_followed_until_somebody_has_seen_enough(shop: Any, busy: Any) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", "log", "runs.db", "greeting", "--follow"],
+        cwd=shop.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        before = [follower.stdout.readline() for _ in range(9)]
+        busy.stdin.close()
+        busy.stdin = None
+
+        after = follower.stdout.readline()
+        follower.send_signal(signal.SIGINT)
+        _, complaints = follower.communicate(timeout=20)
+
+    assert before[0].split() == ["SEQ", "TIME", "EVENT", "COMPONENT"]
+    assert before[-1].split()[2:4] == ["RunnableDispatched", "send"]
+    assert after.split()[2:4] == ["ReactionOccurred", "send"]
+    assert (follower.returncode, complaints) == (0, "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_run_that_is_closed_is_followed_to_its_end(weft: Callable[..., Any], file: Path, options: list[str]) -> None:
+    with Runner(SQLiteStore(file)) as runner:
+        runner.resume("r", workflow=Workflow("double", step(abs, name="double") >> step(abs, name="large")))
+        runner.cancel("r")
+
+    said = weft("log", file, "r", "--follow", *options)
+
+    assert said.code == 0
+    assert said.out == weft("log", file, "r", *options).out
+    assert "RunCancelled" in said.out
+
+
+def test_a_run_that_is_not_there_is_not_waited_for(weft: Callable[..., Any], file: Path) -> None:
+    said = weft("log", file, "nobody", "--follow")
+
+    assert (said.code, "no run 'nobody'" in said.err) == (1, True)
+
+
+def test_verifying_and_following_exclude_each_other(weft: Callable[..., Any], file: Path) -> None:
+    assert weft("log", file, "r", "--verify", "--follow").code == 2

@@ -57,3 +57,24 @@ def test_what_a_poor_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "NA\\xcfVE \\u2615" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["ls", "runs.db"], ["ls", "runs.db", "--json"], ["log", "runs.db", "r", "-f"]])
+def test_an_answer_that_cannot_be_written_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(Workflow("w", step(str.upper, name="up")), "a", id="r").wait()
+
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "weft", *arguments],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "weft: the answer cannot be written: No space left on device; send it elsewhere\n"

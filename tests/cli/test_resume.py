@@ -197,3 +197,51 @@ def test_what_cannot_be_meant_is_refused(
     assert said.code == code
     assert reason in " ".join(said.err.split())
     assert not (tmp_path / "runs.db").exists()
+
+
+MANY = """
+import os, signal, threading
+from pathlib import Path
+
+from weft import Runner, Workflow, step
+from weft.stores import SQLiteStore
+
+
+@step
+def late(x: int) -> int:
+    if not Path("go").exists():
+        threading.Event().wait()
+    return x
+
+
+many = Workflow("many", late)
+
+if __name__ == "__main__":
+    runner = Runner(SQLiteStore("runs.db")).open()
+    for n in range(20):
+        runner.start(many, n, id=f"r{n}")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_runs_go_on_though_nobody_reads_what_came_of_them(shop: Any) -> None:
+    (shop.folder / "many.py").write_text(MANY, encoding="utf-8")
+    shop.python("many.py", check=False)
+    shop.open()
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", "resume", "runs.db", "--all", "--import", "many"],
+        cwd=shop.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        command.stdout.close()
+        complaints = command.stderr.read()
+
+    with SQLiteView(shop.file) as view:
+        assert {record.status for record in view.list()} == {"idle"}
+    assert complaints.count("\n") == complaints.count(": resumed\n") == 20
+    assert command.returncode == 0

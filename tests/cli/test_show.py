@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,40 @@ def test_the_children_of_a_run_are_listed_with_where_they_stand(weft: Callable[.
     shown = cells(weft("show", file, "r").out)
 
     assert shown["the-child"] == ["idle,", "started", "by", "ask"]
+
+
+# -- json ----------------------------------------------------------------------------------------
+
+
+def test_json_has_all_of_it_with_whole_values(weft: Callable[..., Any], file: Path) -> None:
+    def broken(x: int) -> int:
+        raise ValueError("not today")
+
+    workflow = Workflow("w", step(lambda x: "tea" * 100, name="tea"), step(broken))
+    stored(file, workflow, 1, 2)
+
+    said = weft("show", file, "r", "--json")
+
+    shown = json.loads(said.out)
+    assert (said.code, shown["id"], shown["workflow"], shown["status"]) == (0, "r", "w", "idle")
+    assert [each["value"] for each in shown["inputs"]] == [1, 2]
+    assert shown["results"] == {"tea": "tea" * 100}
+    assert [(each["name"], each["kind"], each["states"]) for each in shown["components"]] == [
+        ("tea", "step", {"done": 2}),
+        ("broken", "step", {"failed": 2}),
+    ]
+    [failure] = shown["failures"]
+    assert (failure["component"], failure["error"]["type"], failure["error"]["message"]) == (
+        "broken",
+        "ValueError",
+        "not today",
+    )
+    assert shown["dead_letters"] == []
+
+
+def test_json_of_a_run_without_its_code_names_what_is_missing(weft: Callable[..., Any], killed: Any) -> None:
+    shown = json.loads(weft("show", killed.file, "greeting", "--json").out)
+
+    assert "send" in shown["unresolved"]
+    assert shown["owner"] is None
+    assert shown["results"] == {}

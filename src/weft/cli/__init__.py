@@ -8,7 +8,9 @@ demonstration, ``weft demo``, does without.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -26,7 +28,28 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
         sys.exit(_without_extra(sys.argv[1:]))
-    app(prog_name="weft")
+    try:
+        try:
+            app(prog_name="weft")
+        finally:
+            if sys.stdout is not None:  # closed by who has started it
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _OF_THE_OUTPUT:
+            raise
+        sys.exit(_unwritable(error))
+
+
+_OF_THE_OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What goes wrong with a pipe, a disk or a terminal; files that are read have errors of their own."""
+
+
+def _unwritable(error: OSError) -> int:
+    """Say that the answer cannot be written, as on a full disk; if nobody reads it, say nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it would be tried again at the end
+    if not isinstance(error, BrokenPipeError):
+        print(f"weft: the answer cannot be written: {error.strerror}; send it elsewhere", file=sys.stderr)
+    return 1
 
 
 def _without_extra(arguments: list[str]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,12 @@ from weft.core import events as ev
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
 from weft.log.places import kind_of
+from weft.ports.store import CLOSED
 from weft.stores import SQLiteView
+
+_COLUMNS = ("SEQ", "TIME", "EVENT", "COMPONENT", "")
+_PAUSE = 0.2
+"""Seconds between two looks at a run that is followed."""
 
 
 def log(
@@ -25,28 +31,58 @@ def log(
     verify: Annotated[
         bool, typer.Option("--verify", help="Check that nothing was altered, dropped, reordered or cut off.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on printing what happens, until the run is closed.")
+    ] = False,
 ) -> None:
     """Print the log of a run, without touching it."""
     screen = Screen()
-    if verify and as_json:
-        raise typer.BadParameter("give either --verify or --json", param_hint="--verify")
+    if verify and (as_json or follow):
+        raise typer.BadParameter("give it alone, without --json and --follow", param_hint="--verify")
     with polite(screen), SQLiteView(file) as view:
         if verify:
             events, segments = stored.check(view, run)
             screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: all of it is what was written")
             return
+        if follow:
+            _follow(screen, stored.Reader(view, run), as_json=as_json)
+            return
         found = stored.read(view, run)
     if as_json:
-        for event in found.events:
-            screen.json(_data(found, event))
+        _print_json(screen, found)
     else:
-        screen.table(("SEQ", "TIME", "EVENT", "COMPONENT", ""), [_row(found, event) for event in found.events])
+        screen.table(_COLUMNS, [_row(found, event) for event in found.events])
+
+
+def _follow(screen: Screen, reader: stored.Reader, *, as_json: bool) -> None:
+    """Print what there is, and then what comes, until nothing can come any more or a person has seen enough."""
+    widths = [0] * len(_COLUMNS)
+    headings: list[Sequence[str]] = [_COLUMNS]
+    try:
+        while True:
+            found = reader.more()
+            if as_json:
+                _print_json(screen, found)
+            else:
+                screen.columns([*headings, *(_row(found, event) for event in found.events)], widths)
+                headings.clear()
+            screen.flush()
+            if found.record.status in CLOSED:
+                return
+            time.sleep(_PAUSE)
+    except KeyboardInterrupt:  # the way to end it
+        return
+
+
+def _print_json(screen: Screen, found: stored.Stored) -> None:
+    for event in found.events:
+        screen.json(_data(found, event))
 
 
 def _row(found: stored.Stored, event: Any) -> tuple[str, ...]:
     at = found.time_of(event)
-    time = "" if at is None else stamp(at)
-    return str(event.seq), time, type(event).__name__, getattr(event, "component", ""), told(event)
+    when = "" if at is None else stamp(at)
+    return str(event.seq), when, type(event).__name__, getattr(event, "component", ""), told(event)
 
 
 def _data(found: stored.Stored, event: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def ls(
         owners = view.owners()
     rest, records = records[limit:], records[:limit]
     if as_json:
-        screen.json([_data(record, owners.get(record.id)) for record in records], indent=2)
+        screen.json([as_data(record, owners.get(record.id)) for record in records], indent=2)
     elif records:
         now = time.time()
         screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
@@ -72,7 +72,8 @@ def _row(record: RunRecord, owner: str | None, now: float) -> tuple[str, ...]:
     return record.id, record.workflow, record.status, str(record.head), *times, holder
 
 
-def _data(record: RunRecord, owner: str | None) -> dict[str, Any]:
+def as_data(record: RunRecord, owner: str | None) -> dict[str, Any]:
+    """Return what is known of a run, for JSON."""
     return {
         "id": record.id,
         "workflow": record.workflow,

@@ -64,7 +64,7 @@ def resume(
     every: Annotated[bool, typer.Option("--all", help="Every run with work left that nobody alive holds.")] = False,
 ) -> None:
     """Go on with runs that were interrupted, and wait until they have nothing left to do."""
-    screen = Screen()
+    screen = Screen(goes_on=True)
     if bool(runs) == every:
         raise typer.BadParameter("name the runs, or say --all", param_hint="ID")
     with polite(screen):

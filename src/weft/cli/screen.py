@@ -5,6 +5,7 @@ Where commands print: tables that fit a terminal, whole lines where there is non
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,12 +21,27 @@ from weft.cli.text import as_json, plain
 from weft.errors import WeftError
 
 
-class Screen:
-    """The output of one command."""
+class _Unheard(Console):
+    """Goes on when nobody reads any more."""
 
-    def __init__(self) -> None:
-        self.out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self._err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    def on_broken_pipe(self) -> None:
+        """Say nothing from now on."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
+class Screen:
+    """
+    The output of one command.
+
+    Args:
+        goes_on: the command does more than answer, so it does not end when nobody reads the answer.
+    """
+
+    def __init__(self, *, goes_on: bool = False) -> None:
+        make = _Unheard if goes_on else Console
+        self.out = make(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._err = make(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     @property
     def is_terminal(self) -> bool:
@@ -62,10 +78,14 @@ class Screen:
         """Print *value* as JSON."""
         print(json.dumps(as_json(value), indent=indent), file=self.out.file)
 
+    def flush(self) -> None:
+        """Let everything be seen that was printed."""
+        self.out.file.flush()
+
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "") -> None:
         """Print *rows* under their headings; without a terminal nothing is shortened or folded."""
-        lines = [[plain(cell) for cell in row] for row in rows]
         if self.is_terminal:
+            lines = [[plain(cell) for cell in row] for row in rows]
             table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
             for place, column in enumerate(columns):  # what does not fit goes on below, in the last column first
                 heading = Text(column if place else f"{indent}{column}")
@@ -73,9 +93,15 @@ class Screen:
             for row in lines:
                 table.add_row(*(Text(f"{indent}{cell}" if i == 0 else cell) for i, cell in enumerate(row)))
             self.out.print(table, soft_wrap=False)
-            return
-        widths = [max(map(cell_len, each)) for each in zip(columns, *lines, strict=True)]
-        for row in (list(columns), *lines):
+        else:
+            self.columns([columns, *rows], [0] * len(columns), indent=indent)
+
+    def columns(self, rows: Iterable[Sequence[str]], widths: list[int], *, indent: str = "") -> None:
+        """Print *rows* in columns of at least these *widths*, which grow with what is in them."""
+        lines = [[plain(cell) for cell in row] for row in rows]
+        for row in lines:
+            widths[:] = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
+        for row in lines:
             padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
             self.line(f"{indent}{'  '.join(padded)}".rstrip())
 

@@ -12,6 +12,7 @@ import typer
 
 from weft.cli import stored
 from weft.cli.log import error
+from weft.cli.ls import as_data
 from weft.cli.screen import Screen, polite
 from weft.cli.text import ago, count, shown, stamp, took
 from weft.core import events as ev
@@ -28,6 +29,7 @@ _SHOWN_TRACEBACK = 8  # lines, the last ones
 def show(
     file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with whole values.")] = False,
 ) -> None:
     """Show one run: its state, its components, what went in, what came out and what failed."""
     screen = Screen()
@@ -35,6 +37,9 @@ def show(
         found = stored.read(view, run)
         here = found.run()
         children = {child: _state(view, child, component) for child, component in here.children.items()}
+    if as_json:
+        screen.json(_data(found, here), indent=2)
+        return
     _head(screen, found, here)
     _components(screen, here)
     _inputs(screen, here)
@@ -68,6 +73,40 @@ def _state(view: SQLiteView, child: str, component: str) -> str:
     except RunNotFound:  # noted, and never created; or deleted since
         return f"not stored, started by {component}"
     return f"{status}, started by {component}"
+
+
+def _data(found: stored.Stored, run: Run) -> dict[str, Any]:
+    """Return all of it, for JSON."""
+    inputs = [event for event in found.events if isinstance(event, ev.InputReceived)]
+    return {
+        **as_data(found.record, found.owner),
+        "unresolved": list(run.workflow.unresolved),
+        "components": [
+            {
+                "name": name,
+                "kind": _kind(run, name),
+                "states": dict(tally.states),
+                "attempts": tally.attempts,
+                "seconds": tally.spent_ns / 1e9,
+            }
+            for name, tally in tallies(run).items()
+        ],
+        "inputs": [{"ordinal": event.ordinal, "key": event.key, "value": event.value} for event in inputs],
+        "results": run.results(),
+        "children": run.children,
+        "failures": [_failure(event) for event in (run.memory.failures or {}).values()],
+        "dead_letters": [_failure(event) for event in run.dead_letters],
+    }
+
+
+def _failure(event: ev.RunnableFailed) -> dict[str, Any]:
+    detail = event.error
+    return {
+        "component": event.component,
+        "event": event.seq,
+        "attempts": event.attempts,
+        "error": {name: getattr(detail, name) for name in detail.__struct_fields__},
+    }
 
 
 # -- components ----------------------------------------------------------------------------------
@@ -122,13 +161,16 @@ def _ending(event: Any) -> str:
             return "done"
 
 
+def _kind(run: Run, name: str) -> str:
+    component = run.workflow.components.get(name)
+    return component.kind if component is not None else "part" if name in run.memory.plan.nodes else "removed"
+
+
 def _components(screen: Screen, run: Run) -> None:
     rows: list[tuple[str, ...]] = []
     for name, tally in tallies(run).items():
-        component = run.workflow.components.get(name)
-        kind = component.kind if component is not None else "part" if name in run.memory.plan.nodes else "removed"
         attempts = str(tally.attempts) if tally.attempts else ""
-        rows.append((name, kind, tally.told, attempts, took(tally.spent_ns) if tally.spent_ns else ""))
+        rows.append((name, _kind(run, name), tally.told, attempts, took(tally.spent_ns) if tally.spent_ns else ""))
     screen.line()
     screen.table(("COMPONENT", "KIND", "STATE", "ATTEMPTS", "TIME"), rows)
 

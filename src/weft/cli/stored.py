@@ -13,7 +13,7 @@ from weft.core.events import AnyEvent, InputReceived
 from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog
-from weft.log import decode_segments, references, verify
+from weft.log import Decoder, references, verify
 from weft.ports.store import RunRecord
 from weft.stores import SQLiteView
 from weft.typing import RunId
@@ -41,6 +41,43 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
         return self.written[place - 1][1] if place else None
 
 
+class Reader:
+    """
+    Reads *run* as it grows.
+
+    Args:
+        workflow: where functions are taken from that cannot be found by name.
+    """
+
+    def __init__(self, view: SQLiteView, run: RunId, workflow: Workflow | None = None) -> None:
+        self._view, self._run = view, run
+        self._decoder = Decoder(workflow=workflow)
+        self._definitions: dict[bytes, bytes] = {}
+        self._position = 0
+
+    def more(self) -> Stored:
+        """
+        Return what came since this was last asked.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+            CorruptLog: its log cannot be read.
+        """
+        view, run = self._view, self._run
+        loaded = view.load_since(run, self._position)
+        bodies = [segment.body for segment in loaded.segments]
+        stored = view.definitions()
+        for key in references(bodies).definitions - self._definitions.keys():
+            body = stored.get(key)
+            if body is None:
+                raise CorruptLog(f"the definition {key.hex()} that it refers to is missing")
+            self._definitions[key] = body
+        events = self._decoder.segments(bodies, definitions=self._definitions, facts=view.facts(run))
+        self._position = loaded.record.head
+        written = [(each.first, each.at) for each in view.times(run)] if bodies else []
+        return Stored(loaded.record, events, view.owners(run).get(run), written)
+
+
 def read(view: SQLiteView, run: RunId, *, workflow: Workflow | None = None) -> Stored:
     """
     Return what *view* shows of *run*; functions are taken from *workflow* where they cannot be found by name.
@@ -49,18 +86,7 @@ def read(view: SQLiteView, run: RunId, *, workflow: Workflow | None = None) -> S
         RunNotFound: nothing was ever stored under this id.
         CorruptLog: its log cannot be read.
     """
-    loaded = view.load(run)
-    bodies = [segment.body for segment in loaded.segments]
-    stored = view.definitions()
-    definitions: dict[bytes, bytes] = {}
-    for key in references(bodies).definitions:
-        body = stored.get(key)
-        if body is None:
-            raise CorruptLog(f"the definition {key.hex()} that it refers to is missing")
-        definitions[key] = body
-    events = decode_segments(bodies, definitions=definitions, facts=view.facts(run), workflow=workflow)
-    written = [(each.first, each.at) for each in view.times(run)]
-    return Stored(loaded.record, events, view.owners(run).get(run), written)
+    return Reader(view, run, workflow).more()
 
 
 def check(view: SQLiteView, run: RunId) -> tuple[int, int]:

@@ -103,7 +103,16 @@ class SQLiteView:
         Raises:
             RunNotFound: nothing was ever stored under this id.
         """
-        return self.ask(lambda db: reading.load(db, run, 0))
+        return self.load_since(run, 0)
+
+    def load_since(self, run: RunId, position: int) -> LoadedRun:
+        """
+        Return what came after the event number *position*, in whole segments.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+        """
+        return self.ask(lambda db: reading.load(db, run, position))
 
     def times(self, run: RunId) -> Sequence[Written]:
         """Return when the events of a run were written, segment by segment."""
