@@ -32,6 +32,7 @@ from weft.errors import (
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
+from weft.executors import ThreadExecutor
 from weft.policy import DEFAULT, Value
 from weft.ports.store import LogStore
 from weft.runner import WorkerHooks, every_n
@@ -946,6 +947,24 @@ def test_a_policy_says_how_loudly_and_under_which_name_its_component_is_told_of(
     assert "prefix" not in by_component["increment"]
     [line] = [record for record in caplog.records if record.name == "shop.payments"]
     assert (line.levelname, line.getMessage()[:28]) == ("WARNING", "double of run 'a' completed ")
+
+
+# -- steps that hang -----------------------------------------------------------------------------
+
+
+def test_a_run_waits_while_every_thread_hangs_in_what_others_have_left_there(store: LogStore) -> None:
+    gate = Gate()
+    hanging = Workflow("hangs", step(gate, name="hangs")).add_policy("hangs", Policy(timeout=0.01))
+    with Runner(store, executors={"thread": ThreadExecutor(1, max_left=0)}) as runner:
+        assert runner.start(hanging, 1).wait(20).failed
+        handle = runner.start(chain, 1, id="innocent")
+        runner._do(asyncio.sleep(0))
+
+        waiting = runner.status("innocent")
+        gate.opened.set()
+        run = handle.wait(20)
+
+    assert (waiting, run.failed, run.value("increment")) == ("running", False, 3)
 
 
 # -- names that cannot be written ----------------------------------------------------------------

@@ -22,12 +22,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from time import perf_counter_ns
 from typing import Any, Final, Literal, Protocol
 
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
-from weft.execution import failed
 from weft.executors.outbox import Outbox
 
 _log = logging.getLogger(__name__)
@@ -113,8 +111,8 @@ class Pool:
 
     @property
     def free(self) -> int:
-        """How many more tickets fit."""
-        return self.capacity - self._inside if self._is_open else 0
+        """How many more tickets fit; none while every thread hangs in work that was cancelled."""
+        return self.capacity - self._inside if self._is_open and self._most() > 0 else 0
 
     @property
     def _inside(self) -> int:
@@ -150,7 +148,7 @@ class Pool:
                 if self._serving == 0:
                     self.cancel(ticket)
                     raise
-                _log.warning("%s goes on with %d threads: no more can be started", self._name, self._serving)
+                self._lament()
 
     def started(self, ticket: int) -> float | None:
         """Return when *ticket* began to run."""
@@ -172,6 +170,7 @@ class Pool:
                 self._gone -= 1
             else:
                 self._left -= 1
+                self._return()
         return found
 
     def cancel(self, ticket: int) -> None:
@@ -192,7 +191,10 @@ class Pool:
         if ticket in self._running and ticket not in self._lent:
             self._lent.add(ticket)
             self._serving -= 1
-            self._hire()
+            try:
+                self._hire()
+            except RuntimeError:
+                self._lament()
 
     def reclaim(self, ticket: int) -> None:
         """Count the thread of *ticket* again; if there are too many then, the next one that is free ends."""
@@ -267,18 +269,23 @@ class Pool:
                 raise
 
     def _leave(self) -> None:
-        """Count a thread out; if it was the last one that may be, fail what waits rather than let it wait for ever."""
+        """Count a thread out, and start another one if that may be; else what waits goes on when one comes back."""
         self._serving -= 1
         self._left += 1
         if self._most() > 0:
             self._hire()
-            return
-        assert self._outbox is not None  # noqa: S101
-        for ticket in list(self._waiting):
-            if (work := self._waiting.pop(ticket, None)) is not None:
-                self._gone += 1
-                error = ThreadsExhausted(self._left)
-                self._outbox.put((ticket, failed(work.runnable, error, perf_counter_ns())))
+        elif self._is_open:
+            _log.error("%s; what waits goes on when one of them ends", ThreadsExhausted(self._left))
+
+    def _return(self) -> None:
+        """Start a thread for what waits, in place of one that hung until now."""
+        try:
+            self._hire()
+        except RuntimeError:
+            self._lament()
+
+    def _lament(self) -> None:
+        _log.warning("%s goes on with %d threads: no more can be started", self._name, self._serving)
 
     def _serve(self) -> None:
         """Take work until told to end, or until left behind."""

@@ -6,7 +6,8 @@ daemons, so none ever delays the exit of the process.
 
 A thread cannot be stopped.  One whose work was cancelled, as a timeout does, is left behind: it ends when its work
 ends, and the result is dropped.  It does not count as one of *max_workers*, so another one takes its place, until
-*max_left* hang like that; from then on there are fewer and fewer, and when all of them hang, ``submit`` refuses.
+*max_left* hang like that; from then on there are fewer and fewer.  When all of them hang there is no place free, an
+error is logged, and what waits goes on when one of them ends.
 A step that hangs for ever belongs into :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
 """
 
