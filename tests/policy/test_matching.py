@@ -133,3 +133,33 @@ def test_what_a_live_run_adds_brings_its_policies_along() -> None:
     run = Workflow("w", step(lambda x: x, name="s")).plan().add(nested)
 
     assert run.run(1).skipped == ["nested.failing"]
+
+
+def test_a_rule_that_is_appended_decides_only_where_no_other_does() -> None:
+    workflow = Workflow("w", step(lambda x: x, name="fetch"), step(lambda x: x, name="store"))
+    ruled = workflow.add_policy("fetch", Policy(max_retries=1))
+
+    appended = ruled.append_policy(DEFAULT, Policy(max_retries=9))
+
+    assert (appended.policy_for("fetch").max_retries, appended.policy_for("store").max_retries) == (1, 9)
+    assert [matcher for matcher, _ in appended.policies] == ["fetch", DEFAULT]
+    assert len(ruled.policies) == 1, "the workflow that it was appended to is what it was"
+    assert appended.hash == workflow.hash
+
+
+def test_a_rule_is_checked_when_it_is_appended() -> None:
+    workflow = Workflow("w", step(lambda x: x, name="fetch"))
+
+    with pytest.raises(InvalidPolicy):
+        workflow.append_policy("fetch", "often")
+
+
+def test_a_run_obeys_a_rule_that_was_appended() -> None:
+    def failing(x: int) -> int:
+        raise ConnectionError("down")
+
+    workflow = Workflow("w", step(failing)).append_policy("failing", Policy(on_failure="skip"))
+
+    run = workflow.run(1)
+
+    assert (run.skipped, run.failed) == (["failing"], False)

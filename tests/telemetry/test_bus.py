@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
@@ -106,9 +107,18 @@ def test_an_unknown_event_is_refused_and_nothing_is_attached() -> None:
     assert bus.runnable_stop == ()
 
 
-def test_a_coroutine_function_is_refused() -> None:
-    async def handler(event: str, measurements: dict[str, Any], metadata: dict[str, Any]) -> None: ...
+async def waits(event: str, measurements: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Would have to be awaited."""
 
+
+class Waits:
+    """So would calling this."""
+
+    async def __call__(self, event: str, measurements: dict[str, Any], metadata: dict[str, Any]) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [waits, functools.partial(waits), Waits(), Waits().__call__])
+def test_a_coroutine_function_is_refused(handler: Any) -> None:
     with pytest.raises(TelemetryError, match="plain function"):
         Bus().attach("l", EVENTS, handler)
 

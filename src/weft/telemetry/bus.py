@@ -98,7 +98,8 @@ class Bus:
         for name in events:
             if name not in _SLOTS:
                 raise UnknownTelemetryEvent(name, _SLOTS)
-        if inspect.iscoroutinefunction(handler) or not callable(handler):
+        is_async = any(map(inspect.iscoroutinefunction, (handler, getattr(handler, "__call__", None))))  # noqa: B004
+        if is_async or not callable(handler):
             raise TelemetryError(
                 f"handler {handler_id!r} must be a plain function, since nobody would await {handler!r}"
             )
