@@ -180,6 +180,30 @@ def test_a_file_that_was_cut_off_is_reported(path: Path) -> None:
         inside(SQLiteStore(path), lambda store: asyncio.gather(*(store.load(f"r{i}") for i in range(50))))
 
 
+def put_aside(path: Path, *, is_replaced: bool) -> Path:
+    """Give a file another name; a copy may take its place."""
+    aside = path.rename(path.with_name("elsewhere.db"))
+    if is_replaced:
+        shutil.copy(aside, path)
+    return aside
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_was_removed_or_replaced_is_no_longer_written_to(path: Path, is_replaced: bool) -> None:
+    async def act(store: SQLiteStore) -> None:
+        await write(store, first("a"))
+        aside = put_aside(path, is_replaced=is_replaced)
+        with pytest.raises(CorruptStore, match="removed or replaced"):
+            await store.append([first("b")])
+        with pytest.raises(CorruptStore, match="removed or replaced"):
+            await store.find("a")
+
+        os.replace(aside, path)  # noqa: PTH105 - in a coroutine, where a path may not be asked
+        assert await store.append([first("b")]) == [None], "it is there again"
+
+    inside(SQLiteStore(path), act)
+
+
 @pytest.mark.parametrize("wrong", ["", ":memory:", "file:x?mode=memory"])
 def test_a_path_that_is_no_file_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidStoreOption, match="MemoryStore"):

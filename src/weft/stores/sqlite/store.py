@@ -20,6 +20,7 @@ the event loop never waits for the disk.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
-from weft.errors import InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
+from weft.errors import CorruptStore, InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
 from weft.ports.store import (
     CLOSED,
     DUE,
@@ -57,6 +58,8 @@ class _Opened(NamedTuple):
     session: Session
     writer: Writer
     reader: DatabaseThread
+    file: tuple[int, int] | None
+    """Which file it was; another one of that name is not the store."""
 
 
 class SQLiteStore:
@@ -112,7 +115,7 @@ class SQLiteStore:
             except BaseException:
                 writer.abandon()
                 raise
-        return _Opened(asyncio.get_running_loop(), session, writer, reader)
+        return _Opened(asyncio.get_running_loop(), session, writer, reader, _file_at(self.path))
 
     def _room(self) -> Room | None:
         return None if self._synchronous == "normal" else Room(self.path)  # a commit that waits for nothing needs none
@@ -252,6 +255,8 @@ class SQLiteStore:
             raise StoreClosed(f"the store at {self.path}")
         if opened.loop is not asyncio.get_running_loop():
             raise WrongLoop(f"the store at {self.path}")
+        if _file_at(self.path) != opened.file:  # SQLite would go on writing to what nobody will ever open again
+            raise CorruptStore(f"the store at {self.path}", "its file was removed or replaced while it was open")
         return opened
 
     async def _read(
@@ -275,6 +280,14 @@ class SQLiteStore:
 
 
 # Below are functions, not methods: what the threads hold must not keep a store alive that was forgotten.
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - Path.stat takes twice as long, and this is asked with every commit
+    except OSError:  # it is gone, or out of reach
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _migrated(connect: Callable[[], sqlite3.Connection], path: Path) -> sqlite3.Connection:
