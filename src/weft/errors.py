@@ -71,9 +71,9 @@ Everything this library can raise, in one screen.
     │   ├── RunNotFound             nothing is stored under this id
     │   ├── RunOwned                another process that is alive holds the run
     │   ├── StoreClosed             a store that is not open
-    │   ├── StoreFull               no space is left
     │   ├── StoreNotFound           nothing is stored there
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
+    │   │   └── StoreFull           no space is left
     │   └── WrongLoop               an open store was used from another event loop
     ├── CommandError                what was asked for on the command line cannot be done
     │   ├── CodeNotImported         a run needs functions that were not imported
@@ -654,11 +654,11 @@ class StoreUnavailable(StoreError):
         super().__init__(f"{store} is not available: {reason}; try again, and see what holds it if that goes on")
 
 
-class StoreFull(StoreError):
-    """There is no space left to write to; nothing was written."""
+class StoreFull(StoreUnavailable):
+    """There is no space left to write to; nothing was written.  A later try succeeds if somebody makes room."""
 
     def __init__(self, store: str, reason: str) -> None:
-        super().__init__(f"{store} has no space left ({reason}); free some, or purge finished runs")
+        StoreError.__init__(self, f"{store} has no space left ({reason}); free some, or purge finished runs")
 
 
 class ReadOnlyStore(StoreError):

@@ -15,7 +15,7 @@ import pytest
 
 from weft import AsyncRunner, Policy, Run, Runnable, Workflow, each, step
 from weft.core.events import Notified
-from weft.errors import CorruptStore, QueueTimeout, RunnerClosed, RunParked, StoreUnavailable
+from weft.errors import CorruptStore, QueueTimeout, RunnerClosed, RunParked, StoreFull, StoreUnavailable
 from weft.local.counters import LocalCounters
 from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import Append
@@ -184,6 +184,18 @@ async def test_a_run_that_could_not_be_loaded_is_free_for_others() -> None:
         is_free = (await inner.find("a")).owner is None
 
     assert is_free
+
+
+@virtually
+async def test_a_run_waits_while_the_disk_is_full() -> None:
+    full = {("append", number): Fault.fail(StoreFull("the store", "by order")) for number in range(2, 8)}
+    async with runner_on(FaultyStore(MemoryStore(), full)) as runner:
+        handle = await runner.start(double, 1, id="a")
+        waiting = await runner.status("a")
+
+        run = await handle.wait()
+
+    assert (waiting, run.value("double")) == ("running", 2)
 
 
 @virtually

@@ -2,7 +2,7 @@
 What SQLite and the file system say, in the words of :mod:`weft.errors`.
 
 Only what a second try could change is a ``StoreUnavailable``: a lock, a timeout, a failing
-disk.  The rest is final until somebody does something about it.
+or full disk.  The rest is final until somebody does something about it.
 """
 
 from __future__ import annotations
