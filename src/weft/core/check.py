@@ -82,7 +82,12 @@ class Reach:
         self._facts: dict[str, Any] = {}
         self._many: set[str] = set()
         """What may make several facts of one input, which a join would pair one with another."""
-        for name in wiring.order:
+        self._spelled: dict[str, Expression] = {}
+        """By condition that is an expression over others: the expression in full."""
+        for name in wiring.order:  # a condition stands before those that ask it
+            component = wiring.components[name]
+            if isinstance(component, Condition) and component.expression is not None:
+                self._spelled[name] = self._spell(component.expression)
             if self._makes_many(name):
                 self._many.add(name)
             self.needs[name] = _NEVER if self.is_never_asked(name) else self._needed(name)
@@ -157,10 +162,10 @@ class Reach:
             return frozenset()
         if isinstance(component, Condition):
             if component.expression is not None:
-                return _needs_of(self._spelled(component.expression), facts)
+                return _needs_of(self._spelled[name], facts)
             return frozenset({(facts, name, True)})
         if isinstance(component, Rule) and component.when is not None and not isinstance(component.when, Function):
-            return _needs_of(self._spelled(component.when), facts)
+            return _needs_of(self._spell(component.when), facts)
         return frozenset()
 
     def _looked_at(self, inlet: Inlet) -> Any:
@@ -174,13 +179,9 @@ class Reach:
                 return self._facts[parent]
         return (inlet.parents, inlet.wait, inlet.errors)
 
-    def _spelled(self, expression: Expression) -> Expression:
-        def spell(name: str) -> Expression:
-            condition = self.wiring.components[name]
-            inner = condition.expression if isinstance(condition, Condition) else None
-            return Leaf(name) if inner is None else self._spelled(inner)
-
-        return expand(expression, spell)
+    def _spell(self, expression: Expression) -> Expression:
+        """Return *expression* with conditions that are expressions themselves in full."""
+        return expand(expression, lambda name: self._spelled.get(name) or Leaf(name))
 
 
 def _needs_of(expression: Expression, facts: Any) -> Needs:

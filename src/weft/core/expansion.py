@@ -33,6 +33,12 @@ class Expansion:
         """Whether this component reduces the elements of an ``each``."""
         return self.name in self._compiler.wiring.closing
 
+    @property
+    def is_asked_only(self) -> bool:
+        """Whether this component is a condition that stands nowhere in the flow: others ask it."""
+        wiring = self._compiler.wiring
+        return wiring.is_asked_only(self.name) and self.name not in wiring.inlets
+
     def work(
         self,
         function: Function,

@@ -74,6 +74,8 @@ class Compiler:
         self._joins: dict[Inlet, Node] = {}
         self._ways: dict[Node, Ways] = {}
         """By node that hands on what it has not made: the ways by which that can reach it."""
+        self._spelled: dict[str, Expression] = {}
+        """By condition that is an expression over others: the expression in full."""
         self._reads: list[tuple[Node, Function]] = []
         self._askers: dict[Node, int] = {}
         """Tests, and how many gates ask them."""
@@ -87,6 +89,8 @@ class Compiler:
             if isinstance(component, Map):
                 self.entries[name] = Node(name, name, Kind.FAN, name)
                 self._entry_nodes.add(self.entries[name])
+            if isinstance(component, Condition) and component.expression is not None:
+                self._spelled[name] = self.spelled_out(component.expression)  # those it names stand before it
             component.expand(Expansion(self, name, self.wiring.regions[name]))
             if component.hooks:
                 self._hook(name, component.hooks)
@@ -122,12 +126,7 @@ class Compiler:
     def spelled_out(self, expression: Expression) -> Expression:
         """Return *expression* with conditions that are expressions themselves in full."""
 
-        def spell(name: str) -> Expression:
-            condition = self.wiring.components[name]
-            inner = condition.expression if isinstance(condition, Condition) else None
-            return Leaf(name) if inner is None else self.spelled_out(inner)
-
-        return expand(expression, spell)
+        return expand(expression, lambda name: self._spelled.get(name) or Leaf(name))
 
     def add_reads(self, node: Node, function: Function) -> None:
         """Remember that *node* reads other components; resolved when all are there."""

@@ -391,3 +391,14 @@ def test_thousands_of_conditions_can_be_nested_to_either_side() -> None:
 
     assert gated.run(-1).values("keep") == [-1] * deep(-1)
     assert Workflow("outer", gated).run(-1).values("w.keep") == [-1] * deep(-1)
+
+
+def test_thousands_of_conditions_can_refer_to_each_other_by_name() -> None:
+    named = [condition(lambda x: x > 0, name="c0")]
+    named += [(f"c{n - 1}" & condition(lambda x: x < 9, name=f"b{n}")).named(f"c{n}") for n in range(1, 2_001)]
+    keep = rule(when="c2000", then=lambda x: x, name="keep")
+
+    workflow = Workflow("w", *named, keep)
+
+    assert [workflow.run(value).values("keep") for value in (5, -1, 10)] == [[5], [], []]
+    assert workflow.check() == []

@@ -261,10 +261,10 @@ class Condition(Component):
             check_arity(self.label, self.function, width, source, spread=self.spread)
 
     def expand(self, into: Expansion) -> None:
-        """One node that asks, or one gate over the nodes of others."""
+        """One node that asks, or one gate over the nodes of others, if it stands in the flow."""
         if self.function is not None:
             into.feed(into.test(self.function, spread=self.spread))
-        else:
+        elif not into.is_asked_only:  # else those that ask it spell it out
             into.feed(into.gate(self.tree))
 
     def to_data(self) -> dict[str, Any]:
