@@ -326,3 +326,21 @@ def test_a_loop_takes_what_its_first_step_takes_and_gives_what_its_last_one_make
         Workflow("w", shout >> loop)
     with pytest.raises(PortMismatch):
         Workflow("w", loop >> shout)
+
+
+def test_values_that_a_step_takes_by_args_are_checked_too() -> None:
+    @step
+    def total(first: str, *others: int) -> int:
+        return len(first) + sum(others)
+
+    assert Workflow("w", [shout, size, size.named("again")] >> total).run("abc").value("total") == 9
+    with pytest.raises(PortMismatch, match=r"'split' gives list\[str\], and 'total' takes int as '\*others'"):
+        Workflow("w", [shout, size, split] >> total)
+
+
+def test_the_input_that_a_step_takes_by_args_has_its_type() -> None:
+    @step
+    def total(*numbers: int) -> int:
+        return sum(numbers)
+
+    assert Workflow("w", [INPUT, double] >> total).inputs == {"double": int, "total": int}

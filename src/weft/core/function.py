@@ -194,10 +194,26 @@ class Function:
         """The types of its parameters and of ``return``, as far as they are annotated."""
         return hints_of(self.call)
 
+    def taken(self, count: int) -> list[tuple[str, Any]]:
+        """Return the names of the parameters that take *count* arriving values, as far as they tell, and their types."""
+        taken = [(name, self.hints.get(name, Any)) for name in self.required]
+        if self.variadic and len(taken) < count and (rest := _rest(self.call)) is not None:
+            taken += [(f"*{rest}", self.hints.get(rest, Any))] * (count - len(taken))
+        return taken
+
     @functools.cached_property
     def makes(self) -> Any:
         """The type of the value that a run gets of it."""
         return made_by(self.call, self.hints)
+
+
+def _rest(call: Callable[..., Any]) -> str | None:
+    """Return what the parameter is called that takes any number of values."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (ValueError, TypeError):  # a builtin that does not tell its signature
+        return None
+    return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
 
 
 def _identity(ref: Reference) -> bytes:

@@ -107,7 +107,7 @@ class Ports:
         for inlet in self.wiring.fed_by(name):
             if INPUT_NAME in inlet.parents and not isinstance(component, Reduce):
                 at = inlet.parents.index(INPUT_NAME) + skipped
-                return function.hints.get(function.required[at], ANY) if at < len(function.required) else ANY
+                return dict(enumerate(function.taken(at + 1))).get(at, ("", ANY))[1]
         return ANY
 
     # -- what goes in ----------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Ports:
     def _check_function(self, name: str, component: Component, function: Function, inlet: Inlet, kinds: Types) -> None:
         if not function.hints:
             return
-        takes = [(parameter, function.hints.get(parameter, ANY)) for parameter in function.required]
+        takes = function.taken(len(kinds) + component.folds)
         if component.folds:  # the state comes first, and is its own
             takes = takes[1:2]
             if isinstance(component, Reduce) and name not in self.wiring.closing:
