@@ -190,13 +190,18 @@ def connect(first: Flow, then: Flow) -> Flow:
     if not then.entries:
         raise InvalidJoin("nothing goes into the right side of >>; INPUT and a bare join take no parents")
     links = tuple(entry.fed_by(first.tails, first.wait) for entry in then.entries)
-    return Flow(entries=first.entries, tails=then.tails, links=links, parts=(first, then))
+    return Flow(entries=first.entries, tails=then.tails, wait=then.wait, links=links, parts=(first, then))
 
 
-def rescue(component: Component, errors: tuple[str, ...], then: Flow) -> Flow:
-    """Return *component*, open at both ends, with *then* fed by those of its failures that *errors* name."""
+def rescue(component: Component, errors: tuple[str, ...], then: Flow, around: Flow | None = None) -> Flow:
+    """
+    Return *component*, open at both ends, with *then* fed by those of its failures that *errors* name.
+
+    Args:
+        around: what *component* is a part of, if it does not stand by itself.
+    """
     if not then.entries:
         raise InvalidJoin("nothing goes into then=...; INPUT and a bare join take no failure")
-    flow = component.flow()
+    flow = around or component.flow()
     links = tuple(entry.fed_by_errors(component, errors) for entry in then.entries)
-    return Flow(entries=flow.entries, tails=flow.tails, links=links, parts=(flow, then))
+    return Flow(entries=flow.entries, tails=flow.tails, wait=flow.wait, links=links, parts=(flow, then))

@@ -490,3 +490,13 @@ def test_a_join_inside_a_list_is_refused() -> None:
 def test_nothing_goes_into_a_bare_join() -> None:
     with pytest.raises(InvalidJoin):
         Workflow("w", INPUT >> join(INPUT, INPUT))
+
+
+@pytest.mark.parametrize("wait", ["any", "all_done", 1])
+def test_a_join_behind_something_else_waits_for_what_it_says(wait: Wait) -> None:
+    first, left, right = (step(lambda x: x, name=name) for name in ("first", "left", "right"))
+    then = step(lambda *values: values, name="then")
+
+    flow = Workflow("w", first >> join(left, right, wait=wait) >> then)
+
+    assert flow == Workflow("w", first >> [left, right], join(left, right, wait=wait) >> then)
