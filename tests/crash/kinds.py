@@ -58,6 +58,16 @@ def told(x: Any, y: Any) -> str:
     return f"{x} {y}"
 
 
+def told_more(x: int, y: int) -> int:
+    """Return the sum, made even."""
+    return x + y + 1 - (x + y) % 2
+
+
+def is_far(x: int) -> bool:
+    """Whether it has grown."""
+    return x > 40
+
+
 def refuse(x: int) -> int:
     """Fail on what is odd."""
     if x % 2:
@@ -158,6 +168,9 @@ KINDS: dict[str, Kind] = {
     "durable": Kind(_policy(max_retries=1, execution_mode="durable", base_delay=0.1)),
     "nested": Kind(Workflow("w", [INPUT, Workflow("inner", more >> double)] >> both)),
     "loop": Kind(Workflow("w", repeat(lambda x: x // 2, until=lambda x: x < 10, at_most=8, name="halve")), (100,)),
+    "loop over a graph": Kind(
+        Workflow("w", repeat(more >> [double, picky] >> step(told_more), until=is_far, at_most=4, name="far")), (3, 4)
+    ),
     "state machine": Kind(Workflow("w", LEVELS)),
     "FSM": Kind(_light(), ("timer", "timer")),
     "aggregate": Kind(_account(), ({"command": "deposit", "amount": 5}, {"command": "deposit", "amount": 5})),

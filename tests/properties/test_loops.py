@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from cases import TURNS, budget
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft import Run, Workflow, each, join, latest, reduce, repeat, step
+from weft import Run, Workflow, condition, each, join, latest, reduce, repeat, step
 from weft.errors import LoopExhausted
 
 
@@ -23,6 +24,8 @@ class Loop(msgspec.Struct, frozen=True):
     at_most: int
     gives_last: bool
     bad: int
+    shape: str = "chain"
+    """How a turn goes on after its steps, without another value: by itself, or through a graph."""
 
     def component(self) -> Any:
         """The loop as a component."""
@@ -36,7 +39,7 @@ class Loop(msgspec.Struct, frozen=True):
         for number in range(1, self.steps):
             chain = chain >> step(add, name=f"add{number}")
         return repeat(
-            chain,
+            SHAPES[self.shape](chain),
             until=lambda x: x >= self.goal,
             at_most=self.at_most,
             otherwise="last" if self.gives_last else "fail",
@@ -55,6 +58,27 @@ class Loop(msgspec.Struct, frozen=True):
         return x if self.gives_last else None
 
 
+left, right = step(lambda x: x, name="left"), step(lambda x: x, name="right")
+is_even = condition(lambda x: x % 2 == 0, name="is_even")
+last = reduce(lambda _, x: x, init=0, name="last")
+
+
+def two_ways(chain: Any) -> Any:
+    """Only one of the ways into the last step is taken."""
+    same = step(lambda x: x, name="same")
+    return Workflow("loop", chain >> is_even >> left >> same, chain >> ~is_even >> right >> same)
+
+
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "chain": lambda chain: chain,
+    "join": lambda chain: chain >> [left, right] >> step(lambda x, _: x, name="one"),
+    "either": lambda chain: chain >> join(is_even >> left, ~is_even >> right, wait="any"),
+    "ways": two_ways,
+    "map": lambda chain: chain >> step(lambda x: [0, x], name="list") >> each(left) >> last,
+    "loop": lambda chain: chain >> repeat([left, right] >> both, until=lambda _: True, at_most=2, name="inner"),
+}
+both = step(lambda x, _: x, name="both")
+
 loops = st.builds(
     Loop,
     by=st.integers(1, 3),
@@ -63,6 +87,7 @@ loops = st.builds(
     at_most=st.integers(1, 4),
     gives_last=st.booleans(),
     bad=st.integers(-1, 8),
+    shape=st.sampled_from(sorted(SHAPES)),
 )
 
 

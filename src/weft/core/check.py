@@ -234,7 +234,7 @@ def _fan_outs(wiring: Wiring) -> Iterator[Finding]:
     closed = {opened for name in wiring.closing for opened in _closed(wiring, name)}
     for name, component in wiring.components.items():
         outer = wiring.regions[name]
-        if isinstance(component, Map) and outer is not None and name not in closed:
+        if isinstance(component, Map) and outer is not None and _is_map(wiring, outer) and name not in closed:
             yield Finding(
                 "unbounded_fan_out",
                 name,
@@ -242,6 +242,10 @@ def _fan_outs(wiring: Wiring) -> Iterator[Finding]:
                 "many facts as both collections multiplied",
                 "close it with a reduce",
             )
+
+
+def _is_map(wiring: Wiring, region: str) -> bool:
+    return isinstance(wiring.components[region], Map)
 
 
 def _effects(workflow: Workflow) -> Iterator[Finding]:

@@ -115,9 +115,9 @@ class Expansion:
         node.carries, node.undoes = True, undoes
         return node
 
-    def test(self, function: Function, *, spread: bool = False, part: str = "") -> Node:
-        """Add a node that asks *function* for yes or no."""
-        node = self._node(Kind.TEST, part)
+    def test(self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None) -> Node:
+        """Add a node that asks *function* for yes or no; in the *region* given, if not where the component stands."""
+        node = self._node(Kind.TEST, part, region)
         node.runs(function, None, spread=spread)
         self._compiler.add_reads(node, function)
         if not part:
@@ -159,5 +159,16 @@ class Expansion:
             self.link(node, following)
         until.again, until.at_most, until.gives_last = turn[0], at_most, gives_last
 
-    def _node(self, kind: Kind, part: str) -> Node:
-        return self._compiler.node(f"{self.name}.{part}" if part else self.name, self.name, kind, self.region)
+    def opening(self) -> Node:
+        """Add a node that opens a scope for each turn of a loop."""
+        node = self._compiler.outputs[self.name] = self._node(Kind.LOOP, "")
+        return node
+
+    def reopen(self, until: Node, start: str, *, at_most: int, gives_last: bool) -> None:
+        """Let *until* end the turns that the component *start* opens, and open the next one."""
+        until.reopens, until.at_most, until.gives_last = self._compiler.outputs[start], at_most, gives_last
+        self._compiler.untils[start] = until
+
+    def _node(self, kind: Kind, part: str, region: str | None = None) -> Node:
+        name = f"{self.name}.{part}" if part else self.name
+        return self._compiler.node(name, self.name, kind, region or self.region)

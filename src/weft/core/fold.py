@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.core import events as ev
 from weft.core import looping, meeting, reading, settling
-from weft.core.lineage import Cell, Element, emission
+from weft.core.lineage import Element, emission
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
@@ -134,24 +134,7 @@ def _input(memory: Memory, event: ev.InputReceived) -> None:
     scope = Scope(event.seq, event.ordinal, plan, plan.openings.get(None, NOTHING))
     if event.deadline is not None:
         memory.has_deadlines, scope.deadline = True, event.deadline
-    begin(memory, event, scope)
-
-
-def begin(memory: Memory, fact: Cell, scope: Scope) -> None:
-    """Deliver *fact*, an input or an element, to what its new *scope* begins with."""
-    entry = scope.plan.entries[scope.region]
-    inputs = (scope.address,)
-    facts = (fact,)
-    if entry.easy:
-        ready, fresh = memory.ready, memory.fresh
-        for target in entry.easy:
-            key = (target.name, inputs)
-            ready[key] = activation = Activation(target, key, facts, scope)
-            fresh.append(activation)
-        return
-    memory.deliver(entry, facts, inputs, scope, ())
-    for node in scope.plan.released[scope.region]:
-        settling.close(memory, node, scope)
+    memory.begin(event, scope)
 
 
 def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
@@ -251,14 +234,14 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
         address = (seq, index)
         element = Element(address, value, name, origin, index)
         inner = Scope(address, index, plan, opening, scope, name, order)
-        if entry.easy:  # what begin() does, without a call for each of ten thousand elements
+        if entry.easy:  # what Memory.begin does, without a call for each of ten thousand elements
             inputs, facts = (address,), (element,)
             for target in entry.easy:
                 key = (target.name, inputs)
                 ready[key] = following = Activation(target, key, facts, inner)
                 fresh.append(following)
         else:
-            begin(memory, element, inner)
+            memory.begin(element, inner)
     memory.release(activation)
 
 
@@ -273,7 +256,7 @@ def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
     """A condition has said whether it *holds* for the facts of *activation*."""
     node, scope = activation.node, activation.scope
-    if node.again is not None:
+    if node.at_most:
         looping.decide_turn(memory, activation, holds=holds)
         return
     if node.shared:

@@ -195,7 +195,7 @@ class Function:
         return hints_of(self.call)
 
     def taken(self, count: int) -> list[tuple[str, Any]]:
-        """Return the names of the parameters that take *count* arriving values, as far as they tell, and their types."""
+        """Return the names of the parameters that take *count* arriving values, where they tell, and their types."""
         taken = [(name, self.hints.get(name, Any)) for name in self.required]
         if self.variadic and len(taken) < count and (rest := _rest(self.call)) is not None:
             taken += [(f"*{rest}", self.hints.get(rest, Any))] * (count - len(taken))

@@ -1,7 +1,9 @@
 """
 How a loop turns.  Part of the fold: the way back is no edge of the graph, but what follows from an event.
 
-The first node of a turn stays open, in the sense of settling, until its loop is over.
+Of a chain of steps, the first node of a turn stays open, in the sense of settling, until its loop is over.  Of a graph,
+every turn is a scope; what waits for the whole loop is held open by the test of a turn, which opens the next one before
+it settles.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from weft.core import meeting, settling
 from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.lineage import Cell
 from weft.core.node import Node
-from weft.core.scope import Activation
+from weft.core.scope import NOTHING, Activation, Order, Scope
 
 if TYPE_CHECKING:
     from weft.core.memory import Memory
@@ -30,6 +32,9 @@ def go_on(memory: Memory, activation: Activation, fact: Cell) -> None:
 def decide_turn(memory: Memory, activation: Activation, *, holds: bool) -> None:
     """The test of a loop has said whether the loop is done: end it, turn again, or give up."""
     until, scope, [fact] = activation.node, activation.scope, activation.facts
+    if until.reopens is not None:
+        _decide_scope(memory, activation, until.reopens, holds=holds)
+        return
     first = until.again
     assert first is not None  # noqa: S101
     is_over = holds or activation.turn >= until.at_most
@@ -43,6 +48,47 @@ def decide_turn(memory: Memory, activation: Activation, *, holds: bool) -> None:
         settling.close(memory, until, scope)
         if is_over:
             settling.close(memory, first, scope)
+
+
+def enter(memory: Memory, start: Node, fact: Cell, scope: Scope, order: Order) -> None:
+    """*fact* reached a loop over a graph: begin its first turn."""
+    _open(memory, start, fact, scope, 1, order)
+    if start.tracked:
+        settling.close(memory, start, scope)
+
+
+def _open(
+    memory: Memory,
+    start: Node,
+    fact: Cell,
+    outer: Scope,
+    turn: int,
+    order: Order,
+    earlier: dict[str, Cell] | None = None,
+) -> None:
+    for exit_ in start.opened:  # once for what it is the exit of, once for the turns that may follow
+        outer.count(exit_.name, 2)
+    plan, name = outer.plan, start.name
+    scope = Scope(fact.address, turn, plan, plan.openings.get(name, NOTHING), outer, name, order)
+    scope.earlier = earlier
+    memory.begin(fact, scope)
+
+
+def _decide_scope(memory: Memory, activation: Activation, start: Node, *, holds: bool) -> None:
+    until, scope, [fact] = activation.node, activation.scope, activation.facts
+    outer, turn, order = scope.outward(1), scope.index, scope.order
+    if until.multi:  # a turn may end more than once, and goes on from each of its ends
+        order = (*order, activation.order)
+    if holds or (turn >= until.at_most and until.gives_last):
+        memory.deliver(until, activation.facts, activation.key[1], outer, order)
+    elif turn >= until.at_most:
+        _exhaust(memory, activation)
+    else:
+        made = {name: cell for name, (_, cell) in (scope.made or {}).items()}
+        earlier = {**(scope.earlier or {}), **made} or None
+        _open(memory, start, fact, outer, turn + 1, order, earlier)
+    if until.tracked:
+        settling.close(memory, until, scope)
 
 
 def _activate(memory: Memory, before: Activation, node: Node, fact: Cell, turn: int) -> None:

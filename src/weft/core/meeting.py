@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 
 
 def rescuers(node: Node, error: ErrorDetail) -> list[tuple[Node, int]]:
-    """Return where *error*, with which *node* failed, goes: by the routes that name the nearest class."""
+    """Return where *error*, with which *node* failed, goes: by the routes that name the nearest class, inner first."""
     near = [(distance(names, error), target, port) for names, target, port in node.rescues]
+    own = [route for route in near if route[0] is not None and route[1].region == node.region]
+    near = own or near
     best = min((steps for steps, _, _ in near if steps is not None), default=None)
     return [] if best is None else [(target, port) for steps, target, port in near if steps == best]
 
 
 def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Scope, order: Order) -> None:
-    """Bring the failure *fact* to those who handle it."""
+    """Bring the failure *fact* to those who handle it, also outside of the loop that it happened in."""
     for target, port in routes:
-        memory.send(target, port, (fact,), (fact.address,), scope, order)
+        where, place = scope, order
+        while where.region != target.region and not (target.is_inner and where.outward(1).region == target.region):
+            where, place = where.outward(1), where.order
+        memory.send(target, port, (fact,), (fact.address,), where, place)
 
 
 def carry(memory: Memory, routes: Iterable[tuple[Node, int]], fact: Cell, activation: Activation) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from weft.core import events as ev
-from weft.core import meeting, settling
+from weft.core import looping, meeting, settling
 from weft.core.lineage import Cell, Lineage
 from weft.core.node import Kind, Node
 from weft.core.plan import Plan
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.core.workflow import Workflow
 
 # Comparing with a plain int costs a third of looking a member of an enum up.
-_GATE, _JOIN, _COLLECT = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT)
+_GATE, _JOIN, _COLLECT, _LOOP = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT), int(Kind.LOOP)
 
 STORY = 8
 """How many events an error shows of what happened before."""
@@ -166,6 +166,22 @@ class Memory:
 
     # -- facts on their way ----------------------------------------------------------------------
 
+    def begin(self, fact: Cell, scope: Scope) -> None:
+        """Deliver *fact*, an input, an element or that of a turn, to what its new *scope* begins with."""
+        entry = scope.plan.entries[scope.region]
+        inputs = (scope.address,)
+        facts = (fact,)
+        if entry.easy:
+            ready, fresh = self.ready, self.fresh
+            for target in entry.easy:
+                key = (target.name, inputs)
+                ready[key] = activation = Activation(target, key, facts, scope)
+                fresh.append(activation)
+            return
+        self.deliver(entry, facts, inputs, scope, ())
+        for node in scope.plan.released[scope.region]:
+            settling.close(self, node, scope)
+
     def deliver(
         self, node: Node, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
     ) -> None:
@@ -220,6 +236,8 @@ class Memory:
             scope.count(node.name, 1)
         if node.kind == _GATE:
             meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.inquiry) - 1, {}))
+        elif node.kind == _LOOP:
+            looping.enter(self, node, facts[0], scope, order)
         elif node.shared:
             meeting.test_shared(self, node, facts, inputs, scope, order)
         else:

@@ -3,7 +3,7 @@ The vertices that components expand to.  Internal: users see components.
 
 Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``TURN``); the others are part of the fold: a ``GATE``
 decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
-an ``each`` are through with a node, an ``EMIT`` hands on what a turn emitted.
+an ``each`` are through with a node, an ``EMIT`` hands on what a turn emitted, a ``LOOP`` begins a turn of a loop.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Kind(IntEnum):
     """Runs a function that decides over a state, and emits facts."""
     EMIT = 8
     """Hands on the facts that a turn emitted."""
+    LOOP = 9
+    """Opens a scope for a turn of a loop."""
 
 
 class Reading:
@@ -89,6 +91,7 @@ class Node(Hot):
         "gathers",
         "gives_last",
         "handed",
+        "holds",
         "initial",
         "inlets",
         "inquiry",
@@ -110,6 +113,7 @@ class Node(Hot):
         "readings",
         "records",
         "region",
+        "reopens",
         "rescues",
         "routes",
         "sees_states",
@@ -193,6 +197,10 @@ class Node(Hot):
         """Of the test of a loop: what is run again where it does not hold.  Of a node of a turn: where it began."""
         self.at_most = 0
         """How many turns the loop of this test may make; 0 if it is none."""
+        self.reopens: Node | None = None
+        """Of the test of a loop over a graph: what opens a scope for the next turn."""
+        self.holds: tuple[Node, ...] = ()
+        """Of such a test: the exits of its region, which stay open as long as another turn may come."""
         self.gives_last = False
         """Whether a loop that made all its turns gives its last value, rather than fail."""
         # Gates, joins, batches.

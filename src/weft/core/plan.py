@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.components.condition import Condition, Expression, Leaf, expand
-from weft.core.components.map import Map
+from weft.core.components.turns import TurnEnd
 from weft.core.expansion import Expansion
 from weft.core.function import Function
 from weft.core.hooks import Hooks
@@ -61,6 +61,8 @@ class Compiler:
         """By component: the node that its children are fed from."""
         self.states: dict[str, Node] = {}
         """By component whose state is not what it hands on: the node that keeps the state."""
+        self.untils: dict[str, Node] = {}
+        """By component that begins the turns of a loop: the test that ends them."""
         self.entries: dict[str | None, Node] = {None: Node(INPUT_NAME, INPUT_NAME, Kind.FAN, None)}
         self._entry_nodes = set(self.entries.values())
         self._routes: dict[Node, list[tuple[Node, int]]] = {}
@@ -86,7 +88,7 @@ class Compiler:
         """Expand every component, then work out what must be tracked."""
         for name in self.wiring.order:
             component = self.wiring.components[name]
-            if isinstance(component, Map):
+            if component.opens_region:
                 self.entries[name] = Node(name, name, Kind.FAN, name)
                 self._entry_nodes.add(self.entries[name])
             if isinstance(component, Condition) and component.expression is not None:
@@ -142,7 +144,7 @@ class Compiler:
         hands_on = False
         for port, inlet in enumerate(inlets):
             if inlet.errors:
-                parts = self._parts[inlet.parents[0]]
+                parts = self._failing(inlet.parents[0])
                 for part in parts:
                     self.connect(part, node, port, errors=inlet.errors)
                 ways.append(One([failing(part.name) for part in parts]))
@@ -159,6 +161,15 @@ class Compiler:
             if node.deduplicates or node.passes_on:
                 node.ways = either(ways)
 
+    def _failing(self, component: str) -> list[Node]:
+        """Return the nodes whose failures are those of *component*: of a loop, also what runs in a turn."""
+        found = self._parts[component]
+        if not isinstance(end := self.wiring.components[component], TurnEnd):
+            return found
+        regions = self.wiring.regions
+        inside = [name for name in self.wiring.order if end.start in self.wiring.enclosing(regions[name])]
+        return [*found, *(part for name in inside for part in self._parts.get(name, ()))]
+
     def connect(self, source: Node, target: Node, port: int, *, errors: tuple[str, ...] = ()) -> None:
         """Let *source* feed *target*, with its failures if *errors* names some, and *target* settle only after it."""
         if errors:
@@ -170,13 +181,13 @@ class Compiler:
         inner = target.kind is Kind.COLLECT and source.region != target.region
         if inner:
             target.is_inner = True
-            self._collects.setdefault(self.outputs[str(source.region)], []).append((target, port))
+            self._collects.setdefault(self._closed(source.region, target.region), []).append((target, port))
         if not inner:
-            before = source
+            before = self._outward(source, target.region)
         elif source in self._entry_nodes:  # the elements themselves: all of them are there when the fan is done
             before = self.outputs[str(source.region)]
         else:
-            before = self._exit(source)
+            before = self._outward(source, target.region)
         self._dependents.setdefault(before, []).append(target)
         if not errors:
             self._tainted.setdefault(before, set()).add(target)
@@ -228,8 +239,19 @@ class Compiler:
         self._ways[node] = row(columns, node.needed)
         return node
 
+    def _closed(self, region: str | None, outer: str | None) -> Node:
+        """Return what opens the region that lies directly in *outer*, around *region*."""
+        around = self.wiring.enclosing(region)
+        return self.outputs[str(around[around.index(outer) - 1])]
+
+    def _outward(self, node: Node, region: str | None) -> Node:
+        """Return what settles in *region* when *node*, there or further in, has."""
+        while node.region != region:
+            node = self._exit(node)
+        return node
+
     def _exit(self, inner: Node) -> Node:
-        """Return the node that settles, one region further out, when *inner* has for every element."""
+        """Return the node that settles, one region further out, when *inner* has for every element, or turn."""
         known = self._exits.get(inner)
         if known is not None:
             return known
@@ -240,6 +262,8 @@ class Compiler:
         self._tainted.setdefault(fan, set()).add(node)
         node.sources = 1
         node.upstream = [fan, inner]
+        if inner.region in self.untils:
+            node.upstream.append(self.untils[inner.region])
         return node
 
     # -- reads -----------------------------------------------------------------------------------
@@ -258,7 +282,8 @@ class Compiler:
             target.records = tuple(sorted({*target.records, distance}))
             if isinstance(read, AllValues) and not (target.stateful or target.kind is Kind.EMIT):
                 target.keyed = target.keyed or target.multi or target.region is not None
-            if self.wiring.waits[component, read.target]:
+            is_circular = not one and (component, read.target) in self.wiring.circles
+            if self.wiring.waits[component, read.target] and not is_circular:
                 for _ in range(distance):
                     unit = self._exit(unit)
                 yield Reading(parameter, read, target, unit, around.index(common))
@@ -278,8 +303,8 @@ class Compiler:
 
     def _repeats(self, node: Node) -> bool:
         """Whether *node* may run more than once for one input, besides once per element."""
-        maps = self.wiring.enclosing(node.region)[:-1]
-        return node.multi or any(self.outputs[str(name)].multi for name in maps)
+        around = self.wiring.enclosing(node.region)[:-1]
+        return node.multi or any(name in self.untils or self.outputs[str(name)].multi for name in around)
 
     def _finish(self) -> None:
         collecting = {
@@ -339,5 +364,8 @@ class Compiler:
             node.exits = (exit_,) if exit_ is not None and exit_.tracked else ()
             node.lone = bool(node.exits) and not node.dependents and not node.closes and node.kind is not Kind.JOIN
             node.opened = tuple(d for d in node.dependents if d.kind is Kind.EXIT)
+        for until in self.untils.values():
+            assert until.reopens is not None  # noqa: S101
+            until.holds, until.lone = until.reopens.opened, False
         for fan, collects in self._collects.items():
             fan.collects = tuple({target: (target, port) for target, port in reversed(collects)}.values())

@@ -25,6 +25,7 @@ from weft.core.components.base import Component
 from weft.core.components.condition import Condition
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce, Stop
+from weft.core.components.turns import TurnEnd, TurnStart
 from weft.core.failure import Failure
 from weft.core.function import Function
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
@@ -71,9 +72,13 @@ class Ports:
     def _given(self, component: Component, arriving: Iterable[Inlet]) -> Types | None:
         if isinstance(component, Map):
             return (self._element(arriving),)
-        if isinstance(component, Condition):
+        if isinstance(component, Condition | TurnStart):
             ways = [self._arriving(inlet) for inlet in arriving]
             return ways[0] if len(ways) == 1 else None
+        if isinstance(component, TurnEnd):
+            [inlet] = arriving
+            kinds = [self.made_by(parent) for parent in inlet.parents]
+            return (kinds[0],) if len(kinds) == 1 else None
         made = component.makes
         others = [kind for kind in members(made) if kind is not Stop]
         return (others[0] if len(others) == 1 else made,)

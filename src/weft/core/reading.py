@@ -2,8 +2,9 @@
 Which version of another component a reader gets.
 
 ``state_of`` and ``latest`` read what a component has made of the same input, or of the same element; if it
-made nothing there, or lies downstream, the version before this input.  What counts the run so far waits for
-all elements of the input, and counts none of it if it lies downstream.
+made nothing there, or lies downstream, the version before this input, or in a loop that of the turn before.  What
+counts the run so far waits for all elements of the input, and counts none of it if it lies downstream, or in the loop
+that the reader is a part of.
 
 The choice is made when the reader becomes ready, so it follows from the log alone; the value is looked up
 when the reader is prepared.
@@ -27,12 +28,14 @@ def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
     name = reading.target.name
     facts = memory.produced.get(name, [])
     counts = not isinstance(reading.read, StateOf | Latest)
+    around = scope.outward(reading.levels)
     if reading.unit is not None:
         if counts:
             return len(facts)
-        made = scope.outward(reading.levels).made
-        if made is not None and name in made:
-            return made[name][1]
+        if around.made is not None and name in around.made:
+            return around.made[name][1]
+    if not counts and around.earlier is not None and name in around.earlier:
+        return around.earlier[name]
     count = len(facts)
     before = scope.root.before
     if before is not None and name in before:

@@ -102,9 +102,9 @@ def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]
                 scope.hold(node.name, BARRED)
             count = pending.get((id(scope), node.name), 0)
             if node.kind is Kind.EXIT:
-                fan, inner = node.upstream
+                fan, *inner = node.upstream
                 count += fan.name in scope.open
-                count += sum(1 for element in inside.get(id(scope), ()) if inner.name in element.open)
+                count += sum(each.name in element.open for element in inside.get(id(scope), ()) for each in inner)
             else:
                 count += sum(1 for source in node.upstream if source.name in scope.open)
             if count:

@@ -1,5 +1,5 @@
 """
-Where facts belong together: one scope per input, and one per element of an ``each``.
+Where facts belong together: one scope per input, one per element of an ``each``, one per turn of a loop over a graph.
 
 Joins pair facts of one scope; settling is counted per scope.  A scope lives as long as something in it is
 under way.
@@ -37,9 +37,9 @@ class Scope(msgspec.Struct, eq=False):
     """What is under way for one input or one element.  The tables are made when they are first needed."""
 
     address: Address
-    """The input, or the element."""
+    """The input, the element, or what a turn began with."""
     index: int
-    """The ordinal of the input, or the index of the element."""
+    """The ordinal of the input, the index of the element, or the number of the turn."""
     plan: Plan
     """The plan that this input follows to its end, unless components are added meanwhile."""
     open: dict[str, int]
@@ -60,6 +60,8 @@ class Scope(msgspec.Struct, eq=False):
     """By node that is read: the latest fact it made here."""
     before: dict[str, int] | None = None
     """By node that is read, in the scope of an input: how many facts it had made before this input."""
+    earlier: dict[str, Cell] | None = None
+    """By node that is read, in a turn of a loop: the latest fact it made in the turns before."""
     outcomes: dict[Key, bool | Ending] | None = None
     """What shared conditions said, or why one said nothing."""
     endings: dict[str, Ending] | None = None

@@ -44,9 +44,11 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
             _count_down(stack, dependent, scope)
         for exit_ in node.exits:
             outer = scope.outward(1)
-            if ending == "failed":
+            if ending == "failed" or (ending is not None and node.reopens is not None):
                 outer.end(exit_.name, ending)
             _count_down(stack, exit_, outer)
+        for exit_ in node.holds:
+            _count_down(stack, exit_, scope.outward(1))
         if scope.waiters is not None:
             for activation in scope.waiters.pop(node.name, ()):
                 memory.unblock(activation)

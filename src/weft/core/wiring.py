@@ -16,6 +16,7 @@ from weft.core.components.base import Component
 from weft.core.components.condition import Condition
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
+from weft.core.components.turns import TurnEnd
 from weft.core.graph import find_cycle, reachable, topological
 from weft.core.references import StateOf
 from weft.errors import (
@@ -66,6 +67,7 @@ class Wiring:
 
     __slots__ = (
         "children",
+        "circles",
         "closing",
         "components",
         "homes",
@@ -99,6 +101,8 @@ class Wiring:
         self.widths: dict[str, int] = {}
         self.waits: dict[tuple[str, str], bool] = {}
         """Reader and what it reads: whether it waits for it, or reads the version before."""
+        self.circles: set[tuple[str, str]] = set()
+        """Reader and what it reads, in one loop: a reader that would wait for all of the loop waits for itself."""
         self.order: list[str] = []
         if grown is not None and self._grow(workflow, *grown):
             return
@@ -218,6 +222,10 @@ class Wiring:
             return self.children
         return {name: [*self.children[name], *self.users.get(name, ())] for name in self.components}
 
+    def _loops(self) -> dict[str, str]:
+        """Return, by component with which the turns of a loop end, the one with which they begin."""
+        return {name: end.start for name, end in self.components.items() if isinstance(end, TurnEnd)}
+
     def _check_waits(self) -> None:
         reads = [
             (name, read.target)
@@ -234,11 +242,20 @@ class Wiring:
                 upstream[child].append(name)
         before = {target: reachable(target, upstream) | {target} for target in {target for _, target in reads}}
         waiting = {name: list(children) for name, children in edges.items()}
+        loops: list[tuple[str, set[str], set[str]]] = []
+        for end, start in self._loops().items():
+            following = reachable(end, edges)
+            loops.append((end, reachable(start, edges) - following, reachable(end, upstream)))
         for reader, target in reads:
             waits = reader not in before[target]
             self.waits[reader, target] = waits
             if waits:
                 waiting[target].append(reader)
+            for end, members, turning in loops:
+                if target in members and reader in members:
+                    self.circles |= {(reader, target)} if reader in turning else set()
+                elif target in members and waits:  # what a loop makes is known when it is over
+                    waiting[end].append(reader)
         if topological(waiting) is None:
             raise MutualWait(find_cycle(waiting))
 
@@ -253,8 +270,11 @@ class Wiring:
                 for inlet in self.fed_by(name)
                 for parent in inlet.parents
             }
-            if isinstance(self.components[name], Reduce):
+            component = self.components[name]
+            if isinstance(component, Reduce):
                 self.regions[name] = self._reduced(name, sources)
+            elif isinstance(component, TurnEnd):
+                self.regions[name] = self._ended(name, component.start, sources)
             else:
                 self.regions[name] = self._agreed(name, sources)
         for asked, users in self.users.items():
@@ -272,12 +292,12 @@ class Wiring:
         """Return the region of what *parent* hands on."""
         if parent == INPUT_NAME:
             return None
-        return parent if isinstance(self.components[parent], Map) else self.regions[parent]
+        return parent if self.components[parent].opens_region else self.regions[parent]
 
     def _agreed(self, name: str, sources: Mapping[str, str | None]) -> str | None:
         if len(set(sources.values())) > 1:
             raise MixedRegions(
-                f"{name!r} would run {_places(sources)}; a component stands either inside an each() or outside "
+                f"{name!r} would run {self._places(sources)}; a component stands either inside an each() or outside "
                 f"of it: use {name}.named('other') for the second place, close the each() with a reduce, or "
                 "read the other value with latest(...)"
             )
@@ -285,17 +305,36 @@ class Wiring:
 
     def _reduced(self, name: str, sources: Mapping[str, str | None]) -> str | None:
         home = self.homes.get(name)
-        closes = {region is not None and region != home for region in sources.values()}
+        closes = {
+            region is not None and region != home and isinstance(self.components[region], Map)
+            for region in sources.values()
+        }
         if len(closes) > 1:
             raise MixedRegions(
-                f"{name!r} would reduce elements of an each() and a plain collection at once ({_places(sources)}); "
-                "put each(...) around the plain one"
+                f"{name!r} would reduce elements of an each() and a plain collection at once "
+                f"({self._places(sources)}); put each(...) around the plain one"
             )
         if closes != {True}:
             return self._agreed(name, sources)
         self.closing.add(name)
         outer = {parent: self.regions[region] for parent, region in sources.items() if region is not None}
         return self._agreed(name, outer)
+
+    def _ended(self, name: str, start: str, sources: Mapping[str, str | None]) -> str | None:
+        if set(sources.values()) != {start}:
+            raise MixedRegions(
+                f"a turn of the loop {name!r} would end {self._places(sources)}; end it with a component that runs "
+                "once per turn: close an each() inside of it with a reduce"
+            )
+        return self.regions[start]
+
+    def _places(self, sources: Mapping[str, str | None]) -> str:
+        def told(region: str | None) -> str:
+            if region is None:
+                return "once per input"
+            return f"per {'element' if isinstance(self.components[region], Map) else 'turn'} of {region!r}"
+
+        return " and ".join(f"{told(region)} (after {parent})" for parent, region in _distinct(sources.items()))
 
     # -- widths ----------------------------------------------------------------------------------
 
@@ -340,13 +379,6 @@ class Wiring:
         if set(widths) != {1}:
             raise InvalidJoin(f"a join that waits for {inlet.wait!r} takes one value of each parent, at {name!r}")
         return {"any": 1, "all_done": len(widths)}[inlet.wait] if isinstance(inlet.wait, str) else inlet.wait
-
-
-def _places(sources: Mapping[str, str | None]) -> str:
-    return " and ".join(
-        f"{'per element of ' + repr(region) if region else 'once per input'} (after {parent})"
-        for parent, region in _distinct(sources.items())
-    )
 
 
 def _distinct(items: Iterable[tuple[str, str | None]]) -> list[tuple[str, str | None]]:

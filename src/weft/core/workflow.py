@@ -26,11 +26,13 @@ from weft.core.assembly import Assembly, without
 from weft.core.check import Finding, check
 from weft.core.components.base import Component, check_name, refers
 from weft.core.components.map import Map
+from weft.core.components.turns import TurnEnd, TurnStart
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.draw.sketch import sketch
-from weft.core.flow import ENTRY, INPUT, Flow, Fragment, Link, as_flow, connect
+from weft.core.flow import INPUT, Flow, Fragment, as_flow, connect
 from weft.core.identity import canonical, digest
+from weft.core.nesting import nested
 from weft.core.plan import Plan
 from weft.core.port import Ports, Validate
 from weft.core.references import MISSING
@@ -205,6 +207,11 @@ class Workflow(Signature, Drawable, Fragment):
         if which not in self:
             return self
         name = self.name_of(which)
+        if isinstance(self._assembly.components[name], TurnStart | TurnEnd):
+            raise DefinitionError(
+                f"cannot remove {name!r}: it is one end of a loop, whose body would run on without it; "
+                "make the workflow without the loop"
+            )
         draft = self._draft()
         fed_by = self.wiring.fed_by(name)
         for child in self.wiring.children[name]:
@@ -220,8 +227,10 @@ class Workflow(Signature, Drawable, Fragment):
         old = self.name_of(which)
         if not isinstance(component, Component):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"cannot replace {old!r} by {component!r}: it is no single component")
-        if isinstance(component, Map) or isinstance(self._assembly.components[old], Map):
-            raise DefinitionError(f"cannot replace {old!r}: an each() has a body; remove() the parts and add() others")
+        if any(isinstance(one, Map | TurnStart | TurnEnd) for one in (component, self._assembly.components[old])):
+            raise DefinitionError(
+                f"cannot replace {old!r}: an each() or a loop has a body; remove() the parts and add() others"
+            )
         draft = self._draft()
         mine = draft.components
         new = component.name or old
@@ -338,28 +347,9 @@ class Workflow(Signature, Drawable, Fragment):
 
     @cached_property
     def _nested(self) -> Flow:
-        mine = self._assembly
-        names = {name: f"{self.name}.{name}" for name in mine.components}
-        inner = {name: component.renamed(names) for name, component in mine.components.items()}
-        links: list[Link] = []
-        entries: list[Link] = []
-        for name, component in inner.items():
-            if name not in mine.inlets:
-                if not self.wiring.is_asked_only(name):
-                    entries.append(Link((ENTRY,), component, implicit=True))
-                continue
-            for place, inlet in enumerate(mine.inlets[name]):
-                parents = tuple(ENTRY if p == INPUT_NAME else inner[p] for p in inlet.parents)
-                link = Link(parents, component, inlet.wait, errors=inlet.errors, place=place)
-                (entries if ENTRY in parents else links).append(link)
-        maps = [Flow(components=(inner[name],), home=inner[home]) for name, home in mine.homes.items()]
-        return Flow(
-            entries=tuple(entries),
-            tails=tuple(inner[output.component] for output in outputs_in(self.returns)),
-            parts=(Flow(components=tuple(inner[n] for n in self.wiring.order if n not in mine.homes)), *maps),
-            links=tuple(links),
-            rules=local().within(self.name, self.policies) if self.policies else (),
-        )
+        tails = [output.component for output in outputs_in(self.returns)]
+        rules = local().within(self.name, self.policies) if self.policies else ()
+        return nested(self.name, self._assembly, tails, order=self.wiring.order, rules=rules)
 
     # -- running ---------------------------------------------------------------------------------
 

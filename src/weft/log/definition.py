@@ -24,6 +24,7 @@ import msgspec
 from weft.core.assembly import Assembly
 from weft.core.components.base import Component
 from weft.core.components.map import Map
+from weft.core.components.turns import TurnStart
 from weft.core.flow import ENTRY, INPUT, Flow, Link
 from weft.core.returned import Output, Template, kept
 from weft.core.wiring import INPUT_NAME, Inlet
@@ -203,8 +204,8 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     }
     homes = {name: str(entry["home"]) for name, entry in entries.items() if "home" in entry}
     for name, home in homes.items():
-        if home not in entries or entries[home]["kind"] != Map.kind:
-            raise CorruptLog(f"{name!r} stands inside of {home!r}, which is no map")
+        if home not in entries or entries[home]["kind"] not in (Map.kind, TurnStart.kind):
+            raise CorruptLog(f"{name!r} stands inside of {home!r}, which is no map and no loop")
     components: dict[str, Component] = {}
     for name, entry in entries.items():
         reader.owner = name
@@ -212,6 +213,8 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
         components[name] = _component(name, entry, reader, beside)
     # Maps and what stands in them refer to each other, so the bodies come last, inner ones first.
     for name in sorted(set(homes.values()), key=lambda name: -_depth(name, homes)):
+        if not isinstance(components[name], Map):
+            continue
         body = _body(name, entries[name], components, inlets, homes)
         object.__setattr__(components[name], "body", body)
     rules: list[Any] = []

@@ -41,6 +41,8 @@ class Component(Fragment):
     """Whether several parents may feed it at once."""
     makes_facts: ClassVar[bool] = True
     """Whether it produces values, which others may read."""
+    opens_region: ClassVar[bool] = False
+    """Whether what it feeds runs in scopes that it opens: one per element, or per turn."""
     makes_many: ClassVar[bool] = False
     """Whether one input may make several facts of it."""
     keeps_state: ClassVar[bool] = False

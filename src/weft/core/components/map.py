@@ -34,6 +34,7 @@ class Map(Component):
     body: Flow
     kind: ClassVar[str] = "map"
     makes_facts: ClassVar[bool] = False
+    opens_region: ClassVar[bool] = True
 
     def flow(self) -> Flow:
         """Return the map and its body, which is fed by it."""

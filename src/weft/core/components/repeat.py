@@ -1,5 +1,5 @@
 """
-A loop: a step, or a chain of steps, that runs again on what it made until something holds.
+A loop: what runs again on what it made until something holds.
 
     >>> from weft import Workflow
     >>> halve = repeat(lambda x: x // 2, until=lambda x: x < 10, at_most=8, name="halve")
@@ -9,17 +9,22 @@ A loop: a step, or a chain of steps, that runs again on what it made until somet
 
 Every turn is a fact that came from the turn before, so a loop can be cut off anywhere and goes on from there;
 only the last one is the value of the loop.  Policies hold per turn.
+
+A step, or a chain of steps, is one component.  Any other graph is a :class:`~weft.core.components.loop.Loop`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 from weft.core.components.base import Component, check_arity
+from weft.core.components.loop import Loop
 from weft.core.components.step import Step, step
-from weft.core.flow import Fragment, Link
+from weft.core.components.turns import ITSELF, Otherwise
+from weft.core.flow import Flow, Fragment, Link, as_flow
 from weft.core.function import Function
 from weft.core.identity import canonical
 from weft.core.symbol import tracing
@@ -28,9 +33,7 @@ from weft.errors import InvalidComponent, LoopExhausted, NoRun
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
     from weft.core.node import Node
-
-Otherwise = Literal["fail", "last"]
-"""What a loop gives that has made all its turns and is not done."""
+    from weft.core.workflow import Workflow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +106,7 @@ class Repeat(Component):
         """A node for each step of a turn, a test, and a node for the outcome."""
         turn = [self._work(into, part, inner) for part, inner in self.turn.items()]
         until = into.test(self.until, part="until")
-        outcome = into.work(_ITSELF)
+        outcome = into.work(ITSELF)
         into.feed(turn[0])
         into.loop(turn, until, at_most=self.at_most, gives_last=self.otherwise == "last")
         into.link(until, outcome)
@@ -119,13 +122,33 @@ class Repeat(Component):
         return canonical((steps, self.at_most, self.otherwise))
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-_ITSELF = Function.of(_itself)
-
-
+@overload
+def repeat(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+    body: Flow | Workflow,
+    *,
+    until: Callable[..., object],
+    at_most: int,
+    otherwise: Otherwise = "fail",
+    name: str | None = None,
+) -> Repeat | Loop: ...
+@overload
+def repeat(
+    body: Step[..., Any] | Callable[..., Any],
+    *,
+    until: Callable[..., object],
+    at_most: int,
+    otherwise: Otherwise = "fail",
+    name: str | None = None,
+) -> Repeat: ...
+@overload
+def repeat(
+    body: Fragment,
+    *,
+    until: Callable[..., object],
+    at_most: int,
+    otherwise: Otherwise = "fail",
+    name: str | None = None,
+) -> Repeat | Loop: ...
 def repeat(
     body: object,
     *,
@@ -133,26 +156,29 @@ def repeat(
     at_most: int,
     otherwise: Otherwise = "fail",
     name: str | None = None,
-) -> Repeat:
+) -> Repeat | Loop:
     """
     Run *body* on what arrives, then on what it made, until *until* holds for that.
 
     Args:
-        body: a function or a step, or a chain of steps: ``think >> act``.
+        body: a function or a step, a chain of steps (``think >> act``), or any graph that takes one value and ends
+            with one: a workflow, or a flow with branches, joins, rules and maps.
         until: a function or a condition, asked after every turn.
         at_most: how many turns there may be.
         otherwise: what happens after the last turn if *until* does not hold: ``"fail"`` with LoopExhausted, or give
             the ``"last"`` value.
-        name: what it is called; the name of a body that is one function, if it has one.
+        name: what it is called; the name of a body that is one function or a workflow, if not given.
 
     Raises:
-        InvalidComponent: a body that is no chain of steps, or a bound that makes no sense.
+        InvalidComponent: a body that takes or gives nothing, or a bound that makes no sense.
     """
     if type(at_most) is not int or at_most < 1:
         raise InvalidComponent(f"at_most={at_most!r}: a loop makes a whole number of turns, at least 1")
     if otherwise not in ("fail", "last"):
         raise InvalidComponent(f"otherwise={otherwise!r} is none of 'fail' and 'last'")
     chain = _chain(body)
+    if chain is None:
+        return _loop(body, Function.of(until), at_most, otherwise, name)
     if len(chain) == 1:
         name = name or chain[0].name
         turn = {"turn": chain[0]}
@@ -166,13 +192,16 @@ def repeat(
     return Repeat(name, turn, Function.of(until), at_most, otherwise=otherwise, tags=tags)
 
 
-def _chain(body: object) -> list[Step[..., Any]]:
-    """Return the steps of *body*, in order."""
+def _chain(body: object) -> list[Step[..., Any]] | None:
+    """Return the steps of *body*, in order; None if it is more than a chain of steps."""
     if isinstance(body, Step):
         return [cast("Step[..., Any]", body)]
-    if not isinstance(body, Fragment):
-        return [step(cast("Callable[..., Any]", body))]
-    flow = body.flow()
+    given: Any = body  # what is still of any type after the checks
+    if not isinstance(body, Fragment | list | tuple):
+        return [step(given)]
+    if isinstance(body, workflows()):  # its components have names of their own, and it may have policies
+        return None
+    flow = as_flow(given)
     components = [component for part, _ in flow.walk() for component in part.components]
     links = [link for part, _ in flow.walk() for link in part.links]
     following = {link.parents[0]: link.child for link in links if _is_plain(link)}
@@ -185,10 +214,27 @@ def _chain(body: object) -> list[Step[..., Any]]:
         while chain[-1] in following:
             chain.append(following[chain[-1]])
         return cast("list[Step[..., Any]]", chain)
-    raise InvalidComponent(
-        f"repeat() takes a function, a step, or a chain of steps (think >> act), got {body!r}; joins, maps, conditions "
-        "and other components go before or after the loop, or into a step"
-    )
+    return None
+
+
+def _loop(body: Any, until: Function, at_most: int, otherwise: Otherwise, name: str | None) -> Loop:
+    given = body if isinstance(body, workflows()) else as_flow(body)
+    name = name or getattr(body, "name", None)
+    if name is None:
+        raise InvalidComponent(
+            f"a loop over several components needs a name, which theirs begin with: repeat({body!r}, ..., name='draft')"
+        )
+    if not given.flow().entries:
+        raise InvalidComponent("the body of repeat() must take what arrives: start it with a component, not with INPUT")
+    return Loop(name, given, until, at_most, otherwise)
+
+
+@cache
+def workflows() -> type[Workflow]:
+    """Return the class of workflows, which stand above components and are known here by name only."""
+    from weft.core.workflow import Workflow
+
+    return Workflow
 
 
 def _is_plain(link: Link) -> bool:

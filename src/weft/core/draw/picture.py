@@ -16,7 +16,7 @@ from weft.core.draw.progress import Progress
 EdgeKind = Literal["flow", "join", "ask", "read", "error"]
 """A fact that goes on; one that waits for others; a condition that is asked; a value that is read; a failure's way."""
 
-GroupKind = Literal["map", "workflow", "parts"]
+GroupKind = Literal["map", "loop", "workflow", "parts"]
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Boxes that belong together: the body of a map, a nested workflow, the parts of a component."""
+    """Boxes that belong together: the body of a map or a loop, a nested workflow, the parts of a component."""
 
     id: str
     kind: GroupKind

@@ -159,6 +159,8 @@ class _Tally:
                 self._add(self._found[name], event)
             else:
                 self._add_part(self._found[name], event, node)
+        if node is not None and node.reopens is not None and isinstance(event, ev.ConditionEvaluated):
+            self._found[node.reopens.name].done += 1
         if self._loops:
             self._taken.add((event.component, event.inputs))
             if isinstance(event, ev.ConditionEvaluated) and not event.holds and event.component in self._loops:
@@ -185,7 +187,7 @@ class _Tally:
 
     def _add_part(self, found: _Counts, event: ev.Activated, node: Node | None) -> None:
         """Add what a part says of the component: that of a loop or a saga may say no, or fail, without an end of it."""
-        goes_on = node is not None and (node.carries or node.again is not None)
+        goes_on = node is not None and (node.carries or node.at_most or node.again is not None)
         ends = isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) and not (node is not None and node.carries)
         if ends or (isinstance(event, ev.ConditionEvaluated) and not event.holds and not goes_on):
             self._add(found, event)

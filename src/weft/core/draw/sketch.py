@@ -2,8 +2,8 @@
 How a workflow becomes a picture: components are boxes, what they take, ask and read are edges.
 
 Nodes that only exist in a plan (gates, joins, exits) are not shown.  A join is the edges that share an inlet.  A map
-and all that runs per element is a group, a nested workflow (``crawl.title``) is one, and so is a component
-that runs several functions, with its parts as they are wired (``weft.core.draw.inside``).
+and all that runs per element is a group, a loop and all that runs per turn is one, a nested workflow (``crawl.title``)
+is one, and so is a component that runs several functions, with its parts as they are wired (``weft.core.draw.inside``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.components.base import Component
 from weft.core.components.condition import text
-from weft.core.components.map import Map
 from weft.core.components.rule import Rule
+from weft.core.components.turns import TurnEnd
 from weft.core.draw.inside import Inside
 from weft.core.draw.picture import Box, Edge, EdgeKind, Group, GroupKind, Picture
 from weft.core.draw.progress import Progress
@@ -43,7 +43,7 @@ def sketch(workflow: Workflow, progress: Mapping[str, Progress] | None = None) -
     groups = _groups(frames.values(), wiring.components)
     done = progress or {}
     boxes: list[Box] = []
-    edges = [*_flows(wiring, divided), *_asks(wiring), *_reads(wiring)]
+    edges = [*_flows(wiring, divided), *_ways_back(wiring), *_asks(wiring), *_reads(wiring)]
     if any(edge.source == INPUT_NAME for edge in edges):
         boxes.append(Box(INPUT_NAME, "input", "input"))
     for name in wiring.order:
@@ -59,7 +59,10 @@ def sketch(workflow: Workflow, progress: Mapping[str, Progress] | None = None) -
 
 
 def _note(component: Component) -> str:
-    """Return under which condition a rule fires, where that has a name."""
+    """Return under which condition a rule fires, where that has a name, or a loop ends."""
+    if isinstance(component, TurnEnd):
+        ends = f"until {component.until.name} · " if component.until.name else ""
+        return f"{ends}at most {component.at_most:,} turn{'s' if component.at_most > 1 else ''}"
     when = component.when if isinstance(component, Rule) else None
     if when is None:
         return ""
@@ -104,6 +107,13 @@ def _waits_for(inlet: Inlet, *, alone: bool) -> str:
     return f"{inlet.wait} of {len(inlet.parents)}" if isinstance(inlet.wait, int) else inlet.wait.replace("_", " ")
 
 
+def _ways_back(wiring: Wiring) -> Iterator[Edge]:
+    """Yield the way from the end of each turn to the beginning of the next."""
+    for name in wiring.order:
+        if isinstance(end := wiring.components[name], TurnEnd):
+            yield Edge(name, end.start, label="again", is_back=True)
+
+
 def _asks(wiring: Wiring) -> Iterator[Edge]:
     for asked, users in wiring.users.items():
         yield from (Edge(asked, user, "ask") for user in dict.fromkeys(users))
@@ -134,7 +144,7 @@ def _prefixes(wiring: Wiring) -> dict[str, tuple[str, ...]]:
 
 
 def _shared(wiring: Wiring, prefixes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return, by map, the nested workflows that it and all that runs per element of it stand in."""
+    """Return, by map or loop, the nested workflows that it and all that stands in it are in."""
     shared: dict[str, tuple[str, ...]] = {}
     for name, mine in prefixes.items():
         for region in _maps(wiring, name):
@@ -145,8 +155,10 @@ def _shared(wiring: Wiring, prefixes: Mapping[str, tuple[str, ...]]) -> dict[str
 
 
 def _maps(wiring: Wiring, name: str) -> list[str]:
-    """Return the maps around *name*, outermost first; a map is in its own group."""
-    innermost = name if isinstance(wiring.components[name], Map) else wiring.regions[name]
+    """Return the maps and loops around *name*, outermost first; a map, and the ends of a loop, stand in their own."""
+    component = wiring.components[name]
+    innermost = name if component.opens_region else wiring.regions[name]
+    innermost = component.start if isinstance(component, TurnEnd) else innermost
     return [str(region) for region in wiring.enclosing(innermost)[-2::-1]]
 
 
@@ -154,6 +166,7 @@ def _frames(wiring: Wiring) -> dict[str, tuple[Frame, ...]]:
     """Return the groups around each component, outermost first; a workflow is around a map that is all in it."""
     prefixes = _prefixes(wiring)
     shared = _shared(wiring, prefixes)
+    ends = {end.start: name for name, end in wiring.components.items() if isinstance(end, TurnEnd)}
     found: dict[str, tuple[Frame, ...]] = {}
     for name, mine in prefixes.items():
         frames: list[Frame] = []
@@ -161,7 +174,7 @@ def _frames(wiring: Wiring) -> dict[str, tuple[Frame, ...]]:
         for region in _maps(wiring, name):
             frames.extend(("workflow", path) for path in mine[depth : len(shared[region])])
             depth = max(depth, len(shared[region]))
-            frames.append(("map", region))
+            frames.append(("loop", ends[region]) if region in ends else ("map", region))
         found[name] = (*frames, *(("workflow", path) for path in mine[depth:]))
     return found
 
@@ -186,6 +199,6 @@ def _groups(frames: Iterable[tuple[Frame, ...]], taken: Mapping[str, Component])
 
 
 def _label(name: str, frames: tuple[Frame, ...]) -> str:
-    """Return *name* without that of the nested workflow it stands in."""
-    around = next((path for kind, path in reversed(frames) if kind == "workflow"), None)
+    """Return *name* without that of the nested workflow or loop it stands in."""
+    around = next((path for kind, path in reversed(frames) if kind in ("workflow", "loop") and path != name), None)
     return name if around is None else name.removeprefix(f"{around}.")

@@ -23,6 +23,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "rule": "octagon",
     "map": "fan_out",
     "reduce": "fan_in",
+    "turn": "pill",
     "accumulator": "store",
     "saga": "frame",
     "process_manager": "frame",
