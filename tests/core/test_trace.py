@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import math
+import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -489,6 +492,11 @@ def test_an_input_and_a_named_tuple_can_be_unpacked() -> None:
 # -- what needs a value that is not there --------------------------------------------------------
 
 
+def opened(value: Any) -> Any:
+    with value as held:
+        return held
+
+
 @pytest.mark.parametrize(
     ("use", "said"),
     [
@@ -516,7 +524,11 @@ def test_an_input_and_a_named_tuple_can_be_unpacked() -> None:
         (lambda v: pair([v], 1), "gets a list with the value of 'fetch' inside"),
         (lambda v: pair({"a": (v,)}, 1), "gets a dict"),
         (lambda v: step(lambda x: x + v, name="s")("y"), "without taking it.*parameter"),
-        (lambda v: v.__enter__(), "`with`"),
+        (opened, "`with`"),
+        (lambda v: copy.copy(v), "a copy needs.*as it is"),
+        (lambda v: copy.deepcopy([v]), "a copy"),
+        (lambda v: pickle.dumps(v), "pickle"),
+        (lambda v: math.floor(v), "rounding"),
         (lambda v: v.__await__(), "async def"),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.core.components.fsm import FSM
 from weft.core.components.saga import Saga
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
@@ -183,11 +184,15 @@ class Queries(Drawable):
         """
         Return the state of *which* stateful component, or its initial one.
 
-        Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended.
+        Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended: of
+        several undertakings one that is stuck, else the one that was last at work.
         """
         name, node = self._stateful(which)
         if isinstance(node.component, Saga):
-            return node.component.standing(name, self.memory.lineage)
+            letters = [
+                each.event for each in (self.memory.letters or {}).values() if each.activation.node.owner == name
+            ]
+            return node.component.standing(name, self.memory.lineage, letters)
         if node.by_key:
             return {key: turn.state for key, turn in self.memory.turns(node).items()}
         states = self.memory.produced.get(name)
@@ -196,19 +201,28 @@ class Queries(Drawable):
     def is_complete(self, which: object, *, key: Any = None) -> bool:
         """
         Return whether *which* component has nothing more to do: an FSM in a final state, a process
-        that is complete, a saga that has its outcome.
+        that is complete, a saga that has its outcome in every undertaking.
 
         Args:
             key: which one, of a component that keeps a state per key; without it, all that have begun.
         """
         name, node = self._stateful(which)
         if isinstance(node.component, Saga):
-            return bool(self.state_of(which).is_over)
+            return bool(self.state_of(which).is_over) and not self._is_under_way(name)
         if key is not None and not node.by_key:
             raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
+        if isinstance(node.component, FSM):
+            return self.state_of(which) in node.component.final
         turns = self.memory.turns(node)
         of = list(turns.values()) if key is None else [turns[key]] if key in turns else []
         return bool(of) and all(isinstance(turn, StateChanged) and turn.done for turn in of)
+
+    def _is_under_way(self, saga: str) -> bool:
+        """Whether some undertaking of *saga* is not over: a part of it may still run, or is kept as a dead letter."""
+        memory = self.memory
+        pending = [*memory.ready.values(), *(memory.blocked or {}).values()]
+        pending += [letter.activation for letter in (memory.letters or {}).values()]
+        return any(one.node.owner == saga and (one.node.carries or one.node.name == saga) for one in pending)
 
     def _stateful(self, which: object) -> tuple[str, Node]:
         name, _ = self._facts(which)

@@ -584,3 +584,15 @@ def test_only_what_can_complete_is_asked_whether_it_has() -> None:
         run.is_complete("a")
     with pytest.raises(DefinitionError, match="'light' keeps one state; leave key=3 out"):
         run.is_complete("light", key=3)
+
+
+@pytest.mark.parametrize("states", [["red", "green"], {"red": ["timer"]}])
+def test_states_that_are_no_table_are_refused(states: Any) -> None:
+    with pytest.raises(InvalidComponent, match="is no table"):
+        FSM("light", initial="red", states=states)
+
+
+def test_a_machine_that_begins_in_a_final_state_is_complete() -> None:
+    lamp = FSM("lamp", initial="off", states={"off": {}}, final=["off"])
+
+    assert Workflow("w", lamp).plan().is_complete("lamp")

@@ -628,3 +628,45 @@ def test_it_takes_no_join() -> None:
 
     with pytest.raises(InvalidJoin, match="takes no join"):
         Workflow("w", [a, b] >> Booking("x").saga)
+
+
+def test_of_several_undertakings_the_one_that_is_stuck_is_told_of() -> None:
+    trip = Saga("trip")
+
+    @trip.transaction
+    def book(request: int, results: dict[str, Any]) -> str:
+        return f"flight {request}"
+
+    @book.compensate
+    def cancel(request: int, results: dict[str, Any]) -> None:
+        raise ConnectionError
+
+    @trip.transaction(compensate=None)
+    def pay(request: int, results: dict[str, Any]) -> str:
+        return str(1 // request)
+
+    mapped = Workflow("w", each(trip)).run([0, 1])
+    one_by_one = Workflow("w", trip).run(0).run(1)
+
+    for run in (mapped, one_by_one):
+        assert (run.state_of("trip").status, run.state_of("trip").remaining) == ("stuck", ["book"])
+        assert not run.is_complete("trip")
+        run.discard().react_until_satisfied()
+        assert run.is_complete("trip")
+
+
+def test_a_saga_is_complete_when_all_its_undertakings_are() -> None:
+    trip = Saga("trip")
+
+    @trip.transaction(compensate=None)
+    def book(request: int, results: dict[str, Any]) -> int:
+        return request
+
+    run = Workflow("w", each(trip)).plan([1, 2]).react()  # takes the list apart
+    first, _ = run.prepare()
+    run.apply(first.execute())
+    while later := [one for one in run.prepare() if one.component == "trip"]:
+        run.apply(later[0].execute())
+
+    assert run.state_of("trip").status == "completed"
+    assert not run.is_complete("trip")

@@ -87,6 +87,11 @@ class FSM(Component, Drawable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.states, Mapping) or not all(isinstance(of, Mapping) for of in self.states.values()):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidComponent(
+                f"FSM {self.label!r}: states={self.states!r:.60} is no table; by state, by event, say what is next: "
+                "{'red': {'timer': 'green'}, 'green': {}}"
+            )
         check_names(self.states, f"a state of {self.label!r}", classes=False)
         read = {
             state: {event: tuple(_ways(state, event, given)) for event, given in events.items()}

@@ -25,8 +25,9 @@ A compensation that fails for good is kept as a dead letter: the saga is stuck u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, overload
 
 from weft.core import events as ev
@@ -260,25 +261,30 @@ class Saga(Builder):
     def _undos(self) -> frozenset[str]:
         return frozenset(name for name, deed in self.deeds.items() if deed.undo is not None)
 
-    def standing(self, name: str, lineage: Lineage) -> SagaOutcome:
-        """Return how far the saga is that was last at work: it is all in the inputs of its last event."""
+    def standing(self, name: str, lineage: Lineage, stuck: Iterable[ev.RunnableFailed] = ()) -> SagaOutcome:
+        """
+        Return how far the saga is that was last at work: it is all in the inputs of its last event.
+
+        Args:
+            stuck: the failures that somebody has to look at; a saga that has one of them is told of first.
+        """
         names, undos = self._names(name), self._undos()
         compensations = {f"{name}.{deed.undo_name}" for deed in self.deeds.values() if deed.undo is not None}
         mine = {name, *names.values(), *compensations}
-        for event in reversed(lineage.log):
+        for event in chain(stuck, reversed(lineage.log)):
             if not isinstance(event, (*ev.ENDINGS, ev.RunnableRetried)) or event.component not in mine:
                 continue
             if isinstance(event, ev.ReactionOccurred) and event.component == name:
                 return cast("SagaOutcome", event.value)
             values = [lineage.cell(at).value for at in event.inputs]
-            stuck = isinstance(event, ev.RunnableFailed) and event.component in compensations
+            is_stuck = isinstance(event, ev.RunnableFailed) and event.component in compensations
             if isinstance(event, ev.ReactionOccurred):
                 values.append(event.value)
-            elif isinstance(event, ev.RunnableFailed) and not stuck:
+            elif isinstance(event, ev.RunnableFailed) and not is_stuck:
                 values.append(lineage.failure(event).value)
             elif isinstance(event, ev.RunnableSkipped):
                 values.append(Absent(event.component, "skipped"))
-            return retrace(names, undos, values).outcome(stuck=stuck, over=False)
+            return retrace(names, undos, values).outcome(stuck=is_stuck, over=False)
         return SagaOutcome("pending")
 
     def outline(self) -> bytes:
