@@ -328,6 +328,13 @@ def test_a_loop_takes_what_its_first_step_takes_and_gives_what_its_last_one_make
         Workflow("w", loop >> shout)
 
 
+def test_a_warning_points_to_the_line_that_drew_the_edge() -> None:
+    with pytest.warns(UserWarning, match="'size' gives int") as caught:
+        Workflow("w", size >> shout, validate="warn")
+
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_values_that_a_step_takes_by_args_are_checked_too() -> None:
     @step
     def total(first: str, *others: int) -> int:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import Run, Workflow, condition, each, join, latest, reduce, repeat, step
+from weft.core.flow import Flow
 from weft.errors import LoopExhausted
 
 
@@ -60,6 +61,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 left, right = step(lambda x: x, name="left"), step(lambda x: x, name="right")
 is_even = condition(lambda x: x % 2 == 0, name="is_even")
+is_small = condition(lambda x: x < 5, name="is_small")
 last = reduce(lambda _, x: x, init=0, name="last")
 
 
@@ -69,11 +71,18 @@ def two_ways(chain: Any) -> Any:
     return Workflow("loop", chain >> is_even >> left >> same, chain >> ~is_even >> right >> same)
 
 
+def at_once(chain: Any) -> Any:
+    """What begins a turn reaches one step by several ways."""
+    fed = chain.flow().entries[0].child if isinstance(chain, Flow) else chain
+    return Workflow("loop", is_even >> fed, ~is_even >> fed, is_small >> fed, chain)
+
+
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "chain": lambda chain: chain,
     "join": lambda chain: chain >> [left, right] >> step(lambda x, _: x, name="one"),
     "either": lambda chain: chain >> join(is_even >> left, ~is_even >> right, wait="any"),
     "ways": two_ways,
+    "at once": at_once,
     "map": lambda chain: chain >> step(lambda x: [0, x], name="list") >> each(left) >> last,
     "loop": lambda chain: chain >> repeat([left, right] >> both, until=lambda _: True, at_most=2, name="inner"),
 }

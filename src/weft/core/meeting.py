@@ -134,21 +134,23 @@ def test_shared(
         pending.flows, pending.order = True, order
 
 
-def place(facts: tuple[Cell, ...], order: Order, ways: Ways | None) -> Order:
+def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: Ways | None) -> Order:
     """
-    Return where *facts* stand among others that reach the same node in one scope.
+    Return where *facts* stand among others that reach the same node in *scope*.
 
     First by the first of the *ways* by which they could come, then by *order*.  All of it follows from the facts
     alone: it does not matter which way they came, nor who was quicker.
     """
     if ways is None:
         return order
-    rank = ways.rank(tuple([_maker(fact) for fact in facts]))
+    begins, region = scope.address, scope.region
+    rank = ways.rank(tuple([region if region and fact.address == begins else maker_of(fact) for fact in facts]))
     assert rank is not None, f"{facts} came by a way that is not in the plan"  # noqa: S101
     return rank + order
 
 
-def _maker(fact: Cell) -> str:
+def maker_of(fact: Cell) -> str:
+    """Return who made *fact*, as ways know it."""
     if isinstance(fact, Element):
         if isinstance(fact.address, tuple):
             return fact.producer
@@ -170,7 +172,7 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope
         held = Meeting([[] for _ in join.parents])
         scope.hold(join.name, held)
     group = held.groups[port]
-    group.append((place(facts, order, join.handed[port]) if join.closes else order, facts))
+    group.append((place(facts, scope, order, join.handed[port]) if join.closes else order, facts))
     if join.closes or len(group) > 1:
         return
     held.present += 1

@@ -205,11 +205,11 @@ class Memory:
         if target.kind == _JOIN:
             meeting.arrive(self, target, port, facts, scope, order)
         elif target.kind == _COLLECT:
-            meeting.gather((target, port), facts[0], scope, meeting.place(facts, order, target.handed[port]))
+            meeting.gather((target, port), facts[0], scope, meeting.place(facts, scope, order, target.handed[port]))
         elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
         elif target.ways is not None:  # in order of where the facts were made, not of the way that was quicker
-            self.accept(target, facts, inputs, scope, meeting.place(facts, order, target.ways))
+            self.accept(target, facts, inputs, scope, meeting.place(facts, scope, order, target.ways))
         elif target.inlets == 1:
             self.accept(target, facts, inputs, scope, order)
         else:

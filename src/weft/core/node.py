@@ -69,6 +69,7 @@ class Node(Hot):
 
     __slots__ = (
         "again",
+        "arrivals",
         "at_most",
         "begin",
         "blind",
@@ -182,6 +183,8 @@ class Node(Hot):
         """Whether it may run more than once in one scope."""
         self.ways: Ways | None = None
         """By which ways facts can come, where there are several for the same; they put what arrives into order."""
+        self.arrivals: Ways | None = None
+        """Of a gate: by which ways facts can come."""
         self.handed: Mapping[int, Ways | None] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
         self.carries = False

@@ -154,7 +154,7 @@ class Compiler:
                 ways.append(self._ways_of(source))
                 hands_on = hands_on or source in self._ways or source in self._entry_nodes
         if node.passes_on and ways:
-            self._ways[node] = either(ways)
+            self._ways[node] = node.arrivals = either(ways)
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
             node.deduplicates = hands_on

@@ -15,6 +15,7 @@ condition, gives what it takes.
 
 from __future__ import annotations
 
+import inspect
 import types
 import warnings
 from collections.abc import Iterable, Iterator
@@ -164,7 +165,16 @@ class Ports:
         error = PortMismatch(what, shown(given), target, taken)
         if self.validate == "error":
             raise error
-        warnings.warn(str(error), UserWarning, stacklevel=2)
+        warnings.warn(str(error), UserWarning, stacklevel=_outside())
+
+
+def _outside() -> int:
+    """Return how many calls lie between a warning and the user's code, for ``warnings`` to point there."""
+    frame: Any = inspect.currentframe()
+    depth = 0
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("weft."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def listed(kind: Any) -> Any:

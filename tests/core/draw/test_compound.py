@@ -248,7 +248,7 @@ def test_parts_in_a_map_are_done_with_so_many_of_its_elements() -> None:
 
 def test_a_machine_counts_its_turns_and_what_it_ignored_and_its_actions_count_for_themselves() -> None:
     assert shown(opened_run()) == {
-        "door": "✓ 1 · 1 no · 6 ms",
+        "door": "✓ 1 · 1 no · in open · 6 ms",
         "door.open.knock.do": "",
         "door.open.entry": "✓ 3 ms",
         "tell": "✓ 3 ms",

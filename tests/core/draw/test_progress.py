@@ -6,7 +6,7 @@ from typing import Any
 
 from sketches import batch, failed_run, live_run, one, two
 
-from weft import Policy, Run, Workflow, condition, each, rule, step
+from weft import FSM, Policy, ProcessManager, Run, Workflow, condition, each, join, repeat, rule, state_machine, step
 from weft.core.draw.progress import Progress
 from weft.testing import VirtualClock
 
@@ -204,3 +204,49 @@ def test_a_rule_that_came_later_is_not_gated_by_what_was_said_before() -> None:
     run.add(rule(when=large, then=lambda x: x, name="second"))
 
     assert states(run)["second"] == "unreached"
+
+
+def test_rules_over_shared_conditions_are_gated_behind_joins_conditions_routes_and_in_loops() -> None:
+    is_even, is_big = condition(lambda *x: sum(x) % 2 == 0, name="is_even"), condition(lambda *x: False, name="is_big")
+    is_odd = condition(lambda failure: False, name="is_odd")
+    same, twice = step(lambda x: x, name="same"), step(lambda x: 2 * x, name="twice")
+    fails = step(lambda x: 1 // 0, name="fails")
+    joined = rule(when=is_even & is_big, then=lambda x, y: x, name="joined")
+    behind = rule(when=is_even & ~is_big, then=lambda x: x, name="behind")
+    raced = rule(when=is_big | is_big, then=lambda x: x, name="raced")
+    handles = rule(when=is_odd & is_odd, then=lambda failure: 0, name="handles")
+    grows = rule(when=~is_big & ~is_even, then=lambda x: x + 2, name="grows")
+    loop = repeat(Workflow("loop", grows), until=lambda x: x > 5, at_most=9)
+
+    run = Workflow(
+        "w",
+        [same, twice] >> joined,
+        is_even >> behind,
+        join(same, twice, wait="any") >> raced,
+        fails.on_error(then=handles),
+        loop,
+    ).run(3)
+
+    assert {name: progress(run, name).state for name in ("joined", "raced", "handles", "loop.grows")} == {
+        "joined": "gated",
+        "raced": "gated",
+        "handles": "gated",
+        "loop.grows": "done",
+    }
+    assert (progress(run, "loop.grows").done, progress(run, "loop.grows").refused) == (2, 0)
+    assert progress(run, "behind").state == "unreached"
+
+
+def test_a_machine_shows_the_state_that_it_is_in() -> None:
+    light = FSM("light", initial="red", states={"red": {"timer": "green"}, "green": {"timer": "red"}})
+    counter = state_machine("counter", init=0, reducer=lambda state, _: state + 1)
+    orders = ProcessManager("orders", init=0, key=lambda event: event)
+    orders.on("timer")(lambda state, event: (state + 1, []))
+    flow = Workflow("w", light, counter, orders)
+
+    before, after = flow.plan(), flow.run("timer")
+
+    assert (progress(before, "light").at, progress(before, "light").summary) == ("red", "in red")
+    assert (progress(after, "light").at, progress(after, "counter").at) == ("green", "1")
+    assert progress(after, "orders").at == ""
+    assert all("in green" in drawn for drawn in (after.to_svg(), after.to_mermaid(), after.to_dot()))

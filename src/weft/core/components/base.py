@@ -138,6 +138,11 @@ class Component(Fragment):
         """Say why no parameter can read its state; None if one can."""
         return None if self.keeps_state else f"which is a {self.kind} and keeps no state; read latest({self.label!r})"
 
+    def told(self, state: Any) -> str:
+        """Return what a picture of a run says of its *state*; nothing, unless it is about states."""
+        del state
+        return ""
+
     def arriving(self) -> dict[str, Function]:
         """Return those of its functions that get what arrives, by part."""
         return self.functions()
@@ -206,6 +211,15 @@ class Component(Fragment):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label!r})"
+
+
+def short(value: object) -> str:
+    """Return *value* in the few characters that a picture has room for."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a repr of the user's that fails is no reason to draw nothing
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 24 else f"{text[:23]}…"
 
 
 def refers(component: Component, name: str) -> bool:

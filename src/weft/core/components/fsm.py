@@ -87,9 +87,10 @@ class FSM(Component, Drawable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.states, Mapping) or not all(isinstance(of, Mapping) for of in self.states.values()):  # pyright: ignore[reportUnnecessaryIsInstance]
+        table: Any = self.states
+        if not isinstance(table, Mapping) or not all(isinstance(of, Mapping) for of in table.values()):
             raise InvalidComponent(
-                f"FSM {self.label!r}: states={self.states!r:.60} is no table; by state, by event, say what is next: "
+                f"FSM {self.label!r}: states={table!r:.60} is no table; by state, by event, say what is next: "
                 "{'red': {'timer': 'green'}, 'green': {}}"
             )
         check_names(self.states, f"a state of {self.label!r}", classes=False)
@@ -198,6 +199,10 @@ class FSM(Component, Drawable):
     def arriving(self) -> dict[str, Function]:
         """Return none: which of them gets an event depends on its name, and each may take another type."""
         return {}
+
+    def told(self, state: Any) -> str:
+        """Return the name of *state*."""
+        return label(state)
 
     def picture(self) -> Picture:
         """Return its states and transitions, as data; ``to_svg`` and the like draw them."""

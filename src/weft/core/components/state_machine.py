@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from weft.core.components.accumulator import Initial, check_fold
-from weft.core.components.base import Component, check_arity, check_name
+from weft.core.components.base import Component, check_arity, check_name, short
 from weft.core.function import Function
 from weft.core.identity import hidden_state
 from weft.errors import InvalidComponent
@@ -84,6 +84,10 @@ class StateMachine(Component):
     def arriving(self) -> dict[str, Function]:
         """Return the reducer; reactors get the state."""
         return {"": self.reducer}
+
+    def told(self, state: Any) -> str:
+        """Return *state* in a few characters."""
+        return short(state)
 
     def check_width(self, width: int, source: str) -> None:
         """Require a reducer of state and value, and reactors of the state."""

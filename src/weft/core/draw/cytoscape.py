@@ -57,6 +57,8 @@ def _progress(progress: Progress) -> dict[str, Any]:
     }
     if progress.of is not None:
         data["of"] = progress.of
+    if progress.at:
+        data["at"] = progress.at
     if progress.error:
         data["error"] = progress.error
     return data

@@ -18,10 +18,10 @@ import msgspec
 
 from weft.core import events as ev
 from weft.core.components.condition import Inquiry
-from weft.core.lineage import Cell, Element, Failed
+from weft.core.lineage import Cell
+from weft.core.meeting import maker_of
 from weft.core.node import Kind, Node
 from weft.core.scope import Activation, Meeting, Scope
-from weft.core.wiring import INPUT_NAME
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Progress(msgspec.Struct, frozen=True):
     """How long it has run, all in all."""
     error: str = ""
     """What failed last."""
+    at: str = ""
+    """The state that it is in, if it is a machine that has one."""
 
     @property
     def summary(self) -> str:
@@ -70,6 +72,8 @@ class Progress(msgspec.Struct, frozen=True):
             parts.append(f"{self.skipped:,} skipped")
         if self.refused and (self.refused > 1 or self.done):
             parts.append(f"{self.refused:,} no")
+        if self.at:
+            parts.append(f"in {self.at}")
         if self.attempts > 1:
             parts.append(f"×{self.attempts:,}")
         if self.seconds:
@@ -117,7 +121,7 @@ def progress_of(memory: Memory) -> dict[str, Progress]:
         tally.decide(memory)
     tally.give_up(memory)
     tally.look_at(memory)
-    return {name: tally.progress(name) for name in tally.names}
+    return {name: tally.progress(name, _standing(memory, name)) for name in tally.names}
 
 
 class _Counts:
@@ -220,13 +224,30 @@ class _Tally:
         """Add what gates over conditions let through or not, which is in no event: it follows from what these said."""
         for gate in self._gates:
             inlets = memory.workflow.wiring.fed_by(gate.owner)
-            parents = {inlet.parents[0] for inlet in inlets if not (inlet.is_join or inlet.errors)}
             for inputs, answers in self._answers.items():
-                said = _verdict(gate.inquiry, answers) if len(inputs) == 1 else None
-                if said is None or _maker(memory.lineage.cell(inputs[0])) not in parents:
+                said = _verdict(gate.inquiry, answers)
+                if all(not inlet.is_join and answers.get(inlet.parents[0]) is False for inlet in inlets):
+                    continue  # a condition before it said no
+                if said is None or not self._reaches(gate, [memory.lineage.cell(at) for at in inputs]):
                     continue
                 self._found[gate.owner].refused += not said
                 self._found[gate.owner].done += said and gate.name == gate.owner  # a rule has an event of its own
+
+    def _reaches(self, gate: Node, facts: Iterable[Cell]) -> bool:
+        """Whether *facts*, which conditions were asked about, came to *gate*: others may have asked them too."""
+        makers = [maker_of(fact) for fact in facts]
+        if gate.arrivals is None:
+            return False
+        if gate.arrivals.rank(tuple(makers)) is not None:
+            return True
+        start, inside = gate.region, self._nodes  # in a turn of a loop, what it began with was made before
+        begun = [start if start and self._begins(inside.get(maker), start) else maker for maker in makers]
+        return gate.arrivals.rank(tuple(begun)) is not None
+
+    def _begins(self, maker: Node | None, start: str) -> bool:
+        """Whether a turn that *start* opens may begin with a fact of *maker*."""
+        ends = any(target.reopens is self._nodes[start] for target, _ in (maker.routes if maker is not None else ()))
+        return self._nodes[start].kind is Kind.LOOP and (maker is None or maker.region != start or ends)
 
     # -- what is under way -----------------------------------------------------------------------
 
@@ -275,8 +296,8 @@ class _Tally:
 
     # -- the sum ---------------------------------------------------------------------------------
 
-    def progress(self, name: str) -> Progress:
-        """Return the progress of *name*."""
+    def progress(self, name: str, at: str) -> Progress:
+        """Return the progress of *name*, which is in the state *at*."""
         found = self._found[name]
         done, total = found.done, None
         if name in self._elements:
@@ -296,6 +317,7 @@ class _Tally:
             attempts=found.attempts,
             seconds=found.nanoseconds / 1e9,
             error=found.error,
+            at=at,
         )
 
     def _region(self, name: str) -> str | None:
@@ -326,11 +348,14 @@ def _verdict(questions: Inquiry, answers: Mapping[str, bool]) -> bool | None:
     return at
 
 
-def _maker(cell: Cell) -> str | None:
-    """Return who made a fact; None of a failure, which goes other ways."""
-    if isinstance(cell, ev.InputReceived | Failed):
-        return INPUT_NAME if isinstance(cell, ev.InputReceived) else None
-    return cell.producer if isinstance(cell, Element) else cell.component
+def _standing(memory: Memory, name: str) -> str:
+    """Return what there is to say of the state that *name* is in."""
+    component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
+    if component is None or node is None or not node.stateful or node.by_key:
+        return ""
+    turns = memory.turns(node)
+    last = turns[None] if turns else None
+    return component.told(node.begin() if last is None else last.value)
 
 
 def _serves(node: Node) -> bool:
