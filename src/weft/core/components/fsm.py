@@ -87,10 +87,9 @@ class FSM(Component, Drawable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        table: Any = self.states
-        if not isinstance(table, Mapping) or not all(isinstance(of, Mapping) for of in table.values()):
+        if not _is_table(self.states):
             raise InvalidComponent(
-                f"FSM {self.label!r}: states={table!r:.60} is no table; by state, by event, say what is next: "
+                f"FSM {self.label!r}: states={self.states!r:.60} is no table; by state, by event, say what is next: "
                 "{'red': {'timer': 'green'}, 'green': {}}"
             )
         check_names(self.states, f"a state of {self.label!r}", classes=False)
@@ -237,6 +236,11 @@ class FSM(Component, Drawable):
         ]
         states = [label(state) for state in self.states]
         return canonical((label(self.initial), states, sorted(table), sorted(label(state) for state in self.final)))
+
+
+def _is_table(given: object) -> bool:
+    rows = cast("Mapping[Any, object]", given).values() if isinstance(given, Mapping) else [None]
+    return all(isinstance(row, Mapping) for row in rows)
 
 
 def _told(event: str, way: Transition) -> str:
