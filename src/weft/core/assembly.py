@@ -8,15 +8,25 @@ by name: the same name with the same code is the same component, with other code
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, MutableMapping
+from typing import Any, TypeVar
 
 from weft.core.components.base import Component
 from weft.core.flow import ENTRY, INPUT, Flow, Link
+from weft.core.table import Table
 from weft.core.wiring import Inlet
 from weft.errors import DuplicateName, InvalidJoin, MixedRegions
 
 _NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _begun(given: Mapping[K, V] | None) -> MutableMapping[K, V]:
+    """Return a table to write to that begins with what is *given*, which stays as it is."""
+    return Table.over(given) if given else {}
 
 
 class Assembly:
@@ -29,11 +39,11 @@ class Assembly:
         homes: Mapping[str, str] | None = None,
         names: Mapping[Component, str] | None = None,
     ) -> None:
-        self.components = dict(components or {})
-        self.inlets = dict(inlets or {})
-        self.homes = dict(homes or {})
-        self.names = dict(names or {})
-        self.added: set[str] = set()
+        self.components: MutableMapping[str, Component] = _begun(components)
+        self.inlets: MutableMapping[str, tuple[Inlet, ...]] = _begun(inlets)
+        self.homes: MutableMapping[str, str] = _begun(homes)
+        self.names: MutableMapping[Component, str] = _begun(names)
+        self.added: dict[str, None] = {}
         """The components that were not there before."""
         self.touched: set[str] = set()
         """The components that are fed in a new way."""
@@ -113,7 +123,7 @@ class Assembly:
         known = self.components.get(name)
         if known is None:
             self.components[name] = component
-            self.added.add(name)
+            self.added[name] = None
             return
         if known.kind != component.kind:
             raise DuplicateName(name, f"a {known.kind} and a {component.kind}")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Literal, TypeAlias
 
 from weft.core.annotations import ANY, element_of, fits, members, shown
@@ -29,6 +29,7 @@ from weft.core.components.reduce import Reduce, Stop
 from weft.core.components.turns import TurnEnd, TurnStart
 from weft.core.failure import Failure
 from weft.core.function import Function
+from weft.core.table import Table
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 from weft.errors import DefinitionError, PortMismatch
 
@@ -49,7 +50,7 @@ class Ports:
         if validate not in ("error", "warn", "off"):
             raise DefinitionError(f"validate={validate!r} is none of 'error', 'warn' and 'off'")
         self.wiring, self.validate = wiring, validate
-        self.gives: dict[str, Types | None] = {} if known is None else dict(known.gives)
+        self.gives: MutableMapping[str, Types | None] = {} if known is None else Table.over(known.gives)
         """By component: the types of the values it hands on."""
         new = wiring.order[len(self.gives) :]  # a graph that has grown has what is new at the end of its order
         for name in wiring.order if any(name in self.gives for name in new) else new:

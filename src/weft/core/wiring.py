@@ -7,7 +7,7 @@ Computed once per definition, and the place where a graph that cannot work is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from weft.core.components.reduce import Reduce
 from weft.core.components.turns import TurnEnd
 from weft.core.graph import find_cycle, reachable, topological
 from weft.core.references import StateOf
+from weft.core.table import Table
 from weft.errors import (
     CyclicWorkflow,
     DuplicateName,
@@ -86,19 +87,19 @@ class Wiring:
         components: Mapping[str, Component],
         inlets: Mapping[str, tuple[Inlet, ...]],
         homes: Mapping[str, str],
-        grown: tuple[Wiring, set[str]] | None = None,
+        grown: tuple[Wiring, Collection[str]] | None = None,
     ) -> None:
         """Check the whole graph; of one that has *grown* from another, only what is new where that is enough."""
         self.components, self.inlets, self.homes = components, inlets, homes
-        self.children: dict[str, list[str]] = {}
+        self.children: MutableMapping[str, list[str]] = {}
         self.rescues: set[tuple[str, str]] = set()
         """Edges that carry failures and nothing else."""
         self.users: dict[str, list[str]] = {}
         """Conditions, and the components that ask them."""
         self.closing: set[str] = set()
         """The reduces that close an ``each``."""
-        self.regions: dict[str, str | None] = {}
-        self.widths: dict[str, int] = {}
+        self.regions: MutableMapping[str, str | None] = {}
+        self.widths: MutableMapping[str, int] = {}
         self.waits: dict[tuple[str, str], bool] = {}
         """Reader and what it reads: whether it waits for it, or reads the version before."""
         self.circles: set[tuple[str, str]] = set()
@@ -114,7 +115,7 @@ class Wiring:
         self._assign_regions(self.order)
         self._check_widths(self.order)
 
-    def _grow(self, workflow: str, base: Wiring, new: set[str]) -> bool:
+    def _grow(self, workflow: str, base: Wiring, new: Collection[str]) -> bool:
         """Take over what *base* knows and check *new* alone, unless they refer to others than their parents."""
         for name in new:
             component = self.components[name]
@@ -127,14 +128,14 @@ class Wiring:
                         return False
         self.users, self.waits, self.rescues = base.users, base.waits, set(base.rescues)
         self.closing = set(base.closing)
-        self.regions, self.widths = dict(base.regions), dict(base.widths)
-        self.children = {**base.children, **{name: [] for name in new}}
-        ordered = list(self.components)[-len(new) :] if new else []  # what was not there before stands at the end
-        for name in ordered:
+        self.regions, self.widths = Table.over(base.regions), Table.over(base.widths)
+        self.children = Table.over(base.children)
+        self.children.update({name: [] for name in new})
+        for name in new:
             for parent in self._parents(name):
                 self.children[parent] = [*self.children[parent], name]
             self._note_rescues(name)
-        fresh = self._sort(workflow, {name: self.children[name] for name in ordered})
+        fresh = self._sort(workflow, {name: self.children[name] for name in new})
         self.order = base.order + fresh
         self._assign_regions(fresh)
         self._check_widths(fresh)
@@ -210,13 +211,13 @@ class Wiring:
                         continue
                     raise UnknownReference(name, read.word, read.target, self.components, hint)
 
-    def _sort(self, workflow: str, edges: dict[str, list[str]]) -> list[str]:
+    def _sort(self, workflow: str, edges: Mapping[str, list[str]]) -> list[str]:
         order = topological(edges)
         if order is None:
             raise CyclicWorkflow(workflow, find_cycle(edges))
         return order
 
-    def _edges(self) -> dict[str, list[str]]:
+    def _edges(self) -> Mapping[str, list[str]]:
         """Return children, where a condition comes before those that ask it."""
         if not self.users:
             return self.children

@@ -200,7 +200,7 @@ class Workflow(Signature, Drawable, Fragment):
             flow = connect(self._resolve(to), flow)
         draft = self._draft()
         draft.take(flow)
-        return self._with(draft, grown=draft.touched <= draft.added)
+        return self._with(draft, grown=draft.touched <= draft.added.keys())
 
     def remove(self, which: object) -> Workflow:
         """Return this workflow without *which*, whose parents feed its children; unknown names change nothing."""

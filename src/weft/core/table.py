@@ -1,0 +1,77 @@
+"""
+A table that grows without being copied: a twin of it shares what was there, and what is added to one the other lacks.
+
+    >>> one = {"a": 1}
+    >>> two = Table.over(one)
+    >>> two["b"] = 2
+    >>> three = Table.over(two)
+    >>> three["c"] = 3
+    >>> list(two), list(three), three["a"]
+    (['a', 'b'], ['a', 'b', 'c'], 1)
+
+A workflow that grows by one component at a time would copy its tables once for each.  Here the new entries are a layer
+over those of the old one; a layer is merged with the one below when it has come to half its size, so there are few of
+them, and an entry is copied a few times in its life.  What lies below is never written to again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Table(MutableMapping[K, V]):
+    """A dict in layers: in the order in which keys first came, with the value that came last."""
+
+    __slots__ = ("_below", "_count", "_own")
+
+    def __init__(self, below: tuple[Mapping[K, V], ...] = (), count: int = 0) -> None:
+        self._below = below
+        self._own: dict[K, V] = {}
+        self._count = count
+
+    @staticmethod
+    def over(base: Mapping[K, V]) -> Table[K, V]:
+        """Return a table with all that is in *base*, which must not be changed any more."""
+        if not isinstance(base, Table):
+            return Table((base,) if base else (), len(base))
+        layers: list[Mapping[K, V]] = [*base._below, *([base._own] if base._own else [])]  # noqa: SLF001
+        while len(layers) > 1 and len(layers[-2]) <= 2 * len(layers[-1]):
+            top = layers.pop()
+            layers[-1] = {**layers[-1], **top}
+        return Table(tuple(layers), base._count)  # noqa: SLF001
+
+    def __getitem__(self, key: K) -> V:
+        if key in self._own:
+            return self._own[key]
+        for layer in reversed(self._below):
+            if key in layer:
+                return layer[key]
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own or any(key in layer for layer in self._below)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._count += key not in self
+        self._own[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        whole = dict(self)
+        del whole[key]
+        self._below, self._own, self._count = (), whole, len(whole)
+
+    def __iter__(self) -> Iterator[K]:
+        layers = (*self._below, self._own)
+        for place, layer in enumerate(layers):
+            before = layers[:place]
+            yield from (key for key in layer if not any(key in known for known in before))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"Table({dict(self)!r})"
