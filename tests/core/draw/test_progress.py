@@ -250,3 +250,21 @@ def test_a_machine_shows_the_state_that_it_is_in() -> None:
     assert (progress(after, "light").at, progress(after, "counter").at) == ("green", "1")
     assert progress(after, "orders").at == ""
     assert all("in green" in drawn for drawn in (after.to_svg(), after.to_mermaid(), after.to_dot()))
+
+
+def test_a_join_that_has_fired_does_not_wait_any_more() -> None:
+    one, other = step(lambda x: x, name="one"), step(lambda x: x, name="other")
+    both, last = step(lambda x, y: x, name="both"), step(lambda x: x, name="last")
+
+    run = Workflow("w", [one, other] >> both >> last).plan(1).react().react()
+
+    assert states(run) == {"one": "done", "other": "done", "both": "done", "last": "ready"}
+
+
+def test_a_join_that_closes_late_waits_for_those_that_are_not_done() -> None:
+    one, other, tidy = step(lambda x: x, name="one"), step(lambda x: x, name="other"), step(lambda x, y: x, name="tidy")
+    run = Workflow("w", join(one, other, wait="all_done") >> tidy).plan(1)
+
+    run.apply(run.prepare()[0].execute())
+
+    assert states(run)["tidy"] == "waiting"

@@ -21,7 +21,7 @@ from weft.core.components.condition import Inquiry
 from weft.core.lineage import Cell
 from weft.core.meeting import maker_of
 from weft.core.node import Kind, Node
-from weft.core.scope import Activation, Meeting, Scope
+from weft.core.scope import BARRED, FIRED, Activation, Meeting, Scope
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -291,7 +291,8 @@ class _Tally:
         """Return who waits for more facts to come, of those that already have some."""
         for name, held in (scope.slots or {}).items():
             node = self._nodes.get(name)
-            if node is not None and (not isinstance(held, Meeting) or held.present):
+            is_over = held is FIRED or held is BARRED
+            if node is not None and not is_over and (not isinstance(held, Meeting) or any(held.groups)):
                 yield from (target for target, _ in node.routes) if "\0" in name else (node,)
 
     # -- the sum ---------------------------------------------------------------------------------
