@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.core.table import Table
+from weft.core.table import Table, over
 
 CHANGES = st.lists(st.tuples(st.sampled_from(["put", "drop", "twin"]), st.integers(0, 9)), max_size=60)
 
@@ -13,7 +13,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["put", "drop", "twin"]), st.intege
 @given(CHANGES)
 def test_a_table_is_what_a_copied_dict_would_be(changes: list[tuple[str, int]]) -> None:
     plain: dict[int, int] = {0: -1, 5: -1}
-    table = Table.over(dict(plain))
+    table = over(dict(plain))
     before: list[tuple[Table[int, int], dict[int, int]]] = []
 
     for number, (what, key) in enumerate(changes):
@@ -23,7 +23,7 @@ def test_a_table_is_what_a_copied_dict_would_be(changes: list[tuple[str, int]]) 
             del plain[key], table[key]
         elif what == "twin":
             before.append((table, dict(plain)))
-            table = Table.over(table)
+            table = over(table)
 
     for found, expected in [*before, (table, plain)]:
         assert list(found.items()) == list(expected.items())
@@ -33,10 +33,10 @@ def test_a_table_is_what_a_copied_dict_would_be(changes: list[tuple[str, int]]) 
 
 
 def test_a_table_that_grows_one_by_one_has_few_layers() -> None:
-    table: Table[int, int] = Table.over({})
+    table: Table[int, int] = over({})
 
     for number in range(2_000):
-        table = Table.over(table)
+        table = over(table)
         table[number] = number
 
     assert list(table) == list(range(2_000))

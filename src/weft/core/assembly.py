@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from weft.core.components.base import Component
 from weft.core.flow import ENTRY, INPUT, Flow, Link
-from weft.core.table import Table
+from weft.core.table import over
 from weft.core.wiring import Inlet
 from weft.errors import DuplicateName, InvalidJoin, MixedRegions
 
@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 def _begun(given: Mapping[K, V] | None) -> MutableMapping[K, V]:
     """Return a table to write to that begins with what is *given*, which stays as it is."""
-    return Table.over(given) if given else {}
+    return over(given) if given else {}
 
 
 class Assembly:

@@ -29,7 +29,7 @@ from weft.core.components.reduce import Reduce, Stop
 from weft.core.components.turns import TurnEnd, TurnStart
 from weft.core.failure import Failure
 from weft.core.function import Function
-from weft.core.table import Table
+from weft.core.table import over
 from weft.core.wiring import INPUT_NAME, Inlet, Wiring
 from weft.errors import DefinitionError, PortMismatch
 
@@ -50,7 +50,7 @@ class Ports:
         if validate not in ("error", "warn", "off"):
             raise DefinitionError(f"validate={validate!r} is none of 'error', 'warn' and 'off'")
         self.wiring, self.validate = wiring, validate
-        self.gives: MutableMapping[str, Types | None] = {} if known is None else Table.over(known.gives)
+        self.gives: MutableMapping[str, Types | None] = {} if known is None else over(known.gives)
         """By component: the types of the values it hands on."""
         new = wiring.order[len(self.gives) :]  # a graph that has grown has what is new at the end of its order
         for name in wiring.order if any(name in self.gives for name in new) else new:

@@ -2,9 +2,9 @@
 A table that grows without being copied: a twin of it shares what was there, and what is added to one the other lacks.
 
     >>> one = {"a": 1}
-    >>> two = Table.over(one)
+    >>> two = over(one)
     >>> two["b"] = 2
-    >>> three = Table.over(two)
+    >>> three = over(two)
     >>> three["c"] = 3
     >>> list(two), list(three), three["a"]
     (['a', 'b'], ['a', 'b', 'c'], 1)
@@ -33,16 +33,13 @@ class Table(MutableMapping[K, V]):
         self._own: dict[K, V] = {}
         self._count = count
 
-    @staticmethod
-    def over(base: Mapping[K, V]) -> Table[K, V]:
-        """Return a table with all that is in *base*, which must not be changed any more."""
-        if not isinstance(base, Table):
-            return Table((base,) if base else (), len(base))
-        layers: list[Mapping[K, V]] = [*base._below, *([base._own] if base._own else [])]  # noqa: SLF001
+    def layers(self) -> tuple[Mapping[K, V], ...]:
+        """Return what it is made of, the oldest first; of two that are nearly of one size, one is made."""
+        layers = [*self._below, *([self._own] if self._own else [])]
         while len(layers) > 1 and len(layers[-2]) <= 2 * len(layers[-1]):
             top = layers.pop()
             layers[-1] = {**layers[-1], **top}
-        return Table(tuple(layers), base._count)  # noqa: SLF001
+        return tuple(layers)
 
     def __getitem__(self, key: K) -> V:
         if key in self._own:
@@ -75,3 +72,10 @@ class Table(MutableMapping[K, V]):
 
     def __repr__(self) -> str:
         return f"Table({dict(self)!r})"
+
+
+def over(base: Mapping[K, V]) -> Table[K, V]:
+    """Return a table with all that is in *base*, which must not be changed any more."""
+    if isinstance(base, Table):
+        return Table(base.layers(), len(base))
+    return Table((base,) if base else (), len(base))

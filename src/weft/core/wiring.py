@@ -19,7 +19,7 @@ from weft.core.components.reduce import Reduce
 from weft.core.components.turns import TurnEnd
 from weft.core.graph import find_cycle, reachable, topological
 from weft.core.references import StateOf
-from weft.core.table import Table
+from weft.core.table import over
 from weft.errors import (
     CyclicWorkflow,
     DuplicateName,
@@ -128,8 +128,8 @@ class Wiring:
                         return False
         self.users, self.waits, self.rescues = base.users, base.waits, set(base.rescues)
         self.closing = set(base.closing)
-        self.regions, self.widths = Table.over(base.regions), Table.over(base.widths)
-        self.children = Table.over(base.children)
+        self.regions, self.widths = over(base.regions), over(base.widths)
+        self.children = over(base.children)
         self.children.update({name: [] for name in new})
         for name in new:
             for parent in self._parents(name):
