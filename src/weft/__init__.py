@@ -15,6 +15,7 @@ from weft.core.components.condition import Condition, condition
 from weft.core.components.fsm import FSM, Transition
 from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent, Join, join
+from weft.core.components.loop import Loop
 from weft.core.components.map import Map, each
 from weft.core.components.process_manager import ProcessManager
 from weft.core.components.reduce import Reduce, Stop, reduce
@@ -51,6 +52,7 @@ __all__ = [
     "Failure",
     "Finding",
     "Join",
+    "Loop",
     "Map",
     "Outcome",
     "Policy",
