@@ -24,17 +24,19 @@ MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 
 
 def trial_of(kind: Kind, expected: Any) -> Trial:
-    """Return what has to be simulated: the client also retries what was set aside."""
+    """Return what has to be simulated: the client also retries what was set aside, and waits for children."""
 
     def check(run: Run) -> list[str]:
         found = summary(run)
         return [] if expected in (None, found) else [f"it came to {found}, not to {expected}"]
 
-    async def retry(runner: AsyncRunner, run: str) -> None:
-        if (await runner.get_workflow(run)).dead_letters:
+    async def finish(runner: AsyncRunner, run: str) -> None:
+        if kind.retries_letters and (await runner.get_workflow(run)).dead_letters:
             await runner.retry(run)
+        for other in await runner.list_workflows():  # a child that was resumed, and that nobody waits for any more
+            await runner.wait(other)
 
-    return Trial(kind.workflow, kind.inputs, check, then=retry if kind.retries_letters else None)
+    return Trial(kind.workflow, kind.inputs, check, then=finish)
 
 
 def reference(kind: Kind) -> dict[str, Any]:
