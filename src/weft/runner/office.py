@@ -28,6 +28,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor, LendingExecutor
 from weft.runner.flight import Flight
 from weft.runner.journal import Journal
+from weft.runner.turnstile import Turnstiles
 
 if TYPE_CHECKING:
     from weft.runner.worker import Worker
@@ -65,6 +66,7 @@ class Office:
         """By ticket whose place others have: for how many waits."""
         self._used: list[_Desk] = []
         """Those that have ever had something to do: there is nothing to collect from the others."""
+        self.turnstiles = Turnstiles(self)
         self._is_awake = False
         journal.afterwards = self.turn
         self._tables: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
@@ -220,10 +222,6 @@ class Office:
         """Call something of *worker* after *seconds*."""
         return self.loop.call_later(max(0.0, seconds), self.guard, worker, call, *args)
 
-    def watch(self, key: tuple[str, str], worker: Worker, call: Callable[..., object], *args: object) -> Any:
-        """Call something of *worker* when the limit at *key* changes; return what stops it."""
-        return _Watch(self, key, worker, call, args)
-
     def table(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
         """
         Return what *rules* say of the nodes of *plan*; worked out once for all runs that share both.
@@ -301,34 +299,3 @@ class _Desk:
 
 _MOMENT_NS = 2_000_000
 """For how long the workers of an executor should have work without the loop."""
-
-
-class _Watch:
-    """A wait for a limit; wakes its flight once, from whatever thread the limit changed on."""
-
-    def __init__(
-        self,
-        office: Office,
-        key: tuple[str, str],
-        worker: Worker,
-        call: Callable[..., object],
-        args: tuple[object, ...],
-    ) -> None:
-        self._office, self._call, self._worker, self._args = office, call, worker, args
-        self._is_done = False
-        self._stop = office.counters.on_change(key, self._changed)
-
-    def _changed(self) -> None:
-        try:
-            self._office.loop.call_soon_threadsafe(self._fire)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
-            _log.debug("a limit changed after its runner had closed")
-
-    def _fire(self) -> None:
-        if not self._is_done:
-            self._office.guard(self._worker, self._call, *self._args)
-
-    def cancel(self) -> None:
-        """Stop waiting."""
-        self._is_done = True
-        self._stop()

@@ -101,7 +101,7 @@ class Pilot:
                     self._note_failure(after)
                 self._wait(flight, [self._later(seconds, self._resumed, flight)])
             case Await(key, seconds):
-                timers = [self._office.watch(key, self._worker, self._resumed, flight)]
+                timers: list[Any] = [self._office.turnstiles.wait(key, self._worker, flight, self._resumed)]
                 if seconds is not None:
                     timers.append(self._later(seconds, self._resumed, flight))
                 self._wait(flight, timers)

@@ -317,16 +317,14 @@ class Worker:
         self._line.append((needed, flight))
 
     def line_up_again(self, flight: Flight, *, needed: int) -> None:
-        """Let *flight*, which had its turn, wait for another one."""
+        """Let *flight*, which had its turn, wait for another one; whoever let it go on takes the next turn."""
         self._active -= 1
         self.line_up(flight, needed=needed)
-        self.turn()
+        self.hand_over()
 
     def make_room(self) -> None:
-        """A flight waits for time or a limit: let others have its place."""
+        """A flight waits for time or a limit; whoever let it go on gives its place to others."""
         self._active -= 1
-        self._start()
-        self._look_around()
 
     def take_out_of_line(self, flight: Flight) -> None:
         """*flight* has waited too long, here, for a limit or for its executor; it is about to be finished."""

@@ -1,0 +1,127 @@
+"""
+Where flights wait for a limit: by priority, then in order, and woken one after the other.
+
+A change of a limit wakes whoever is first, who asks again.  If that one is let in, or has no time to ask just now, the
+next one is woken; if it is refused, it is first again and the others sleep on.  So a change costs as much as it lets
+in, however many wait.
+
+What always holds: whoever waits asks once more after it is known that changes are heard, so none is missed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from weft.ports.counters import CounterKey
+from weft.runner.flight import Flight
+
+if TYPE_CHECKING:
+    from weft.runner.office import Office
+    from weft.runner.worker import Worker
+
+_log = logging.getLogger("weft.runner")
+
+Resumed = Callable[[Flight], object]
+"""Lets a flight ask again."""
+
+
+class Turnstiles:
+    """The waits for limits of one runner, by limit."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._by_key: dict[CounterKey, _Turnstile] = {}
+
+    def wait(self, key: CounterKey, worker: Worker, flight: Flight, call: Resumed) -> Place:
+        """Let *call* be told when *flight*, of *worker*, should ask for the limit at *key* again."""
+        stile = self._by_key.get(key)
+        if stile is None:
+            stile = self._by_key[key] = _Turnstile(self._office, key, lambda: self._by_key.pop(key, None))
+        return stile.add(worker, flight, call)
+
+
+class Place:
+    """One wait for a limit."""
+
+    __slots__ = ("_stile", "call", "flight", "number", "worker")
+
+    def __init__(self, stile: _Turnstile, number: int, worker: Worker, flight: Flight, call: Resumed) -> None:
+        self._stile, self.number, self.worker, self.flight, self.call = stile, number, worker, flight, call
+
+    def __lt__(self, other: Place) -> bool:
+        return (-self.flight.priority, self.number) < (-other.flight.priority, other.number)
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        self._stile.remove(self)
+
+
+class _Turnstile:
+    """Those who wait for one limit."""
+
+    def __init__(self, office: Office, key: CounterKey, deserted: Callable[[], object]) -> None:
+        self._office, self._deserted = office, deserted
+        self._line: list[Place] = []
+        """A heap, in which those who have left stay until it is their turn or they are too many."""
+        self._waiting: dict[Flight, Place] = {}
+        self._numbers = count()
+        self._asking: Place | None = None
+        """Who has been woken and may be back in a moment, in the same place."""
+        self._is_due = self._is_closed = False
+        self._stop = office.counters.on_change(key, self._changed)
+        self._changed()  # it may have changed between the question and now
+
+    def add(self, worker: Worker, flight: Flight, call: Resumed) -> Place:
+        """Put *flight* in line."""
+        asking = self._asking
+        number = asking.number if asking is not None and asking.flight is flight else next(self._numbers)
+        place = self._waiting[flight] = Place(self, number, worker, flight, call)
+        heapq.heappush(self._line, place)
+        return place
+
+    def remove(self, place: Place) -> None:
+        """*place* is free."""
+        if self._waiting.get(place.flight) is not place:
+            return
+        del self._waiting[place.flight]
+        if len(self._line) > 64 and len(self._line) > 2 * len(self._waiting):
+            self._line = sorted(self._waiting.values())
+        self._close_if_deserted()
+
+    def _close_if_deserted(self) -> None:
+        if not self._waiting and self._asking is None and not self._is_closed:
+            self._is_closed = True
+            self._line.clear()
+            self._stop()
+            self._deserted()
+
+    def _changed(self) -> None:
+        """The limit may have changed; called from any thread."""
+        if self._is_due:
+            return
+        self._is_due = True
+        try:
+            self._office.loop.call_soon_threadsafe(self._serve)
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            _log.debug("a limit changed after its runner had closed")
+
+    def _serve(self) -> None:
+        """Wake one after the other until one is refused."""
+        self._is_due = False
+        while self._line:
+            place = heapq.heappop(self._line)
+            if self._waiting.get(place.flight) is not place:
+                continue
+            del self._waiting[place.flight]
+            self._asking = place
+            try:
+                self._office.guard(place.worker, place.call, place.flight)
+            finally:
+                self._asking = None
+            if place.flight in self._waiting:
+                break
+        self._close_if_deserted()
