@@ -425,8 +425,9 @@ class InvalidOption(RunnerError, ValueError):
 class RunnerClosed(RunnerError):
     """The runner is not open."""
 
-    def __init__(self) -> None:
-        super().__init__("this runner is not open; use `with Runner(...) as runner:`, or open() it first")
+    def __init__(self, *, again: bool = False) -> None:
+        what = "was closed and stays so; make a new one" if again else "is not open; use `with Runner(...) as runner:`"
+        super().__init__(f"this runner {what}{'' if again else ', or open() it first'}")
 
 
 class WorkflowAlreadyStarted(RunnerError):
@@ -460,9 +461,11 @@ class RunParked(RunnerError):
 class RunClosed(RunnerError):
     """The run is over and takes nothing more."""
 
-    def __init__(self, run_id: str, reason: str) -> None:
-        super().__init__(f"run {run_id!r} was cancelled ({reason or 'no reason given'}) and takes nothing more")
-        self.run_id, self.reason = run_id, reason
+    def __init__(self, run_id: str, reason: str, *, status: str = "cancelled") -> None:
+        super().__init__(
+            f"run {run_id!r} is {status} ({reason or 'no reason given'}) and takes nothing more; start another one"
+        )
+        self.run_id, self.reason, self.status = run_id, reason, status
 
 
 class WaitTimeout(RunnerError, TimeoutError):

@@ -22,7 +22,7 @@ from weft.core.current import announce, announced
 from weft.core.failure import PROPAGATES
 from weft.core.runnable import Outcome, Runnable
 
-__all__ = ["PROPAGATES", "READ_ONCE", "aexecute", "execute", "is_cancelled", "run_blocking", "whole"]
+__all__ = ["PROPAGATES", "READ_ONCE", "aexecute", "execute", "is_cancelled", "is_ctrl_c", "run_blocking", "whole"]
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ def attempt(runnable: Runnable) -> Outcome:
             value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
         return completed(runnable, value, started)
     except BaseException as error:
-        if _is_ctrl_c(error):
+        if is_ctrl_c(error):
             raise
         return failed(runnable, error, started)
 
@@ -93,12 +93,12 @@ async def aattempt(runnable: Runnable) -> Outcome:
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        if _is_ctrl_c(error):
+        if is_ctrl_c(error):
             raise
         return failed(runnable, error, started)
 
 
-def _is_ctrl_c(error: BaseException) -> bool:
+def is_ctrl_c(error: BaseException) -> bool:
     """Whether a person wants the process to end; on any other thread a step has raised it."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 

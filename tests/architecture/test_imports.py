@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "stores": {"core", "log", "ports"},
     "executors": {"core", "execution", "ports"},
     "schedulers": {"core", "ports"},
-    "runner": {"core", "log", "policy", "ports", "telemetry"},
+    "runner": {"core", "execution", "log", "policy", "ports", "telemetry"},
     "fleet": {"core", "log", "policy", "ports", "runner", "stores", "telemetry"},
 }
 

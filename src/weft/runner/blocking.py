@@ -13,8 +13,10 @@ thread, also from inside of a running event loop, which they block.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -30,6 +32,11 @@ from weft.typing import PoliciesMode
 
 T = TypeVar("T")
 
+LAST_WORDS = 1.0
+"""For how many seconds what is still in the loop of a closed runner may tidy up."""
+
+_log = logging.getLogger("weft.runner")
+
 
 class Runner:
     """Runs workflows on a thread of its own.  The arguments are those of :class:`AsyncRunner`."""
@@ -38,6 +45,11 @@ class Runner:
         self._inner = AsyncRunner(store, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()
+        self._door = threading.Lock()
+        """Held to open and to close."""
+        self._gate = threading.Lock()
+        """Held to hand something to the loop, and to say that it takes nothing more."""
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -48,23 +60,37 @@ class Runner:
         Raises:
             StoreError: the store cannot be used.
         """
-        if self._loop is None:
-            loop = asyncio.new_event_loop()
-            thread = threading.Thread(target=_live, args=(loop,), name="weft-runner", daemon=True)
-            thread.start()
-            self._loop, self._thread = loop, thread
-            try:
-                self._do(self._inner.open())
-            except BaseException:
-                self._end()
-                raise
+        self._check_thread()
+        with self._door:
+            if self._loop is None:
+                loop, self._is_over = asyncio.new_event_loop(), threading.Event()
+                self._thread = threading.Thread(
+                    target=_live, args=(loop, self._is_over), name="weft-runner", daemon=True
+                )
+                self._thread.start()
+                self._loop = loop
+                try:
+                    self._do(self._inner.open())
+                except BaseException:
+                    self._end()
+                    raise
         return self
 
     def close(self, *, grace: float | None = None) -> None:
-        """Start nothing more, let what is under way end, write everything, and give up all runs."""
-        if self._loop is not None:
+        """
+        Start nothing more, let what is under way end, write everything, and give up all runs.
+
+        Whoever closes it a second time meanwhile waits too; whoever waits for something else is told that it is closed.
+        """
+        self._check_thread()
+        with self._door:
+            if self._loop is None:
+                return
             try:
                 self._do(self._inner.close(grace=grace))
+            except KeyboardInterrupt:  # whoever is impatient still wants everything written
+                self._do(self._inner.close(grace=0.0))
+                raise
             finally:
                 self._end()
 
@@ -77,27 +103,38 @@ class Runner:
         self.close()
 
     def _end(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
+        with self._gate:
+            loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            self._is_over.set()
             loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+            self._thread.join()
+            self._thread = None
+
+    def _check_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a blocking Runner was called from inside of its own loop; use AsyncRunner there")
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* in the loop of the runner, and wait for it."""
-        loop, thread = self._loop, self._thread
-        is_gone = loop is None or thread is None or not thread.is_alive()  # a forked process has no such thread
-        if loop is None or is_gone or threading.current_thread() is thread:
-            work.close()
-            if is_gone:
-                raise RunnerClosed
-            raise RuntimeError("a blocking Runner was called from inside of its own loop; use AsyncRunner there")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = self._handed(work)
         try:
             return future.result()
+        except CancelledError:  # the runner was closed meanwhile
+            raise RunnerClosed from None
         except BaseException:
             future.cancel()
             raise
+
+    def _handed(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._gate:
+            thread = self._thread
+            is_here = thread is not None and thread.is_alive()  # a forked process has no such thread
+            if self._loop is not None and is_here and threading.current_thread() is not thread:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        self._check_thread()
+        raise RunnerClosed
 
     # -- the same methods ------------------------------------------------------------------------
 
@@ -208,11 +245,24 @@ class Runner:
         self._do(self._inner.discard(id, which))
 
 
-def _live(loop: asyncio.AbstractEventLoop) -> None:
-    """Be the thread of a runner."""
+def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
+    """Be the thread of a runner, until the loop is stopped."""
     asyncio.set_event_loop(loop)
     try:
-        loop.run_forever()
+        while not is_over.is_set():
+            try:
+                loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):  # no person's: those come to the main thread
+                _log.exception("something in the loop of a runner wants to end the program; the runner goes on")
+        loop.run_until_complete(_last_words())
     finally:
-        loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
+
+
+async def _last_words() -> None:
+    """Tell whoever still waits for something that the runner is closed, and let go of what does not listen."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=LAST_WORDS)

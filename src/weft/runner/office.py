@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from weft.core.kin import Family
 from weft.core.plan import Plan
 from weft.errors import InvalidPolicy
+from weft.execution import is_ctrl_c
 from weft.policy.driver import Attempt
 from weft.policy.policy import Policy
 from weft.policy.table import PolicyTable
@@ -121,8 +122,8 @@ class Office:
                     desk.landed(outcome.duration_ns)
                     try:
                         worker.pilot.landed(flight, outcome)
-                    except Exception as error:  # noqa: BLE001 - as in guard(), without a call for each of many
-                        self._crashed(worker, error)
+                    except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
+                        self._blame(worker, error)
         for worker in touched:
             self.guard(worker, worker.turn)
 
@@ -130,8 +131,14 @@ class Office:
         """Call something of *worker*; what it raises is its crash and nobody else's."""
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - a worker that crashes is rebuilt, the others go on
-            self._crashed(worker, error)
+        except BaseException as error:  # noqa: BLE001 - a worker that crashes is rebuilt, the others go on
+            self._blame(worker, error)
+
+    def _blame(self, worker: Worker, error: BaseException) -> None:
+        """*worker* has raised *error*: also what would end a program ends this worker alone."""
+        if is_ctrl_c(error):
+            raise error
+        self._crashed(worker, error)
 
     # -- executors -------------------------------------------------------------------------------
 
@@ -167,8 +174,8 @@ class Office:
             desk.aloft += 1
             worker.pilot.taking_off(flight)
             desk.executor.submit(ticket, attempt.runnable)
-        except Exception as error:  # noqa: BLE001 - as in guard(), without a call for each of many
-            self._crashed(worker, error)
+        except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
+            self._blame(worker, error)
 
     def abandon(self, flight: Flight) -> None:
         """Lose interest in *flight*."""

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.failure import PROPAGATES
 from weft.core.fold import record
 from weft.core.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, SilentStep, StepTimeout
+from weft.execution import is_ctrl_c
 from weft.policy.decision import has_queued_too_long, is_silent
 from weft.policy.driver import Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
@@ -80,7 +82,13 @@ class Pilot:
         office = self._office
         told = partial(self._worker.report.falling_back, flight)
         given = Conditions(office.clock.time, office.counters, office.draw, runnable.deadline, current, told)
-        flight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
+        try:
+            flight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
+        except PROPAGATES as error:  # there is no key: that fails the attempts, and does not end the program
+            if is_ctrl_c(error):
+                raise
+            runnable = flight.runnable = replace(runnable, broken=error, own_key="")
+            flight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
 
     def _go_on(self, flight: Flight, reply: Reply) -> None:
         """Tell the driver of *flight* what came of its last instruction, and do the next one."""
@@ -91,6 +99,12 @@ class Pilot:
             instruction = conversation.send(reply)
         except StopIteration as end:
             self._finish(flight, end.value)
+            return
+        except PROPAGATES as error:  # a function of the policy wants to end the program, and ends one runnable
+            if is_ctrl_c(error):
+                raise
+            assert flight.runnable is not None  # noqa: S101
+            self._finish(flight, _failed(flight.runnable, error))
             return
         match instruction:
             case Attempt():

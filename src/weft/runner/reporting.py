@@ -14,6 +14,7 @@ from typing import Any
 from weft.core.events import AttemptFailed
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable
+from weft.execution import is_ctrl_c
 from weft.runner.flight import Flight
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue
@@ -128,14 +129,18 @@ class Reporter:
             return runnables
         try:
             return list(hooks.transform(list(runnables)))
-        except Exception:  # noqa: BLE001 - what a listener raises changes nothing
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             _log.exception("the hook transform of run %r failed; nothing is changed by that", self._run.id)
             return runnables
 
     def _call(self, name: str, hook: Callable[..., object], *args: object) -> None:
         try:
             hook(*args)
-        except Exception:  # noqa: BLE001 - what a listener raises changes nothing
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             _log.exception("the hook %s of run %r failed; nothing is changed by that", name, self._run.id)
 
     def _whose(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ beginning is not stored has never been here.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from weft.core.references import MISSING
@@ -52,6 +52,10 @@ class Roster:
     def get(self, run: str) -> Worker | None:
         """Return the worker of *run*, if it is here."""
         return self._workers.get(run)
+
+    def alone(self, run: str) -> AbstractAsyncContextManager[None]:
+        """Be the only one who brings *run* in or lets it go."""
+        return self._arrivals.alone(run)
 
     def register(self, workflow: Workflow) -> None:
         """Make *workflow* known, so that stored runs of it find functions that have no name of their own."""
@@ -222,7 +226,8 @@ class Roster:
 
     async def leave(self, worker: Worker) -> None:
         """Let go of a run that has been stopped."""
-        self._workers.pop(worker.id, None)
+        if self._workers.get(worker.id) is worker:
+            del self._workers[worker.id]
         self._waiters.gone(worker)
         await self._custody.release([worker.id])
 

@@ -32,6 +32,7 @@ from weft.errors import (
     RunnerClosed,
     RunNotFound,
     RunParked,
+    StoreError,
     WaitTimeout,
     WorkflowNotFound,
 )
@@ -40,6 +41,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import ListableStore, RunRecord, Store
 from weft.runner import defaults
+from weft.runner.callbacks import find
 from weft.runner.children import Children
 from weft.runner.custody import Custody
 from weft.runner.handle import Handle
@@ -103,6 +105,9 @@ class AsyncRunner:
             )
         )
         self._grace = grace
+        self._door = asyncio.Lock()
+        """Held to open and to close."""
+        self._is_spent = False
         self._custody = Custody(self._store, self._is_open)
         self._waiters = Waiters(self._clock.time)
         self._office: Office | None = None
@@ -117,37 +122,45 @@ class AsyncRunner:
 
         Raises:
             StoreError: the store cannot be used.
+            RunnerClosed: it was closed before.
         """
-        if self._office is not None:
-            return self
+        async with self._door:
+            if self._is_spent:
+                raise RunnerClosed(again=True)
+            if self._office is None:
+                self._office = await self._opened()
+        return self
+
+    async def _opened(self) -> Office:
         if not self._store.is_open:
             await self._store.open()
             self._owns_store = True
         journal = Journal(self._store, self._clock.time)
-        self._office = Office(
+        office = Office(
             journal=journal,
             executors=self._executors,
             clock=self._clock,
             counters=self._counters,
             crashed=self._roster.supervisor.crashed,
         )
-        self._children.open(self._office)
-        self._office.open()
+        self._children.open(office)
+        office.open()
         journal.open()
-        return self
+        return office
 
     async def close(self, *, grace: float | None = None) -> None:
         """Start nothing more, let what is under way end, write everything, and give up all runs."""
-        office = self._office
-        if office is None:
-            return
+        async with self._door:  # who comes second waits for the first
+            if self._office is not None:
+                await self._close(self._office, self._grace if grace is None else grace)
+
+    async def _close(self, office: Office, patience: float) -> None:
         office.is_closing = True
         self._roster.supervisor.close()
         self._children.close()
         workers = list(self._roster)
         for worker in workers:
             worker.stop()
-        patience = self._grace if grace is None else grace
         end = office.monotonic() + patience
         await asyncio.gather(*(executor.close(patience) for executor in office.executors.values()))
         office.collect()
@@ -162,7 +175,7 @@ class AsyncRunner:
         else:
             await self._custody.release([worker.id for worker in workers])
         self._roster.clear()
-        self._office = None
+        self._office, self._is_spent = None, True
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -263,6 +276,8 @@ class AsyncRunner:
     def _checked(self, options: RunOptions) -> RunOptions:
         if options.executor not in self._executors:
             raise InvalidOption(f"executor={options.executor!r}: use one of {', '.join(map(repr, self._executors))}")
+        if options.on_complete is not None:
+            find(options.on_complete)
         return options
 
     def register(self, *workflows: Workflow) -> None:
@@ -409,12 +424,13 @@ class AsyncRunner:
             RunOwned: another process that is alive has it.
         """
         self._open  # noqa: B018
-        if id in self._roster:
-            await self.stop(id)
-        try:
-            await self._custody.listed().delete(id)
-        except RunNotFound:
-            raise WorkflowNotFound(id) from None
+        async with self._roster.alone(id):
+            if id in self._roster:
+                await self._stop(await self._worker(id))
+            try:
+                await self._custody.listed().delete(id)
+            except RunNotFound:
+                raise WorkflowNotFound(id) from None
 
     async def purge(self, *, before: float, **filters: Any) -> int:
         """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
@@ -436,7 +452,12 @@ class AsyncRunner:
         Args:
             persist: whether to write what has happened since the last checkpoint.
         """
-        worker = await self._worker(id)
+        await self._worker(id)
+        async with self._roster.alone(id):
+            if id in self._roster:  # else somebody else has stopped it meanwhile
+                await self._stop(await self._worker(id), persist=persist, grace=grace)
+
+    async def _stop(self, worker: Worker, *, persist: bool = True, grace: float | None = None) -> None:
         end = asyncio.get_running_loop().time() + (self._grace if grace is None else grace)
         if worker.stop():
             try:
@@ -444,13 +465,20 @@ class AsyncRunner:
                     await self._waiters.grounded(worker)
             except TimeoutError:
                 self._open.collect()  # what ends in the last moment counts
-        await self._waiters.called([worker], end - asyncio.get_running_loop().time())
-        worker.abandon()
-        if persist:
-            worker.checkpoint()
-            await self._waiters.durable(worker, len(worker.run.memory.log))
+        if self._waiters.is_called_by(worker):  # on_complete itself lets go of its run, and is not waited for
+            worker.noticed(worker.period)
         else:
-            worker.forget()
+            await self._waiters.called([worker], end - asyncio.get_running_loop().time())
+        worker.abandon()
+        try:
+            if not persist:
+                worker.forget()
+            elif worker.lost is None:  # else everybody knows why nothing can be written
+                worker.checkpoint()
+                await self._waiters.durable(worker, len(worker.run.memory.log))
+        except StoreError:
+            await self._roster.leave(worker)
+            raise
         await self._roster.leave(worker)
 
     async def resume(

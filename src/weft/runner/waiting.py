@@ -8,20 +8,23 @@ busy.  That it was called is logged; a process that dies before that calls it ag
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import logging
-import sys
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 from weft.core.run import Run
-from weft.errors import InvalidOption, RunnerClosed, WorkflowNotFound
+from weft.errors import RunnerClosed, WorkflowNotFound
+from weft.execution import is_cancelled, is_ctrl_c
 from weft.ports.store import RunStatus
-from weft.runner.options import OnComplete
+from weft.runner.callbacks import Callbacks
 from weft.runner.worker import Worker
 
 _log = logging.getLogger("weft.runner")
+
+
+_CALLING: ContextVar[Worker | None] = ContextVar("weft.runner.calling", default=None)
+"""Whose on_complete is being called here."""
 
 
 class Waiters:
@@ -29,6 +32,7 @@ class Waiters:
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
+        self._callbacks = Callbacks()
         self._idle: dict[str, list[asyncio.Future[None]]] = {}
         self._durable: dict[str, list[tuple[int, RunStatus | None, asyncio.Future[None]]]] = {}
         """By run: up to which event it must be stored, and with which status, if that matters."""
@@ -132,8 +136,8 @@ class Waiters:
                 if predicate(run):
                     future.set_result(run)
                     continue
-            except Exception as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
-                future.set_exception(error)
+            except BaseException as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
+                future.set_exception(_tellable(error))
                 continue
             left.append((predicate, future))
         if left:
@@ -155,13 +159,20 @@ class Waiters:
     async def _notify(self, worker: Worker, period: int) -> None:
         call = worker.options.on_complete
         assert call is not None  # noqa: S101
+        _CALLING.set(worker)
         try:
-            await _called(call, worker.id, worker.run.still(), *worker.options.on_complete_args)
-        except Exception:  # noqa: BLE001 - the callback's failure is not the run's
+            await self._callbacks.call(call, worker.id, worker.run.still(), *worker.options.on_complete_args)
+        except BaseException as error:
+            if is_cancelled(error) or is_ctrl_c(error):
+                raise
             _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
         finally:
             self._calling.pop(worker, None)
         worker.noticed(period)
+
+    def is_called_by(self, worker: Worker) -> bool:
+        """Whether on_complete of *worker* is what asks."""
+        return worker in self._calling and _CALLING.get() is worker
 
     async def called(self, workers: Iterable[Worker], patience: float) -> None:
         """Wait until on_complete of *workers* has returned, for up to *patience* seconds."""
@@ -187,7 +198,7 @@ class Waiters:
     def gone(self, worker: Worker) -> None:
         """The run has left the runner: nobody will hear of it again."""
         self._told.discard(worker)
-        if worker in self._calling:  # it is called again when the run is resumed
+        if worker in self._calling and not self.is_called_by(worker):  # it is called again when the run is resumed
             self._calling[worker].cancel()
         error = WorkflowNotFound(worker.id, stored=True)
         for table in (self._idle, self._grounded):
@@ -234,23 +245,10 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-async def _called(call: OnComplete, *args: Any) -> None:
-    """Call what wants to know that a run is idle; a plain function on a thread, since it may take its time."""
-    function = _found(call) if isinstance(call, str) else call
-    if inspect.iscoroutinefunction(function):
-        await function(*args)
-    else:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, functools.partial(function, *args))
-
-
-def _found(reference: str) -> Callable[..., object]:
-    """Return the function at ``module:name``, of a module that the application has imported."""
-    module, _, path = reference.partition(":")
-    found: Any = sys.modules.get(module)
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    if not callable(found):
-        raise InvalidOption(f"on_complete={reference!r}: there is no such function; import its module first")
-    call: Callable[..., object] = found
-    return call
+def _tellable(error: BaseException) -> BaseException:
+    """Return *error*, or what says it where it cannot be raised: a StopIteration would end who waits for it."""
+    if not isinstance(error, StopIteration):
+        return error
+    told = RuntimeError("the predicate raised StopIteration")
+    told.__cause__ = error
+    return told

@@ -144,7 +144,7 @@ class Worker:
             RunParked: it needs a person.
         """
         if self.state == "cancelled":
-            raise RunClosed(self.id, self.reason)
+            raise RunClosed(self.id, self.reason, status=self.state)
         if self.state == "parked":
             raise RunParked(self.id, self.reason)
         check_encodable(value, "INPUT")

@@ -1,0 +1,101 @@
+"""
+Calling who wants to know that a run is idle: a coroutine function in the loop, a plain one on a thread.
+
+The threads are daemons, at most so many at once, and end when there is nothing to call: a callback that never returns
+delays neither the end of its runner nor that of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextvars import copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from weft.errors import InvalidOption
+from weft.runner.options import OnComplete
+
+T = TypeVar("T")
+
+MOST = 32
+"""How many plain callbacks of a runner are called at once."""
+
+
+class Callbacks:
+    """The callbacks of one runner."""
+
+    def __init__(self) -> None:
+        self._threads = _Threads()
+
+    async def call(self, callback: OnComplete, *args: Any) -> None:
+        """Call *callback*, and wait until it has returned; it may raise anything."""
+        function = find(callback)
+        if inspect.iscoroutinefunction(function):
+            await function(*args)
+        else:
+            call = partial(copy_context().run, function, *args)
+            await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def find(callback: OnComplete) -> Callable[..., object]:
+    """
+    Return the function that *callback* is or names, as ``module:name``, in a module that the application has imported.
+
+    Raises:
+        InvalidOption: there is none.
+    """
+    if not isinstance(callback, str):
+        return callback
+    module, _, path = callback.partition(":")
+    found: Any = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if not callable(found):
+        raise InvalidOption(f"on_complete={callback!r}: there is no such function; import its module first")
+    call: Callable[..., object] = found
+    return call
+
+
+class _Threads(Executor):
+    """Up to :data:`MOST` threads, each as long as there is something to call."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._lock = threading.Lock()
+        """Held to add a call and to see that there is none, so that none is left without a thread."""
+        self._count = 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call *fn* as soon as there is a thread for it."""
+        future: Future[T] = Future()
+
+        def call() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - whoever waits is told
+                    future.set_exception(error)
+
+        with self._lock:
+            self._calls.put(call)
+            if self._count < MOST:
+                threading.Thread(target=self._serve, name="weft-callback", daemon=True).start()
+                self._count += 1
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                try:
+                    call = self._calls.get_nowait()
+                except Empty:
+                    self._count -= 1
+                    return
+            call()
+            del call  # what is called next may take long

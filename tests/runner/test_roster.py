@@ -1,0 +1,70 @@
+"""Runs that come, go and are forgotten, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from weather import SlowStore, double, runner_on, virtually
+
+from weft.errors import OwnershipLost, RunParked, WorkflowNotFound
+from weft.stores import MemoryStore
+
+
+@virtually
+async def test_a_run_that_is_resumed_while_it_is_stopped_is_stopped_and_then_resumed() -> None:
+    async with runner_on(SlowStore(MemoryStore()), lasts=3.0) as runner:
+        await runner.start(double, 1, id="a")
+
+        stops = asyncio.create_task(runner.stop("a"))
+        await asyncio.sleep(0.1)
+        handle = await runner.resume("a", workflow=double)
+        await stops
+
+        assert await runner.list_workflows() == ["a"]
+        assert (await handle.wait()).values("double") == [2]
+
+
+@virtually
+async def test_a_second_stop_does_not_throw_out_what_was_resumed_after_the_first() -> None:
+    store = SlowStore(MemoryStore())
+    async with runner_on(store, lasts=3.0) as runner:
+        await runner.start(double, 1, id="a")
+
+        stops = [asyncio.create_task(runner.stop("a")) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await runner.resume("a", workflow=double)
+        await asyncio.gather(*stops)
+
+        assert await runner.list_workflows() == ["a"]
+        assert (await store.find("a")).owner is not None
+
+
+@virtually
+async def test_a_run_that_is_started_while_it_is_deleted_is_a_new_one() -> None:
+    async with runner_on(SlowStore(MemoryStore()), lasts=3.0) as runner:
+        await runner.start(double, 1, id="a")
+
+        deletes = asyncio.create_task(runner.delete("a"))
+        await asyncio.sleep(0.1)
+        handle = await runner.start(double, 5, id="a")
+        await deletes
+
+        assert (await handle.wait()).values("double") == [10]
+
+
+@virtually
+async def test_a_run_that_somebody_else_has_taken_over_can_be_let_go_of() -> None:
+    async with MemoryStore() as store, runner_on(store, lasts=1.0) as one, runner_on(store) as other:
+        handle = await one.start(double, 1, id="a")
+        await other.resume("a", workflow=double)
+        with pytest.raises(RunParked):
+            await handle.wait()
+        with pytest.raises(OwnershipLost):
+            await one.checkpoint("a")
+
+        await one.stop("a")
+
+        with pytest.raises(WorkflowNotFound):
+            await handle.status()
+        assert (await other.wait("a")).values("double") == [2]
