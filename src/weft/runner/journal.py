@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from weft.errors import StoreUnavailable
+from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append, LogStore
 from weft.runner.patience import waits
 from weft.telemetry import bus
@@ -134,10 +134,13 @@ class Journal:
         self.batches += 1
         self.is_telling = True
         for (writer, append), refused in zip(batch, results, strict=True):
-            if refused is None:
-                writer.committed(append)
-            else:
-                writer.refused(refused)
+            try:
+                if refused is None:
+                    writer.committed(append)
+                else:
+                    writer.refused(refused)
+            except Exception:  # noqa: BLE001 - what goes wrong in one run must not keep the others from being written
+                _log.exception("run %r could not be told what became of its events", append.run)
         self.is_telling = False
 
     async def _append(self, appends: Sequence[Append]) -> Sequence[Exception | None]:
@@ -148,6 +151,11 @@ class Journal:
                 started = monotonic()
             try:
                 results = await self._store.append(appends)
+                if len(results) != len(appends):
+                    raise StoreError(  # noqa: TRY301 - handled below, as any other bug in a store
+                        f"{type(self._store).__name__} was given {len(appends)} appends and answered "
+                        f"{len(results)}; append() must say of each what became of it"
+                    )
             except StoreUnavailable as error:
                 self._told(STORE_EXCEPTION, appends, started, error)
                 if self.away is None:

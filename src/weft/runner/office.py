@@ -168,6 +168,9 @@ class Office:
     def _start(self, desk: _Desk, worker: Worker, flight: Flight, attempt: Attempt | None) -> None:
         if flight.is_over or attempt is None or flight.attempt is not attempt:  # it has waited too long
             return
+        if worker.is_held:
+            worker.send_back(flight)
+            return
         try:
             ticket = flight.ticket = next(self._tickets)
             self._aloft[ticket] = (worker, flight)
@@ -241,9 +244,9 @@ class Office:
             known = self._tables[plan] = (rules, PolicyTable(plan.nodes.values(), rules, self.check))
         return known[1]
 
-    def check(self, component: str, policy: Policy) -> None:
+    def check(self, component: str, policy: Policy, executor: str | None = None) -> None:
         """
-        Refuse what this runner cannot keep.
+        Refuse what this runner cannot keep; *executor* is where it runs if the policy does not say.
 
         Raises:
             InvalidPolicy: the policy of *component* asks for it.

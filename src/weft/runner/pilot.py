@@ -23,7 +23,7 @@ from weft.core.fold import record
 from weft.core.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, SilentStep, StepTimeout
 from weft.execution import is_ctrl_c
-from weft.policy.decision import has_queued_too_long, is_silent
+from weft.policy.decision import first_wait, has_queued_too_long, is_silent
 from weft.policy.driver import Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
 from weft.runner.flight import Flight
@@ -63,6 +63,7 @@ class Pilot:
         run = self._worker.run
         runnable = flight.runnable = bind(flight.activation, run.memory, run.context)
         policy, is_guarded = self._rules.of(flight.activation)
+        flight.policy = policy
         if is_guarded or flight.begun is not None or runnable.deadline is not None:
             self._converse(flight, policy or _NO_POLICY, begun=flight.begun or Begun())
             self._go_on(flight, None)
@@ -112,7 +113,7 @@ class Pilot:
                 self._prepare(flight, instruction)
             case Pause(seconds, after):
                 if after is not None:
-                    self._note_failure(after)
+                    self._note_failure(flight, after)
                 self._wait(flight, [self._later(seconds, self._resumed, flight)])
             case Await(key, seconds):
                 timers: list[Any] = [self._office.turnstiles.wait(key, self._worker, flight, self._resumed)]
@@ -123,20 +124,47 @@ class Pilot:
     def _prepare(self, flight: Flight, attempt: Attempt) -> None:
         """Start the attempt; a further one of a durable step only once the log says so."""
         memory, key, number = self._worker.run.memory, flight.activation.key, attempt.runnable.attempt
+        flight.policy = self._rules.of(flight.activation)[0]
         if flight.is_durable and (memory.dispatched or {}).get(key, 0) < number:
             record(memory, ev.RunnableDispatched(len(memory.log) + 1, *key, number))
             self._worker.line_up_again(flight, needed=len(memory.log))
         else:
             self._take_place(flight)
 
-    def _note_failure(self, after: ev.AttemptFailed) -> None:
+    def _note_failure(self, flight: Flight, after: ev.AttemptFailed) -> None:
         worker = self._worker
         memory = worker.run.memory
         record(memory, replace(after, seq=len(memory.log) + 1))
         worker.report.retrying(after, self._office.clock.time())
-        worker.hand_over()
+        if flight.is_durable:  # its wait and its attempts outlive this process, whatever the strategy
+            worker.checkpoint()
+        else:
+            worker.hand_over()
+
+    def reconsider(self, flight: Flight) -> None:
+        """The policies have changed: if *flight* waits for time or a limit, let it begin again under its new one."""
+        policy = self._rules.of(flight.activation)[0]
+        is_waiting = bool(flight.timers) or flight.is_paused
+        if flight.conversation is None or flight.is_aloft or not is_waiting or policy == flight.policy:
+            return
+        self._office.withdraw(flight)
+        flight.conversation.close()
+        key = flight.activation.key
+        if key in (self._worker.run.memory.attempts or {}):
+            flight.begun = self._rules.begun(key)
+        flight.conversation = flight.attempt = None
+        flight.priority = 0 if policy is None else policy.priority
+        if flight.is_paused:  # it stands in line already
+            flight.is_paused = False
+        else:
+            self._worker.line_up(flight, needed=0)
 
     def _wait(self, flight: Flight, timers: list[Any]) -> None:
+        if self._worker.is_stopping:
+            for timer in timers:
+                timer.cancel()
+            self._worker.drop(flight)
+            return
         for timer in timers:
             flight.arm(timer)
         self._worker.make_room()
@@ -154,6 +182,9 @@ class Pilot:
 
     def _take_place(self, flight: Flight) -> None:
         """Hand the attempt to its executor."""
+        if self._worker.is_stopping:
+            self._worker.drop(flight)
+            return
         node, policy = flight.activation.node, flight.policy
         if node.is_async:
             flight.executor = "async"
@@ -191,11 +222,15 @@ class Pilot:
             ok = outcome.status == "completed"
             reply = Returned(outcome.result, outcome.added) if ok else Raised(outcome.error or RuntimeError("failed"))
             self._go_on(flight, reply)
-        elif outcome.status == "completed" or flight.policy is None:
+        elif outcome.status == "completed":
             self._finish(flight, outcome)
         else:
-            self._converse(flight, flight.policy, failed=outcome.error, begun=flight.begun)
-            self._go_on(flight, None)
+            flight.policy = policy = self._rules.of(flight.activation)[0]
+            if policy is None:
+                self._finish(flight, outcome)
+            else:
+                self._converse(flight, policy, failed=outcome.error, begun=flight.begun)
+                self._go_on(flight, None)
 
     def _finish(self, flight: Flight, outcome: Outcome) -> None:
         flight.is_over = True
@@ -207,9 +242,13 @@ class Pilot:
 
     # -- time ------------------------------------------------------------------------------------
 
-    def await_start(self, flight: Flight, seconds: float) -> None:
-        """Fail *flight* if it has not started within *seconds*."""
-        flight.queue_timer = self._later(seconds, self._queued_too_long, flight)
+    def await_start(self, flight: Flight) -> None:
+        """Fail *flight* if it has not started in time, counted from when it may; unless it had started before."""
+        policy = flight.policy
+        if policy is not None and policy.queue_timeout is not None and flight.begun is None:
+            wait = first_wait(policy, now=self._office.clock.time())
+            flight.ready_since += wait
+            flight.queue_timer = self._later(wait + policy.queue_timeout, self._queued_too_long, flight)
 
     def _later(self, seconds: float, call: Callable[..., object], *args: object) -> Any:
         return self._office.later(seconds, self._worker, call, *args)
@@ -243,7 +282,10 @@ class Pilot:
         policy = self._rules.of(flight.activation)[0]
         if flight.is_over or policy is None or policy.queue_timeout is None:
             return
-        if not has_queued_too_long(policy, ready_since=flight.ready_since, now=self._office.monotonic() + _EARLY):
+        now = self._office.monotonic()
+        if not has_queued_too_long(policy, ready_since=flight.ready_since, now=now + _EARLY):
+            remaining = flight.ready_since + policy.queue_timeout - now  # it was changed
+            flight.queue_timer = self._later(remaining, self._queued_too_long, flight)
             return
         worker = self._worker
         worker.take_out_of_line(flight)

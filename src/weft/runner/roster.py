@@ -83,7 +83,7 @@ class Roster:
         async with self._arrivals.alone(run):
             worker = self._hired(run, workflow, options)
             if policies is None:
-                worker.rules.check()
+                worker.rules.look_through()
             else:
                 worker.rules.change(policies, policies_mode)
             self.register(workflow)
@@ -160,11 +160,13 @@ class Roster:
         office = self._office()
         try:
             found = await self._custody.load(run, self._live(workflow), context=options.context, strict=strict)
+            worker = Worker(office, found.run, options, self._settled, _draft(found))
+            worker.rules.look_through()
         except BaseException:
             if run not in self._workers:
                 await self._custody.release([run])
             raise
-        worker = self._workers[run] = Worker(office, found.run, options, self._settled, _draft(found))
+        self._workers[run] = worker
         worker.report.begun(self._clock.time, is_resumed=True)
         office.guard(worker, worker.turn)
         if worker.orphans and self.bereft is not None:

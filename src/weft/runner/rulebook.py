@@ -12,6 +12,7 @@ from weft.core.fold import record
 from weft.core.plan import Plan
 from weft.core.run import Run
 from weft.core.scope import Activation, Key
+from weft.core.workflow import Workflow
 from weft.policy.driver import Begun
 from weft.policy.matching import combine
 from weft.policy.policy import Policy
@@ -23,10 +24,11 @@ from weft.typing import PoliciesMode
 class Rulebook:
     """Says which policy a runnable of *run* has."""
 
-    __slots__ = ("_office", "_run", "_table")
+    __slots__ = ("_executor", "_office", "_run", "_table")
 
-    def __init__(self, run: Run, office: Office) -> None:
-        self._run, self._office = run, office
+    def __init__(self, run: Run, office: Office, executor: str) -> None:
+        """Say it for a run whose plain functions run on *executor*, unless their policy says otherwise."""
+        self._run, self._office, self._executor = run, office, executor
         self._table: tuple[Plan, Any, PolicyTable] | None = None
 
     def of(self, activation: Activation) -> tuple[Policy | None, bool]:
@@ -61,15 +63,43 @@ class Rulebook:
         memory = self._run.memory
         now = memory.workflow.policies if memory.rules is None else memory.rules
         rules = combine(now, policies, mode)
-        self._office.table(memory.plan, rules)
+        self._checked(memory.plan, rules)
         record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))
 
-    def check(self) -> None:
+    def look_through(self) -> None:
         """
-        See that this runner can keep what the workflow asks for.
+        See that this runner can keep what the run asks for.
 
         Raises:
             InvalidPolicy: it cannot.
         """
-        memory = self._run.memory
-        self._office.table(memory.plan, memory.workflow.policies)
+        self.table(self._run.memory.workflow, self._run.memory.plan)
+
+    # -- what a run asks of its policies, whoever drives it ----------------------------------------
+
+    def table(self, workflow: Workflow, plan: Plan) -> PolicyTable:
+        """
+        Return what the rules in force say of the nodes of *plan*, which is that of *workflow*.
+
+        Raises:
+            InvalidPolicy: this runner cannot keep them.
+        """
+        rules = self._run.memory.rules
+        return self._checked(plan, workflow.policies if rules is None else rules)
+
+    def check(self, component: str, policy: Policy) -> None:
+        """
+        Refuse a *policy* for *component* that this runner cannot keep.
+
+        Raises:
+            InvalidPolicy: it cannot.
+        """
+        self._office.check(component, policy, self._executor)
+
+    def _checked(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
+        table = self._office.table(plan, rules)
+        if self._executor == "process":  # what depends on the run is not worked out for all of them
+            for name, policy in (*table.guarded.items(), *table.reactive.items()):
+                if not plan.nodes[name].is_async:
+                    self.check(name, policy)
+        return table

@@ -36,6 +36,7 @@ from weft.errors import (
     WaitTimeout,
     WorkflowNotFound,
 )
+from weft.log import check_encodable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
@@ -312,11 +313,11 @@ class AsyncRunner:
             RunClosed: the run was cancelled.
         """
         worker = await self._worker(id)
+        worker.check_open()
         if policies is not None:
-            worker.rules.change(policies, policies_mode)
+            worker.rule(policies, policies_mode)
         worker.take(value, key=key, deadline=deadline)
-        if worker.options.checkpoints.takes_input_first:
-            await self._waiters.durable(worker, len(worker.run.memory.log))
+        await self._stored(worker)
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -524,26 +525,42 @@ class AsyncRunner:
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
         """Let these *policies* hold for the run *id* from the next decision on."""
         worker = await self._worker(id)
-        worker.rules.change(policies, mode)
-        await self._changed(worker)
+        worker.rule(policies, mode)
+        await self._stored(worker)
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for work of the run *id* that is pending."""
         return (await self._worker(id)).run.preview(policies, mode=mode)
 
     async def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
-        """Give dead letters of the run *id* another chance."""
+        """
+        Give dead letters of the run *id* another chance.
+
+        Raises:
+            NoSuchLetter: there is no such dead letter.
+            InvalidPolicy: a policy that this runner cannot keep.
+            UnencodableValue: the input could not be stored.
+            RunClosed: the run was cancelled.
+        """
         worker = await self._worker(id)
+        worker.check_open()
+        if input is not MISSING:
+            check_encodable(input, "INPUT")
         worker.run.retry(which, policy=policy, input=input)
         await self._changed(worker)
 
     async def discard(self, id: str, which: object = None) -> None:
         """Give dead letters of the run *id* up."""
         worker = await self._worker(id)
+        worker.check_open()
         worker.run.discard(which)
         await self._changed(worker)
 
     async def _changed(self, worker: Worker) -> None:
         worker.changed()
+        await self._stored(worker)
+
+    async def _stored(self, worker: Worker) -> None:
+        """Wait until what *worker* was told is as durable as its strategy asks for."""
         if worker.options.checkpoints.takes_input_first:
             await self._waiters.durable(worker, len(worker.run.memory.log))

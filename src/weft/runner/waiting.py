@@ -11,15 +11,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from weft.core.run import Run
-from weft.errors import RunnerClosed, WorkflowNotFound
+from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
 from weft.execution import is_cancelled, is_ctrl_c
 from weft.ports.store import RunStatus
 from weft.runner.callbacks import Callbacks
 from weft.runner.worker import Worker
 
+T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 
 
@@ -36,7 +38,7 @@ class Waiters:
         self._idle: dict[str, list[asyncio.Future[None]]] = {}
         self._durable: dict[str, list[tuple[int, RunStatus | None, asyncio.Future[None]]]] = {}
         """By run: up to which event it must be stored, and with which status, if that matters."""
-        self._until: dict[str, list[tuple[Callable[[Run], bool], asyncio.Future[Run]]]] = {}
+        self._until: dict[str, list[_Wish]] = {}
         self._grounded: dict[str, list[asyncio.Future[None]]] = {}
         self._calling: dict[Worker, asyncio.Task[None]] = {}
         """Whose on_complete is being called: one call at a time, so that the last one saw the most."""
@@ -53,11 +55,12 @@ class Waiters:
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
         """Return what ends when *predicate* holds for the run."""
-        future: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        self._until.setdefault(worker.id, []).append((predicate, future))
+        wish = _Wish(predicate)
+        self._until.setdefault(worker.id, []).append(wish)
+        wish.future.add_done_callback(partial(_dropped, self._until, worker.id, wish))
         worker.observer = self.progressed
         self._try(worker)
-        return future
+        return wish.future
 
     def grounded(self, worker: Worker) -> asyncio.Future[None]:
         """Return what ends when nothing of *worker* is under way."""
@@ -124,25 +127,13 @@ class Waiters:
             worker.observer = None
 
     def _try(self, worker: Worker) -> None:
-        waiting = self._until.get(worker.id)
-        if not waiting:
-            return
-        run = worker.run.still()
-        left: list[tuple[Callable[[Run], bool], asyncio.Future[Run]]] = []
-        for predicate, future in waiting:
-            if future.done():
-                continue
-            try:
-                if predicate(run):
-                    future.set_result(run)
-                    continue
-            except BaseException as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
-                future.set_exception(_tellable(error))
-                continue
-            left.append((predicate, future))
-        if left:
-            self._until[worker.id] = left
-        else:
+        """See which wishes of those who wait for *worker* have come true, and which never will."""
+        for wish in list(self._until.get(worker.id, ())):
+            wish.look(worker)
+            if worker.is_settled and worker.state in ("parked", "cancelled"):
+                _fail(wish.future, _over(worker))
+        self._until[worker.id] = [wish for wish in self._until.get(worker.id, ()) if not wish.future.done()]
+        if not self._until[worker.id]:
             del self._until[worker.id]
 
     def settled(self, worker: Worker) -> None:
@@ -206,8 +197,8 @@ class Waiters:
                 _fail(future, error)
         for _, _, future in self._durable.pop(worker.id, ()):
             _fail(future, error)
-        for _, waiting in self._until.pop(worker.id, ()):
-            _fail(waiting, error)
+        for wish in self._until.pop(worker.id, ()):
+            _fail(wish.future, error)
 
     def close(self) -> None:
         """The runner is closed: whoever still waits is told so."""
@@ -217,12 +208,50 @@ class Waiters:
         for table in (self._idle, self._grounded):
             futures += [future for waiting in table.values() for future in waiting]
         futures += [future for waiting in self._durable.values() for _, _, future in waiting]
-        futures += [future for waiting in self._until.values() for _, future in waiting]
+        futures += [wish.future for waiting in self._until.values() for wish in waiting]
         for future in futures:
             _fail(future, RunnerClosed())
             if not future.cancelled():
                 future.exception()  # whoever waits hears of it; if nobody does, that is no news
         self._told.clear()
+
+
+class _Wish:
+    """That *predicate* holds for a run, as durable as its strategy asks for."""
+
+    __slots__ = ("_granted", "_looked_at", "_predicate", "future")
+
+    def __init__(self, predicate: Callable[[Run], bool]) -> None:
+        self._predicate = predicate
+        self._granted: Run | None = None
+        """The run for which it held, while that is not durable yet."""
+        self._looked_at = -1
+        """How many events were durable when the run was last looked at."""
+        self.future: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+
+    def look(self, worker: Worker) -> None:
+        """See whether it has come true."""
+        if self.future.done():
+            return
+        stored, is_strict = worker.acknowledged, worker.options.checkpoints.lag is not None
+        if self._granted is None and not (is_strict and stored == self._looked_at):
+            self._looked_at = stored
+            try:
+                run = worker.run.still()
+                self._granted = run if self._predicate(run) else None
+            except BaseException as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
+                self.future.set_exception(_tellable(error))
+                return
+        granted = self._granted
+        if granted is not None and (not is_strict or stored >= len(granted.memory.log)):
+            self.future.set_result(granted)
+
+
+def _over(worker: Worker) -> Exception:
+    """Return what is to be said to whoever waits for more of *worker* than there will be."""
+    if worker.state == "cancelled":
+        return RunClosed(worker.id, worker.reason, status=worker.state)
+    return RunParked(worker.id, worker.reason)
 
 
 def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:
@@ -232,7 +261,16 @@ def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:
 def _added(table: dict[str, list[asyncio.Future[None]]], id: str) -> asyncio.Future[None]:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     table.setdefault(id, []).append(future)
+    future.add_done_callback(partial(_dropped, table, id, future))
     return future
+
+
+def _dropped(table: dict[str, list[T]], id: str, waiting: T, future: asyncio.Future[Any]) -> None:
+    """Whoever was *waiting* has lost patience: forget it."""
+    if future.cancelled() and waiting in table.get(id, ()):
+        table[id].remove(waiting)
+        if not table[id]:
+            del table[id]
 
 
 def _end(future: asyncio.Future[Any], value: Any) -> None:

@@ -18,7 +18,7 @@ What always holds:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -38,6 +38,8 @@ from weft.runner.options import RunOptions, check_text
 from weft.runner.pilot import Pilot
 from weft.runner.reporting import Reporter
 from weft.runner.rulebook import Rulebook
+from weft.runner.standing import has_news, orphans, stuck
+from weft.typing import PoliciesMode
 
 State = Literal["running", "waiting", "idle", "parked", "cancelled"]
 
@@ -64,7 +66,7 @@ class Worker:
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
-        self.rules = Rulebook(run, office)
+        self.rules = run.ruling = Rulebook(run, office, options.executor)
         self.pilot = Pilot(self, office, self.rules)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
@@ -90,10 +92,9 @@ class Worker:
         """How many runnables have completed since the last checkpoint."""
         self._barrier = 0
         """How many events must be durable before anything starts: a policy has asked for it (``checkpoint_after``)."""
-        is_news = bool(run.memory.received) and run.memory.notified < len(run.memory.log)
-        self.owes_notice = options.on_complete is not None and is_news
+        self.owes_notice = options.on_complete is not None and has_news(run)
         """Whether somebody still has to be told that the run is idle."""
-        self.orphans = () if self._draft.status == "cancelled" else _orphans(run)
+        self.orphans = () if self._draft.status == "cancelled" else orphans(run)
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         run.is_driven = True
         run.memory.fresh[:] = run.memory.offered()
@@ -125,11 +126,15 @@ class Worker:
     # -- what it is told -------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """The run was given something: input, policies, another chance for a letter."""
-        self.is_settled = False
+        """The run was given something to do: an input, another chance for a letter."""
         self.period += 1
         if self.options.on_complete is not None:
             self.owes_notice = True
+        self._told()
+
+    def _told(self) -> None:
+        """Write what the run was told, and go on."""
+        self.is_settled = False
         if self.options.checkpoints.takes_input_first:
             self.checkpoint()
         self.office.guard(self, self.turn)
@@ -143,15 +148,41 @@ class Worker:
             RunClosed: the run was cancelled.
             RunParked: it needs a person.
         """
-        if self.state == "cancelled":
-            raise RunClosed(self.id, self.reason, status=self.state)
+        self.check_open()
         if self.state == "parked":
             raise RunParked(self.id, self.reason)
         check_encodable(value, "INPUT")
         if key is not None:
             check_text("key", key)
+        before = len(self.run.memory.log)
         self.run.plan(value, key=key, deadline=deadline, at=self.office.clock.time())
-        self.changed()
+        if len(self.run.memory.log) > before:  # else its key was known, and nothing has happened
+            self.changed()
+
+    def rule(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
+        """
+        Let *policies* hold from the next decision on; what waits for time or a limit decides anew.
+
+        Raises:
+            InvalidPolicy: one that this runner cannot keep.
+            RunClosed: the run was cancelled.
+        """
+        self.check_open()
+        self.rules.change(policies, mode)
+        if not self.is_stopping:
+            for flight in list(self._flights.values()):
+                self.pilot.reconsider(flight)
+        self._told()
+
+    def check_open(self) -> None:
+        """
+        Refuse to change what is over.
+
+        Raises:
+            RunClosed: the run was cancelled.
+        """
+        if self.state == "cancelled":
+            raise RunClosed(self.id, self.reason, status=self.state)
 
     def checkpoint(self) -> None:
         """Write everything that has happened."""
@@ -204,7 +235,7 @@ class Worker:
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason))
         self.state, self.reason = "cancelled", reason
         self.owes_notice = False
-        self.orphans = _orphans(self.run)
+        self.orphans = orphans(self.run)
         self.checkpoint()
         self._look_around()
 
@@ -251,8 +282,7 @@ class Worker:
                 if flight.is_durable:
                     attempt = 1 + (begun.attempts if begun else 0)
                     record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
-                if policy.queue_timeout is not None:
-                    self.pilot.await_start(flight, policy.queue_timeout)
+                self.pilot.await_start(flight)
             self._flights[activation.key] = flight
             self._line.append((len(memory.log), flight))
 
@@ -277,7 +307,7 @@ class Worker:
         line, lag, draft = self._line, self.options.checkpoints.lag, self._draft
         if not draft.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
-        if self._barrier > draft.acknowledged:
+        if self.is_held:
             return
         while line and self._active < self.options.max_concurrency:
             needed, flight = line[0]
@@ -302,7 +332,7 @@ class Worker:
             self.state = "running" if self._active or self._line else "waiting"
             return
         if self.state != "cancelled":
-            self.reason = _stuck(self.run)
+            self.reason = stuck(self.run)
             self.state = "parked" if self.reason else "idle"
         if self.options.checkpoints.at_idle and not self._draft.is_empty:
             self.checkpoint()
@@ -325,6 +355,25 @@ class Worker:
     def make_room(self) -> None:
         """A flight waits for time or a limit; whoever let it go on gives its place to others."""
         self._active -= 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing may start before something is durable, because a policy has asked for that."""
+        return self._barrier > self._draft.acknowledged
+
+    def send_back(self, flight: Flight) -> None:
+        """Let *flight*, which stood in line for its executor, wait here again."""
+        flight.is_aloft = False
+        self._active -= 1
+        self.line_up(flight, needed=0)
+
+    def drop(self, flight: Flight) -> None:
+        """Leave *flight*, which would have to wait, where it is: the run is being stopped."""
+        self._active -= 1
+        self.pilot.give_up(flight)
+        self._flights.pop(flight.activation.key, None)
+        if self.observer is not None:
+            self.observer(self)
 
     def take_out_of_line(self, flight: Flight) -> None:
         """*flight* has waited too long, here, for a limit or for its executor; it is about to be finished."""
@@ -383,24 +432,3 @@ class Worker:
         if not isinstance(error, RunExists):  # whoever creates a run is told, and that is all
             self.report.lost(error)
         self._settled(self)
-
-
-def _orphans(run: Run) -> tuple[str, ...]:
-    """Return the children that are cancelled with *run*; none as long as it is not."""
-    memory = run.memory
-    if memory.cancelled is None or memory.children is None:
-        return ()
-    return tuple(child for child, event in memory.children.items() if event.with_parent)
-
-
-def _stuck(run: Run) -> str:
-    """Say what keeps *run* from its end until a person looks at it; nothing if it has come to one."""
-    letters = [letter for letter in (run.memory.letters or {}).values() if letter.activation.node.undoes]
-    if not letters:
-        return ""
-    event = letters[0].event
-    failed = ", ".join(repr(letter.event.component) for letter in letters)
-    return (
-        f"a saga cannot be undone: {failed} failed for good, {event.error.type}: {event.error.message}; "
-        "retry() goes on from there, discard() goes on without it"
-    )

@@ -1,0 +1,261 @@
+"""Policies under the runner: what holds for work that waits, that is stopped, and that was started before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from weather import SlowStore, double, now, runner_on, virtually
+
+from weft import AsyncRunner, Policy, Workflow, current, step
+from weft.errors import InvalidPolicy, RunClosed, UnencodableValue
+from weft.local.counters import LocalCounters
+from weft.policy import ConcurrencyLimit
+from weft.policy.limits import UseState
+from weft.runner import WorkerHooks
+from weft.stores import MemoryStore
+
+
+class Flaky:
+    """Fails until it has been called so often; remembers when it was, and at which attempt."""
+
+    def __init__(self, failures: int = 1) -> None:
+        self._failures = failures
+        self.calls: list[tuple[float, int]] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.calls.append((now(), current().attempt))
+        if len(self.calls) <= self._failures:
+            raise OSError("down")
+        return x
+
+
+def under(policy: Policy, call: Callable[..., Any] = lambda x: x) -> Workflow:
+    return Workflow("w", step(call, name="work")).with_policies([("work", policy)])
+
+
+# -- restarts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual", "pipelined"])
+@virtually
+async def test_the_wait_of_a_durable_step_outlives_a_crash_whatever_the_strategy(checkpoint: str) -> None:
+    flaky = Flaky()
+    policy = Policy(max_retries=1, backoff="linear", base_delay=30.0, execution_mode="durable")
+    workflow = under(policy, flaky)
+    async with MemoryStore() as store:
+        dies = await runner_on(store, checkpoint=checkpoint).open()
+        await dies.start(workflow, 1, id="a")
+        await asyncio.sleep(1.0)
+
+        async with runner_on(store, checkpoint=checkpoint) as runner:
+            await runner.resume("a", workflow=workflow)
+            await runner.wait("a")
+
+    assert flaky.calls == [(0.0, 1), (30.0, 2)]
+
+
+@virtually
+async def test_a_wait_between_attempts_is_no_wait_for_a_start_after_a_restart_either() -> None:
+    flaky = Flaky()
+    workflow = under(Policy(max_retries=1, backoff="linear", base_delay=30.0, queue_timeout=5.0), flaky)
+    async with MemoryStore() as store:
+        async with runner_on(store) as runner:
+            await runner.start(workflow, 1, id="a")
+            await asyncio.sleep(1.0)
+
+        async with runner_on(store) as runner:
+            await runner.resume("a", workflow=workflow)
+            run = await runner.wait("a")
+
+    assert (run.failures, flaky.calls) == ({}, [(0.0, 1), (30.0, 2)])
+
+
+@virtually
+async def test_a_delay_that_a_policy_asks_for_is_no_wait_for_a_start() -> None:
+    async with runner_on() as runner:
+        run = await (await runner.start(under(Policy(delay=10.0, queue_timeout=5.0)), 1)).wait()
+
+        assert (run.failures, now()) == ({}, 10.0)
+
+
+@virtually
+async def test_what_this_runner_cannot_keep_is_refused_by_resume_too() -> None:
+    workflow = under(Policy(executor="gpu"))
+    async with MemoryStore() as store:
+        async with runner_on(store, names=("inline", "async", "thread", "gpu")) as runner:
+            await runner.start_workflow("a", workflow)
+
+        async with runner_on(store) as runner:
+            with pytest.raises(InvalidPolicy, match="gpu"):
+                await runner.resume("a", workflow=workflow)
+            assert await runner.list_workflows() == []
+
+
+# -- stopping ------------------------------------------------------------------------------------
+
+
+@virtually
+async def test_a_stop_does_not_wait_for_a_retry_that_is_an_hour_away() -> None:
+    flaky = Flaky()
+    workflow = under(Policy(max_retries=1, backoff="linear", base_delay=3600.0), flaky)
+    async with runner_on(lasts=1.0) as runner:
+        await runner.start(workflow, 1, id="a")
+        await asyncio.sleep(0.5)
+
+        await runner.stop("a", grace=100.0)
+
+        assert now() == 1.0
+        await runner.resume("a", workflow=workflow)
+        run = await runner.wait("a")
+    assert [attempt for _, attempt in flaky.calls] == [1, 2]
+    assert run.values("work") == [1]
+
+
+# -- policies that change ------------------------------------------------------------------------
+
+
+@virtually
+async def test_a_new_policy_holds_for_the_failure_of_an_attempt_that_was_under_way() -> None:
+    flaky = Flaky(failures=2)
+    async with runner_on(lasts=2.0) as runner:
+        handle = await runner.start(Workflow("w", step(flaky, name="work")), 1, id="a")
+        await asyncio.sleep(1.0)
+
+        await runner.set_policies("a", [("work", Policy(max_retries=5))])
+
+        assert (await handle.wait()).values("work") == [1]
+
+
+@virtually
+async def test_a_limit_that_is_lifted_is_no_longer_waited_for() -> None:
+    counters = LocalCounters()
+    counters.update(("concurrency_limit", "full"), lambda _: (UseState(1), None))
+    workflow = under(Policy(concurrency_limit=ConcurrencyLimit("full", 1), execution_mode="durable"))
+    async with runner_on(counters=counters) as runner:
+        handle = await runner.start(workflow, 1, id="a")
+        await asyncio.sleep(1.0)
+
+        await runner.set_policies("a", [("work", Policy(execution_mode="durable"))])
+
+        assert (await handle.wait(1.0)).values("work") == [1]
+        assert not any(counters._wakers.values())
+
+
+@virtually
+async def test_a_retry_that_waits_is_due_when_it_was_and_runs_under_the_new_policy() -> None:
+    flaky, places = Flaky(), list[str]()
+    policy = Policy(max_retries=1, backoff="linear", base_delay=30.0)
+    async with runner_on() as runner:
+
+        def tell(_: object) -> None:
+            [worker] = runner._roster
+            places.extend(flight.executor for flight in worker._flights.values())
+
+        handle = await runner.start(under(policy, flaky), 1, id="a", hooks=WorkerHooks(on_dispatch=tell))
+        await asyncio.sleep(1.0)
+
+        await runner.set_policies("a", [("work", Policy(max_retries=1, executor="inline"))])
+        await handle.wait()
+
+    assert (flaky.calls, places) == ([(0.0, 1), (30.0, 2)], ["thread", "inline"])
+
+
+@virtually
+async def test_a_change_for_others_does_not_start_a_wait_over() -> None:
+    async with runner_on() as runner:
+        handle = await runner.start(under(Policy(delay=10.0)), 1, id="a")
+        await asyncio.sleep(9.0)
+
+        await runner.set_policies("a", [("other", Policy(max_retries=1))], mode="merge")
+        await handle.wait()
+
+        assert now() == 10.0
+
+
+@virtually
+async def test_a_run_that_is_over_takes_no_policies_and_no_retries() -> None:
+    async with runner_on() as runner:
+        await (await runner.start(double, 1, id="a")).cancel("not wanted")
+
+        for call in (runner.set_policies("a", []), runner.retry("a"), runner.discard("a"), runner.run("a", 1)):
+            with pytest.raises(RunClosed, match="not wanted"):
+                await call
+
+
+# -- dead letters and additions ------------------------------------------------------------------
+
+
+@virtually
+async def test_a_letter_is_retried_under_a_policy_that_only_a_runner_can_keep() -> None:
+    flaky = Flaky()
+    async with runner_on() as runner:
+        handle = await runner.start(under(Policy(on_failure="dead_letter"), flaky), 1, id="a")
+        await handle.wait()
+
+        await runner.retry("a", policy=Policy(executor="inline", queue_timeout=5.0))
+
+        assert (await handle.wait()).values("work") == [1]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"policy": Policy(executor="gpu")}, InvalidPolicy),
+        ({"policy": Policy(execution_mode="external")}, InvalidPolicy),
+        ({"input": object()}, UnencodableValue),
+    ],
+)
+@virtually
+async def test_a_retry_that_cannot_be_is_refused_and_changes_nothing(given: Any, error: type[Exception]) -> None:
+    flaky = Flaky()
+    async with runner_on() as runner:
+        handle = await runner.start(under(Policy(on_failure="dead_letter"), flaky), 1, id="a")
+        await handle.wait()
+
+        with pytest.raises(error):
+            await runner.retry("a", **given)
+
+        await runner.retry("a")
+        assert (await handle.wait()).values("work") == [1]
+
+
+@virtually
+async def test_a_step_adds_to_a_run_whose_policies_only_a_runner_can_keep() -> None:
+    def more(x: int) -> int:
+        current().add(step(lambda y: y + 1, name="late"), to="work")
+        return x
+
+    async with runner_on() as runner:
+        run = await (await runner.start(under(Policy(queue_timeout=5.0), more), 1)).wait()
+
+    assert run.results() == {"late": 2}
+
+
+# -- what only some executors can do -------------------------------------------------------------
+
+
+def test_heartbeats_are_refused_where_nobody_listens_also_if_the_run_says_where() -> None:
+    async def main() -> None:
+        async with AsyncRunner(executor="process") as runner:
+            with pytest.raises(InvalidPolicy, match="heartbeats"):
+                await runner.start_workflow("a", under(Policy(heartbeat=5.0)))
+            await runner.start_workflow("b", under(Policy(heartbeat=5.0, executor="thread")))
+
+    asyncio.run(main())
+
+
+@virtually
+async def test_what_stands_in_line_for_a_worker_waits_for_what_a_policy_wants_durable() -> None:
+    began: dict[str, float] = {}
+
+    def note(name: str) -> Any:
+        return step(lambda x: began.setdefault(name, now()) and x, name=name)
+
+    workflow = Workflow("w", note("first"), note("second")).with_policies([("first", Policy(checkpoint_after=True))])
+    async with runner_on(SlowStore(MemoryStore()), lasts=1.0, workers=1) as runner:
+        await (await runner.start(workflow, 1)).wait()
+
+    assert began["second"] - began["first"] >= 2.0
