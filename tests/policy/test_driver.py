@@ -15,7 +15,7 @@ from weft.errors import DeadlineExceeded, InvalidFallback, InvalidPolicy, StepTi
 from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
 from weft.policy.conversation import Begun
-from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
 from weft.policy.limits import BreakerState, UseState
 
 COMPONENT = step(lambda x, model=context("model", default="large"): x, name="work")
@@ -46,6 +46,8 @@ class Partner:
         match instruction:
             case Attempt():
                 return self.attempt(instruction)
+            case Ask():
+                return instruction.answered()
             case Pause(seconds):
                 assert seconds >= 0
                 self.pauses.append(seconds)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from weather import SlowStore, double, now, runner_on, virtually
 
-from weft import AsyncRunner, Policy, Workflow, current, step
+from weft import AsyncRunner, Policy, Runner, Workflow, condition, current, step
+from weft.core.events import ReactionOccurred
 from weft.errors import InvalidPolicy, RunClosed, UnencodableValue
 from weft.local.counters import LocalCounters
-from weft.policy import ConcurrencyLimit
+from weft.policy import ConcurrencyLimit, Value
 from weft.policy.limits import UseState
 from weft.runner import WorkerHooks
 from weft.stores import MemoryStore
@@ -259,3 +261,84 @@ async def test_what_stands_in_line_for_a_worker_waits_for_what_a_policy_wants_du
         await (await runner.start(workflow, 1)).wait()
 
     assert began["second"] - began["first"] >= 2.0
+
+
+# -- fallbacks and compensations -----------------------------------------------------------------
+
+
+def broken(_: object) -> None:
+    raise OSError("down")
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+@pytest.mark.parametrize("kind", ["fallback", "compensation"])
+def test_a_function_of_a_policy_that_takes_its_time_keeps_nobody_else_from_running(kind: str, executor: str) -> None:
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> Value:
+        asked.set()
+        assert may_answer.wait(20)
+        return Value(7)
+
+    policy = Policy(fallback=slow) if kind == "fallback" else Policy(on_failure="compensate", compensation=slow)
+    with Runner(executor=executor) as runner:
+        waits = runner.start(under(policy, broken), 1)
+        assert asked.wait(20)
+
+        assert runner.start(double, 1, executor="thread").result(20) == 2
+
+        may_answer.set()
+        assert waits.wait(20).values("work") == ([7] if kind == "fallback" else [])
+
+
+@virtually
+async def test_a_fallback_counts_as_no_attempt_and_is_told_to_no_hook_as_one() -> None:
+    started: list[int] = []
+    hooks = WorkerHooks(on_dispatch=lambda runnable: started.append(runnable.attempt))
+    policy = Policy(max_retries=1, fallback=lambda *_: Value(7), timeout=5.0)
+    async with runner_on(lasts=1.0) as runner:
+        run = await (await runner.start(under(policy, broken), 1, hooks=hooks)).wait()
+
+    assert (run.values("work"), started) == ([7], [1, 2])
+    [made] = [event for event in run.log() if isinstance(event, ReactionOccurred)]
+    assert (made.attempt, made.duration_ns) == (2, 2_000_000_000)
+
+
+@virtually
+async def test_a_fallback_of_a_condition_decides_for_it() -> None:
+    workflow = Workflow("w", condition(broken, name="work") >> step(lambda x: x, name="after")).with_policies(
+        [("work", Policy(fallback=lambda *_: Value(value=False)))]
+    )
+    async with runner_on() as runner:
+        run = await (await runner.start(workflow, 1)).wait()
+
+    assert (run.values("after"), run.failures) == ([], {})
+
+
+@virtually
+async def test_a_fallback_that_is_asked_while_its_run_is_stopped_gets_the_grace_time() -> None:
+    async with runner_on(lasts=1.0) as runner:
+        await runner.start(under(Policy(fallback=lambda *_: Value(7)), broken), 1, id="a")
+        await asyncio.sleep(0.5)
+
+        await runner.stop("a")
+
+        assert [record.status for record in await runner.records()] == ["idle"]
+        assert now() == 2.0
+
+
+@virtually
+async def test_a_fallback_that_is_cut_off_is_asked_again_after_a_resume() -> None:
+    asked: list[float] = []
+    workflow = under(Policy(fallback=lambda *_: Value(asked.append(now()))), broken)
+    async with MemoryStore() as store:
+        async with runner_on(store, lasts=1.0) as runner:
+            await runner.start(workflow, 1, id="a")
+            await asyncio.sleep(1.5)
+            await runner.close(grace=0.0)
+
+        async with runner_on(store, lasts=1.0) as runner:
+            await runner.resume("a", workflow=workflow)
+            run = await runner.wait("a")
+
+    assert (len(asked), run.values("work")) == (2, [None])

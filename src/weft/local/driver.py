@@ -25,7 +25,7 @@ from weft.errors import StepTimeout
 from weft.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
-from weft.policy.driver import Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
 from weft.policy.matching import Target, as_rules, winner
 from weft.policy.policy import Policy, check_in_memory
 from weft.ports.clock import Clock
@@ -117,6 +117,8 @@ class PolicyDriver:
         match instruction:
             case Attempt(runnable, timeout):
                 return _attempt(runnable, timeout)
+            case Ask():
+                return instruction.answered()
             case Pause(seconds):
                 if stop is not None and isinstance(self.clock, SystemClock):
                     stop.wait(seconds)
@@ -142,6 +144,8 @@ class PolicyDriver:
         match instruction:
             case Attempt(runnable, timeout):
                 return await _aattempt(runnable, timeout)
+            case Ask():
+                return instruction.answered()
             case Pause(seconds):
                 if seconds > 0:
                     await self.clock.asleep(seconds)

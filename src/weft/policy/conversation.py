@@ -14,6 +14,7 @@ import msgspec
 
 from weft.core.current import Addition
 from weft.core.events import AttemptFailed
+from weft.core.failure import PROPAGATES
 from weft.core.runnable import Outcome, Runnable
 from weft.policy.policy import Policy
 from weft.ports.counters import CounterKey, Counters
@@ -41,6 +42,21 @@ class Await(msgspec.Struct, frozen=True):
     seconds: float | None
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """Call a function of the policy that may take its time: a fallback, a compensation."""
+
+    call: Callable[[], Any]
+
+    def answered(self) -> Returned | Raised:
+        """Return what it gives when it is called here and now; what ends a program propagates."""
+        try:
+            return Returned(self.call())
+        except PROPAGATES:
+            raise
+        except BaseException as error:  # noqa: BLE001 - what it raises is its answer
+            return Raised(error)
+
+
 class Returned(msgspec.Struct, frozen=True):
     """The attempt gave *value*."""
 
@@ -57,7 +73,7 @@ class Raised(msgspec.Struct, frozen=True):
     duration_ns: int = 0
 
 
-Instruction = Attempt | Pause | Await
+Instruction = Attempt | Ask | Pause | Await
 Reply = Returned | Raised | None
 Conversation = Generator[Instruction, Reply, Outcome]
 Part = Generator[Instruction, Reply, Exception | None]

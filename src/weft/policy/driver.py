@@ -19,6 +19,7 @@ dropped; no attempt starts after the deadline, and none goes on after it; a fall
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from types import CoroutineType
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ from weft.errors import CircuitOpen, DeadlineExceeded, StepTimeout
 from weft.policy.admission import Admission
 from weft.policy.conversation import (
     FRESH,
+    Ask,
     Attempt,
     Await,
     Begun,
@@ -68,6 +70,7 @@ from weft.policy.policy import Policy
 
 __all__ = [
     "FRESH",
+    "Ask",
     "Attempt",
     "Await",
     "Begun",
@@ -135,7 +138,7 @@ class _Driver:
                 case Skip():
                     return self._end("skipped", error=error)
                 case _:
-                    return self._give_up(error)
+                    return (yield from self._give_up(error))
         return self._complete(reply)
 
     def _first(self, failed: BaseException | None) -> Generator[Instruction, Reply, Reply]:
@@ -228,45 +231,43 @@ class _Driver:
         assert self.policy.fallback is not None  # noqa: S101
         if self.given.falling_back is not None:
             self.given.falling_back(error)
-        try:
-            answer = ask(self.policy.fallback, self.runnable, error)
-        except PROPAGATES:
-            raise
-        except BaseException as broken:  # noqa: BLE001 - a fallback that fails is the failure now
-            return self._give_up(_because(broken, error))
+        reply = yield Ask(partial(ask, self.policy.fallback, self.runnable, error))
+        if isinstance(reply, Raised):  # a fallback that fails is the failure now
+            return (yield from self._give_up(_because(reply.error, error)))
+        assert reply is not None  # noqa: S101
+        answer: Value | Runnable = reply.value
         if isinstance(answer, Value):
             return self._complete(Returned(answer.value))
         reply = yield from self._try(answer)
-        return self._give_up(reply.error) if isinstance(reply, Raised) else self._complete(reply)
+        if isinstance(reply, Raised):
+            return (yield from self._give_up(reply.error))
+        return self._complete(reply)
 
     def _complete(self, reply: Reply) -> Outcome:
         assert isinstance(reply, Returned)  # noqa: S101
         return self._end("completed", result=reply.value, added=reply.added)
 
-    def _give_up(self, error: BaseException) -> Outcome:
+    def _give_up(self, error: BaseException) -> Conversation:
         match give_up(self.policy):
             case Skip():
                 return self._end("skipped", error=error)
             case Compensate():
-                self._compensate(error)
+                yield from self._compensate(error)
                 return self._end("failed", error=error, on_failure="compensate")
             case DeadLetter():
                 return self._end("failed", error=error, on_failure="dead_letter")
             case _:
                 return self._end("failed", error=error)
 
-    def _compensate(self, error: BaseException) -> None:
+    def _compensate(self, error: BaseException) -> Generator[Instruction, Reply, None]:
         """Undo; the failure stands, and says so if undoing failed too."""
         assert self.policy.compensation is not None  # noqa: S101
-        try:
-            done = self.policy.compensation(self.runnable, error)
-            if isinstance(done, CoroutineType):
-                done.close()
-                error.add_note("and its compensation gave a coroutine, for which nobody waits; use on_error(then=...)")
-        except PROPAGATES:
-            raise
-        except BaseException as broken:  # noqa: BLE001 - it is told, as a note of the failure that stands
-            error.add_note(f"and its compensation failed: {type(broken).__name__}: {broken}")
+        reply = yield Ask(partial(self.policy.compensation, self.runnable, error))
+        if isinstance(reply, Raised):
+            error.add_note(f"and its compensation failed: {type(reply.error).__name__}: {reply.error}")
+        elif reply is not None and type(reply.value) is CoroutineType:
+            reply.value.close()
+            error.add_note("and its compensation gave a coroutine, for which nobody waits; use on_error(then=...)")
 
     def _end(
         self,

@@ -15,6 +15,7 @@ from weft.core.runnable import Runnable
 from weft.core.scope import Activation
 from weft.policy.driver import Attempt, Begun, Conversation
 from weft.policy.policy import Policy
+from weft.runner.inquiry import Inquiry
 
 
 class Flight(msgspec.Struct, eq=False):
@@ -56,6 +57,11 @@ class Flight(msgspec.Struct, eq=False):
     def is_durable(self) -> bool:
         """Whether the log must say that it starts, before it starts."""
         return self.policy is not None and self.policy.execution_mode == "durable"
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a function of its policy is to be asked, rather than the component to be attempted."""
+        return self.attempt is not None and isinstance(self.attempt.runnable, Inquiry)
 
     def arm(self, timer: Any) -> None:
         """Let *timer* wake it."""

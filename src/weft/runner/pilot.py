@@ -24,9 +24,10 @@ from weft.core.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, SilentStep, StepTimeout
 from weft.execution import is_ctrl_c
 from weft.policy.decision import first_wait, has_queued_too_long, is_silent
-from weft.policy.driver import Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import Ask, Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
 from weft.runner.flight import Flight
+from weft.runner.inquiry import Inquiry, inquiry
 from weft.runner.office import Office
 from weft.runner.rulebook import Rulebook
 
@@ -111,6 +112,11 @@ class Pilot:
             case Attempt():
                 flight.attempt = instruction
                 self._prepare(flight, instruction)
+            case Ask(question):
+                about = flight.runnable if flight.attempt is None else flight.attempt.runnable
+                assert about is not None  # noqa: S101
+                flight.attempt = Attempt(inquiry(about, question), None)
+                self._take_place(flight)
             case Pause(seconds, after):
                 if after is not None:
                     self._note_failure(flight, after)
@@ -182,11 +188,13 @@ class Pilot:
 
     def _take_place(self, flight: Flight) -> None:
         """Hand the attempt to its executor."""
-        if self._worker.is_stopping:
+        if self._worker.is_stopping and (self._office.is_closing or not flight.is_asking):
             self._worker.drop(flight)
             return
         node, policy = flight.activation.node, flight.policy
-        if node.is_async:
+        if flight.is_asking:
+            flight.executor = "inline" if self._worker.options.executor == "inline" else "thread"
+        elif node.is_async:
             flight.executor = "async"
         elif node.is_test or node.is_fan:
             flight.executor = "inline"
@@ -205,6 +213,9 @@ class Pilot:
             flight.queue_timer = None
         attempt.runnable.family, flight.children = office.family, None
         now = flight.started = flight.last_sign = office.monotonic()
+        if flight.is_asking:
+            return
+        flight.runnable = attempt.runnable
         if attempt.timeout is not None:
             flight.arm(self._later(attempt.timeout, self._timed_out, flight, attempt.timeout))
         if policy is not None and policy.heartbeat is not None:
@@ -216,6 +227,10 @@ class Pilot:
         """The attempt has ended."""
         flight.disarm()
         flight.is_aloft = False
+        if flight.attempt is not None and isinstance(flight.attempt.runnable, Inquiry):
+            answer = flight.attempt.runnable.answer
+            self._go_on(flight, Returned(answer) if outcome.error is None else Raised(outcome.error))
+            return
         flight.spent_ns += outcome.duration_ns
         self._worker.report.ended(flight, outcome)
         if flight.conversation is not None:
