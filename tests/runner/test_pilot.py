@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from weather import SlowStore, double, now, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Runner, Workflow, condition, current, step
 from weft.core.events import ReactionOccurred
-from weft.errors import InvalidPolicy, RunClosed, UnencodableValue
+from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, UnencodableValue
 from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, Value
 from weft.policy.limits import UseState
@@ -244,9 +245,38 @@ def test_heartbeats_are_refused_where_nobody_listens_also_if_the_run_says_where(
         async with AsyncRunner(executor="process") as runner:
             with pytest.raises(InvalidPolicy, match="heartbeats"):
                 await runner.start_workflow("a", under(Policy(heartbeat=5.0)))
-            await runner.start_workflow("b", under(Policy(heartbeat=5.0, executor="thread")))
+            with pytest.raises(InvalidPolicy, match="heartbeats"):
+                await runner.start_workflow("b", under(Policy(heartbeat=5.0)), executor="inline")
+            await runner.start_workflow("c", under(Policy(heartbeat=5.0, executor="thread")))
 
     asyncio.run(main())
+
+
+def test_a_plain_function_is_not_run_where_it_would_hold_up_all_runs() -> None:
+    with pytest.raises(InvalidOption, match="async"):
+        Runner(executor="async")
+    with Runner() as runner:
+        with pytest.raises(InvalidPolicy, match="hold up"):
+            runner.start(under(Policy(executor="async")), 1)
+
+        async def work(x: int) -> int:
+            return x
+
+        assert runner.start(under(Policy(executor="async"), work), 1).result(20) == 1
+
+
+@pytest.mark.parametrize("is_condition", [False, True])
+def test_a_step_that_cannot_be_cut_short_fails_when_it_comes_back_too_late(is_condition: bool) -> None:
+    def late(x: int) -> int:
+        end = time.perf_counter() + 0.002
+        while time.perf_counter() < end:
+            pass
+        return x
+
+    work = condition(late, name="work") >> step(abs) if is_condition else step(late, name="work")
+    workflow = Workflow("w", work).with_policies([("work", Policy(timeout=0.001))])
+    with Runner(executor="inline") as runner, pytest.raises(StepFailed, match="StepTimeout"):
+        runner.start(workflow, 1).result(20)
 
 
 @virtually

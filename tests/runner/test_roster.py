@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from weather import SlowStore, double, runner_on, virtually
 
-from weft.errors import OwnershipLost, RunParked, WorkflowNotFound
+from weft.errors import OwnershipLost, RunParked, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.stores import MemoryStore
 
 
@@ -68,3 +68,33 @@ async def test_a_run_that_somebody_else_has_taken_over_can_be_let_go_of() -> Non
         with pytest.raises(WorkflowNotFound):
             await handle.status()
         assert (await other.wait("a")).values("double") == [2]
+
+
+@virtually
+async def test_a_run_that_turns_out_to_exist_while_others_ask_for_it_was_never_here() -> None:
+    store = SlowStore(MemoryStore())
+    async with store:
+        async with runner_on(store) as runner:
+            await (await runner.start(double, 1, id="a")).wait()
+
+        async with runner_on(store) as runner:
+            starts = asyncio.create_task(runner.start_workflow("a", double))
+            await asyncio.sleep(0.1)
+            asks = [runner.set_policies("a", []), runner.run("a", 2), runner.cancel("a"), runner.wait("a")]
+            told = await asyncio.gather(*asks, return_exceptions=True)
+
+            with pytest.raises(WorkflowAlreadyStarted):
+                await starts
+            assert [type(error) for error in told] == [WorkflowNotFound] * 4
+
+
+@virtually
+async def test_whoever_asks_for_a_run_that_is_being_created_is_served_when_it_is() -> None:
+    async with runner_on(SlowStore(MemoryStore())) as runner:
+        starts = asyncio.create_task(runner.start_workflow("a", double))
+        await asyncio.sleep(0.1)
+
+        await runner.run("a", 2)
+        await starts
+
+        assert (await runner.wait("a")).values("double") == [4]

@@ -9,6 +9,7 @@ import pytest
 from weather import SlowStore, double, now, runner_on, virtually
 
 from weft import Policy, Run, Workflow, step
+from weft.core.events import RunCancelled
 from weft.errors import RunClosed, RunParked, WaitTimeout
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
@@ -132,3 +133,28 @@ async def test_a_duplicate_input_is_acknowledged_only_when_the_first_is_durable(
 
         assert now() == began + 1.0
         assert (await runner.wait("a")).values("double") == [2]
+
+
+@virtually
+async def test_a_run_that_was_cancelled_has_no_result_and_says_so() -> None:
+    async with runner_on(lasts=1.0) as runner:
+        handle = await runner.start(double, 1)
+        await handle.cancel("not wanted")
+
+        with pytest.raises(RunClosed, match="not wanted"):
+            await handle.result()
+
+
+@virtually
+async def test_a_run_that_is_cancelled_while_it_is_told_that_it_is_idle_gets_no_event_after_that() -> None:
+    async def tell(*_: object) -> None:
+        await asyncio.sleep(1.0)
+
+    async with runner_on() as runner:
+        handle = await runner.start(double, 1, on_complete=tell)
+        await asyncio.sleep(0.5)
+
+        await handle.cancel()
+        await asyncio.sleep(1.0)
+
+        assert isinstance((await handle.log())[-1], RunCancelled)

@@ -265,8 +265,10 @@ class _Driver:
         reply = yield Ask(partial(self.policy.compensation, self.runnable, error))
         if isinstance(reply, Raised):
             error.add_note(f"and its compensation failed: {type(reply.error).__name__}: {reply.error}")
-        elif reply is not None and type(reply.value) is CoroutineType:
-            reply.value.close()
+            return
+        done: Any = None if reply is None else reply.value
+        if isinstance(done, CoroutineType):
+            done.close()
             error.add_note("and its compensation gave a coroutine, for which nobody waits; use on_error(then=...)")
 
     def _end(

@@ -14,10 +14,12 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from weft.core.kin import Family
+from weft.core.node import Node
 from weft.core.plan import Plan
 from weft.errors import InvalidPolicy
 from weft.execution import is_ctrl_c
@@ -241,16 +243,21 @@ class Office:
         """
         known = self._tables.get(plan)
         if known is None or known[0] is not rules:
-            known = self._tables[plan] = (rules, PolicyTable(plan.nodes.values(), rules, self.check))
+            known = self._tables[plan] = (rules, PolicyTable(plan.nodes.values(), rules, partial(self._check_in, plan)))
         return known[1]
 
-    def check(self, component: str, policy: Policy, executor: str | None = None) -> None:
+    def _check_in(self, plan: Plan, component: str, policy: Policy) -> None:
+        self.check(plan.nodes[component], policy)
+
+    def check(self, node: Node, policy: Policy, executor: str | None = None) -> None:
         """
-        Refuse what this runner cannot keep; *executor* is where it runs if the policy does not say.
+        Refuse what this runner cannot keep; *executor* is where plain functions run if the policy does not say.
 
         Raises:
-            InvalidPolicy: the policy of *component* asks for it.
+            InvalidPolicy: the policy of *node* asks for it.
         """
+        component, where = node.name, policy.executor or executor
+        is_plain = not (node.is_async or node.is_test or node.is_fan)
         if policy.execution_mode == "external":
             raise InvalidPolicy(
                 f"the policy of {component!r} says execution_mode='external', which needs an inbox for what comes from "
@@ -260,6 +267,16 @@ class Office:
             known = ", ".join(map(repr, self.executors))
             raise InvalidPolicy(
                 f"the policy of {component!r} says executor={policy.executor!r}; this runner has {known}"
+            )
+        if is_plain and where == "async":
+            raise InvalidPolicy(
+                f"the policy of {component!r} says executor='async', where a plain function would hold up all runs; "
+                "make it a coroutine function, or use 'thread'"
+            )
+        if is_plain and policy.heartbeat is not None and where == "inline":
+            raise InvalidPolicy(
+                f"the policy of {component!r} wants heartbeats from executor 'inline', where nobody can listen; "
+                "use timeout=, or executor='thread'"
             )
 
 

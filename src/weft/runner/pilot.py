@@ -231,6 +231,7 @@ class Pilot:
             answer = flight.attempt.runnable.answer
             self._go_on(flight, Returned(answer) if outcome.error is None else Raised(outcome.error))
             return
+        outcome = _in_time(flight, outcome)
         flight.spent_ns += outcome.duration_ns
         self._worker.report.ended(flight, outcome)
         if flight.conversation is not None:
@@ -331,6 +332,19 @@ class Pilot:
 
 def _beat(flight: Flight, monotonic: Callable[[], float]) -> None:
     flight.last_sign = monotonic()
+
+
+def _in_time(flight: Flight, outcome: Outcome) -> Outcome:
+    """Return *outcome*, or that it came too late: what runs in the loop cannot be cut short, only dropped."""
+    attempt = flight.attempt
+    if attempt is None or attempt.timeout is None or flight.executor != "inline":
+        return outcome
+    spent = outcome.duration_ns / 1e9
+    return (
+        outcome
+        if spent <= attempt.timeout
+        else _failed(attempt.runnable, StepTimeout(outcome.component, attempt.timeout), spent)
+    )
 
 
 def _failed(runnable: Runnable, error: BaseException, spent: float = 0.0) -> Outcome:

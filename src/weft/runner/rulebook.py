@@ -94,12 +94,11 @@ class Rulebook:
         Raises:
             InvalidPolicy: it cannot.
         """
-        self._office.check(component, policy, self._executor)
+        self._office.check(self._run.memory.plan.nodes[component], policy, self._executor)
 
     def _checked(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
         table = self._office.table(plan, rules)
-        if self._executor == "process":  # what depends on the run is not worked out for all of them
+        if self._executor != "thread":  # what depends on the run is not worked out for all of them
             for name, policy in (*table.guarded.items(), *table.reactive.items()):
-                if not plan.nodes[name].is_async:
-                    self.check(name, policy)
+                self._office.check(plan.nodes[name], policy, self._executor)
         return table

@@ -277,6 +277,8 @@ class AsyncRunner:
     def _checked(self, options: RunOptions) -> RunOptions:
         if options.executor not in self._executors:
             raise InvalidOption(f"executor={options.executor!r}: use one of {', '.join(map(repr, self._executors))}")
+        if options.executor == "async":
+            raise InvalidOption("executor='async' is for coroutine functions, which always run there; use 'thread'")
         if options.on_complete is not None:
             find(options.on_complete)
         return options
@@ -411,6 +413,9 @@ class AsyncRunner:
         await self._roster.supervisor.restarted(id)
         self._open  # noqa: B018
         worker = self._roster.get(id)
+        if worker is not None and not worker.acknowledged:  # it is being created, or turns out to exist
+            async with self._roster.alone(id):
+                worker = self._roster.get(id)
         if worker is None:
             stored = isinstance(self._store, ListableStore) and await self._store.exists(id)
             raise WorkflowNotFound(id, stored=stored)
@@ -426,8 +431,10 @@ class AsyncRunner:
         """
         self._open  # noqa: B018
         async with self._roster.alone(id):
-            if id in self._roster:
-                await self._stop(await self._worker(id))
+            await self._roster.supervisor.restarted(id)
+            worker = self._roster.get(id)
+            if worker is not None:
+                await self._stop(worker)
             try:
                 await self._custody.listed().delete(id)
             except RunNotFound:
@@ -455,8 +462,10 @@ class AsyncRunner:
         """
         await self._worker(id)
         async with self._roster.alone(id):
-            if id in self._roster:  # else somebody else has stopped it meanwhile
-                await self._stop(await self._worker(id), persist=persist, grace=grace)
+            await self._roster.supervisor.restarted(id)
+            worker = self._roster.get(id)
+            if worker is not None:  # else somebody else has stopped it meanwhile
+                await self._stop(worker, persist=persist, grace=grace)
 
     async def _stop(self, worker: Worker, *, persist: bool = True, grace: float | None = None) -> None:
         end = asyncio.get_running_loop().time() + (self._grace if grace is None else grace)

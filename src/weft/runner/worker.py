@@ -242,7 +242,7 @@ class Worker:
     def noticed(self, period: int) -> None:
         """Whoever wanted to know that the run is idle has been told, of what it did until *period*: log that too."""
         memory = self.run.memory
-        if self.is_dead or self.lost is not None:
+        if self.is_dead or self.lost is not None or self.state == "cancelled":
             return
         if self.period == period:  # else there is more to tell, and only that it was told is worth a note
             self.owes_notice = False
