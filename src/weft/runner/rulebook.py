@@ -94,7 +94,13 @@ class Rulebook:
         Raises:
             InvalidPolicy: it cannot.
         """
-        self._office.check(self._run.memory.plan.nodes[component], policy, self._executor)
+        memory = self._run.memory
+        node = memory.plan.nodes.get(component)
+        if node is None:  # it was removed, and is only in a letter
+            node = next(
+                each.activation.node for each in (memory.letters or {}).values() if each.event.component == component
+            )
+        self._office.check(node, policy, self._executor)
 
     def _checked(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
         table = self._office.table(plan, rules)

@@ -32,7 +32,6 @@ from weft.errors import (
     RunnerClosed,
     RunNotFound,
     RunParked,
-    StoreError,
     WaitTimeout,
     WorkflowNotFound,
 )
@@ -486,8 +485,9 @@ class AsyncRunner:
             elif worker.lost is None:  # else everybody knows why nothing can be written
                 worker.checkpoint()
                 await self._waiters.durable(worker, len(worker.run.memory.log))
-        except StoreError:
-            await self._roster.leave(worker)
+        except Exception:
+            if worker.lost is not None:  # it will never be written, so nothing keeps it here
+                await self._roster.leave(worker)
             raise
         await self._roster.leave(worker)
 
