@@ -463,7 +463,7 @@ class RunClosed(RunnerError):
 
     def __init__(self, run_id: str, reason: str, *, status: str = "cancelled") -> None:
         super().__init__(
-            f"run {run_id!r} is {status} ({reason or 'no reason given'}) and takes nothing more; start another one"
+            f"run {run_id!r} was {status} ({reason or 'no reason given'}) and takes nothing more; start another one"
         )
         self.run_id, self.reason, self.status = run_id, reason, status
 
