@@ -25,6 +25,8 @@ class Attempt(msgspec.Struct, frozen=True):
 
     runnable: Runnable
     timeout: float | None
+    until: float | None = None
+    """The deadline, in seconds since the epoch: it must be over by then, whether it was started or not."""
 
 
 class Pause(msgspec.Struct, frozen=True):

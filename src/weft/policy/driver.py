@@ -37,7 +37,7 @@ from weft.core.events import (
 )
 from weft.core.failure import PROPAGATES, describe
 from weft.core.runnable import Outcome, Runnable
-from weft.errors import CircuitOpen, DeadlineExceeded, StepTimeout
+from weft.errors import CircuitOpen, DeadlineExceeded, SilentStep, StepTimeout
 from weft.policy.admission import Admission
 from weft.policy.conversation import (
     FRESH,
@@ -209,8 +209,10 @@ class _Driver:
                 return Raised(refused)
             self._begin()
             timeout, capped = self._timeout()
-            reply = yield Attempt(msgspec.structs.replace(runnable, attempt=self.attempt), timeout)
-            if isinstance(reply, Raised) and capped and _is_timeout(reply.error, runnable.component):
+            until = self._deadline()
+            reply = yield Attempt(msgspec.structs.replace(runnable, attempt=self.attempt), timeout, until)
+            is_late = capped or (until is not None and until - self.given.now() < _EARLY)
+            if isinstance(reply, Raised) and is_late and _is_timeout(reply.error, runnable.component):
                 reply = Raised(DeadlineExceeded(runnable.component), reply.duration_ns)
             ok = isinstance(reply, Returned)
             self.duration_ns = 0 if reply is None else reply.duration_ns
@@ -293,9 +295,13 @@ class _Driver:
         return Outcome(*key, status, result, error, attempt, duration, events, on_failure, run, added)
 
 
+_EARLY = 0.001
+"""How many seconds too early a timer may fire."""
+
+
 def _is_timeout(error: BaseException, component: str) -> bool:
-    """Whether *error* says that an attempt of *component* took too long, and not something that it waited for."""
-    return isinstance(error, StepTimeout) and error.component == component
+    """Whether *error* says that an attempt of *component* took too long, and not that it was silent or waited."""
+    return isinstance(error, StepTimeout) and not isinstance(error, SilentStep) and error.component == component
 
 
 def _because(error: BaseException, cause: BaseException) -> BaseException:

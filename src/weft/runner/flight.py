@@ -33,6 +33,8 @@ class Flight(msgspec.Struct, eq=False):
     ticket: int = 0
     executor: str = ""
     priority: int = 0
+    needed: int = 0
+    """How many events must be durable before it starts: whatever it has waited for since."""
     ready_since: float = 0.0
     """When it came into line, on the monotonic clock."""
     started: float = 0.0

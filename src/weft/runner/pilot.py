@@ -11,6 +11,7 @@ to do next, and is told what came of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,8 @@ class Pilot:
         flight.policy = self._rules.of(flight.activation)[0]
         if flight.is_durable and (memory.dispatched or {}).get(key, 0) < number:
             record(memory, ev.RunnableDispatched(len(memory.log) + 1, *key, number))
-            self._worker.line_up_again(flight, needed=len(memory.log))
+            flight.needed = len(memory.log)
+            self._worker.line_up_again(flight)
         else:
             self._take_place(flight)
 
@@ -163,7 +165,7 @@ class Pilot:
         if flight.is_paused:  # it stands in line already
             flight.is_paused = False
         else:
-            self._worker.line_up(flight, needed=0)
+            self._worker.line_up(flight)
 
     def _wait(self, flight: Flight, timers: list[Any]) -> None:
         if self._worker.is_stopping:
@@ -181,7 +183,7 @@ class Pilot:
             return
         flight.disarm()
         flight.is_paused = True
-        self._worker.line_up(flight, needed=0)
+        self._worker.line_up(flight)
         self._worker.turn()
 
     # -- with an executor ------------------------------------------------------------------------
@@ -200,6 +202,14 @@ class Pilot:
             flight.executor = "inline"
         else:
             flight.executor = (policy.executor if policy is not None else None) or self._worker.options.executor
+        attempt = flight.attempt
+        if attempt is not None and attempt.until is not None:
+            remaining = attempt.until - self._office.clock.time()
+            if remaining <= 0:  # the log took too long
+                self.landed(flight, _failed(attempt.runnable, StepTimeout(node.name, attempt.timeout or 0.0)))
+                return
+            flight.started = self._office.monotonic()
+            flight.arm(self._later(remaining, self._timed_out, flight, attempt))
         flight.is_aloft = True
         self._office.submit(self._worker, flight)
 
@@ -217,7 +227,7 @@ class Pilot:
             return
         flight.runnable = attempt.runnable
         if attempt.timeout is not None:
-            flight.arm(self._later(attempt.timeout, self._timed_out, flight, attempt.timeout))
+            flight.arm(self._later(self._left(flight, attempt), self._timed_out, flight, attempt))
         if policy is not None and policy.heartbeat is not None:
             attempt.runnable.pulse = lambda: _beat(flight, office.monotonic)
             flight.arm(self._later(policy.heartbeat, self._listened, flight, now))
@@ -269,14 +279,20 @@ class Pilot:
     def _later(self, seconds: float, call: Callable[..., object], *args: object) -> Any:
         return self._office.later(seconds, self._worker, call, *args)
 
-    def _timed_out(self, flight: Flight, timeout: float) -> None:
+    def _timed_out(self, flight: Flight, attempt: Attempt) -> None:
         """The time of the attempt is up, unless it spent some of it waiting for a worker."""
-        began = self._office.started(flight)
-        remaining = timeout if began is None else timeout - (self._office.monotonic() - began)
-        if remaining > _EARLY:
-            flight.arm(self._later(remaining, self._timed_out, flight, timeout))
+        left = self._left(flight, attempt)
+        if left > _EARLY:
+            flight.arm(self._later(left, self._timed_out, flight, attempt))
             return
-        self._cut_short(flight, StepTimeout(flight.activation.node.name, timeout))
+        self._cut_short(flight, StepTimeout(flight.activation.node.name, attempt.timeout or 0.0))
+
+    def _left(self, flight: Flight, attempt: Attempt) -> float:
+        """Return how long the attempt may go on: a timeout counts from when it began to run, a deadline does not."""
+        began, left = self._office.started(flight), attempt.timeout or math.inf
+        if began is not None:
+            left -= self._office.monotonic() - began
+        return left if attempt.until is None else min(left, attempt.until - self._office.clock.time())
 
     def _listened(self, flight: Flight, since: float) -> None:
         """See whether the attempt has given a sign of life since then."""

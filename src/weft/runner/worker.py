@@ -83,8 +83,8 @@ class Worker:
         """Whether nothing more is to be started."""
         self._settled = settled
         self._draft = Draft(run) if draft is None else draft
-        self._line: deque[tuple[int, Flight]] = deque()
-        """What is ready: with the number of events that must be durable before it starts."""
+        self._line: deque[Flight] = deque()
+        """What is ready."""
         self._flights: dict[Key, Flight] = {}
         self._active = 0
         """How many attempts are with executors, or in line for one."""
@@ -256,12 +256,15 @@ class Worker:
         """Take in what became ready, hand over what happened, start what may start, and see whether that was all."""
         if self.is_stopping:
             return
-        if self.run.memory.fresh:
-            self._take_in()
-        if not self._draft.is_empty:
-            self.hand_over()
-        if self._line:
-            self._start()
+        memory, known = self.run.memory, -1
+        while known != len(memory.log) and not self.is_stopping:  # what is started may end at once: a deadline is past
+            if memory.fresh:
+                self._take_in()
+            if not self._draft.is_empty:
+                self.hand_over()
+            known = len(memory.log)
+            if self._line:
+                self._start()
         self._look_around()
 
     def _take_in(self) -> None:
@@ -284,7 +287,8 @@ class Worker:
                     record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
                 self.pilot.await_start(flight)
             self._flights[activation.key] = flight
-            self._line.append((len(memory.log), flight))
+            flight.needed = len(memory.log)
+            self._line.append(flight)
 
     def _transformed(self, offered: list[Activation]) -> list[Activation]:
         memory = self.run.memory
@@ -310,11 +314,12 @@ class Worker:
         if self.is_held:
             return
         while line and self._active < self.options.max_concurrency:
-            needed, flight = line[0]
+            flight = line[0]
             is_careful = flight.is_durable
-            if lag is not None and needed - (0 if is_careful else lag) > draft.acknowledged:
+            runs_ahead = not is_careful and not flight.activation.node.carries  # a step of a saga never does
+            if lag is not None and flight.needed - (lag if runs_ahead else 0) > draft.acknowledged:
                 return
-            if is_careful and needed > draft.acknowledged:
+            if is_careful and flight.needed > draft.acknowledged:
                 self.checkpoint()
                 return
             line.popleft()
@@ -342,14 +347,14 @@ class Worker:
 
     # -- what the pilot tells --------------------------------------------------------------------
 
-    def line_up(self, flight: Flight, *, needed: int) -> None:
-        """Let *flight* wait for its turn, and for *needed* events to be durable."""
-        self._line.append((needed, flight))
+    def line_up(self, flight: Flight) -> None:
+        """Let *flight* wait for its turn, and for what it needs to be durable."""
+        self._line.append(flight)
 
-    def line_up_again(self, flight: Flight, *, needed: int) -> None:
+    def line_up_again(self, flight: Flight) -> None:
         """Let *flight*, which had its turn, wait for another one; whoever let it go on takes the next turn."""
         self._active -= 1
-        self.line_up(flight, needed=needed)
+        self.line_up(flight)
         self.hand_over()
 
     def make_room(self) -> None:
@@ -364,8 +369,9 @@ class Worker:
     def send_back(self, flight: Flight) -> None:
         """Let *flight*, which stood in line for its executor, wait here again."""
         flight.is_aloft = False
+        flight.disarm()
         self._active -= 1
-        self.line_up(flight, needed=0)
+        self.line_up(flight)
 
     def drop(self, flight: Flight) -> None:
         """Leave *flight*, which would have to wait, where it is: the run is being stopped."""
@@ -377,8 +383,8 @@ class Worker:
 
     def take_out_of_line(self, flight: Flight) -> None:
         """*flight* has waited too long, here, for a limit or for its executor; it is about to be finished."""
-        if any(waiting is flight for _, waiting in self._line):
-            self._line = deque(item for item in self._line if item[1] is not flight)
+        if any(waiting is flight for waiting in self._line):
+            self._line = deque(waiting for waiting in self._line if waiting is not flight)
             self._active += 1
         elif flight.timers:  # it waits for a limit
             self._active += 1
