@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from weft import AsyncRunner, Policy, Run, Runnable, Saga, Workflow, each, step
+from weft.core.events import AttemptFailed
 from weft.errors import DeadlineExceeded, InvalidPolicy
 from weft.policy import DEFAULT
 from weft.runner import pipelined
@@ -142,6 +143,30 @@ def test_a_retry_after_a_queue_timeout_still_waits_until_its_input_is_durable() 
 
     assert run.output == 1
     assert durable == [2, 4]
+
+
+def test_an_attempt_is_listened_to_as_the_policy_says_that_holds_when_it_starts() -> None:
+    durations = iter([0.0, 1_000.0, 0.0])
+    failures = iter([ValueError("not yet")])
+
+    def fragile(x: int) -> int:
+        for failure in failures:
+            raise failure
+        return x
+
+    before = Policy(max_retries=2, backoff="linear", base_delay=10.0)
+    workflow = Workflow("w", step(fragile, name="fragile")).with_policies([(DEFAULT, before)])
+
+    async def main(runner: AsyncRunner) -> Run:
+        handle = await runner.start(workflow, 1, id="r")
+        await asyncio.sleep(5.0)
+        await runner.set_policies("r", [(DEFAULT, Policy(max_retries=2, heartbeat=5.0))])
+        return await handle.wait()
+
+    run = run_on(SimulatedExecutor(lambda _: next(durations)), main)
+
+    errors = [event.error.type for event in run.log() if isinstance(event, AttemptFailed)]
+    assert errors == ["ValueError", "weft.errors.SilentStep"]
 
 
 def test_a_dead_letter_of_a_runner_is_retried_under_a_policy_that_only_a_runner_can_keep() -> None:

@@ -8,25 +8,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import SystemRandom
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from world import draw
 
-from weft import Workflow, step
+from weft import Policy, Run, Workflow, step
 from weft.errors import StoreError
+from weft.policy import DEFAULT, ConcurrencyLimit, limits
 from weft.ports.store import Append
 from weft.runner.flight import Flight
 from weft.runner.office import Office
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
-from weft.testing import Plot, Trial, simulate
+from weft.testing import Plot, Trial, Weather, simulate
+from weft.testing.plot import TIMEOUT
 
-FIXED = 300
+FIXED = 240
 """How many seeds are always the same."""
-RANDOM = 100
+RANDOM = 60
 """How many are new every time."""
 BATCHES = 4
-SEED = 38
+SEED = 41
 """A case of several lives."""
 
 
@@ -54,7 +58,7 @@ def test_the_same_seed_is_the_same_story() -> None:
 
 
 def test_the_same_seed_is_the_same_story_in_another_process() -> None:
-    code = "import conftest; from world import draw; from weft.testing import simulate; print(simulate(38, draw))"
+    code = "import conftest; from world import draw; from weft.testing import simulate; print(simulate(41, draw))"
     stories = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -69,6 +73,16 @@ def test_the_same_seed_is_the_same_story_in_another_process() -> None:
 
     assert stories[0] == stories[1]
     assert "life 2" in stories[0]
+
+
+def test_the_same_seed_is_the_same_story_on_a_file() -> None:
+    plot = Plot(store="file", crashes=(20, 30), weather=Weather(0.1, 0.1, 0.3))
+
+    first, second = (simulate(SEED, draw, plot=plot) for _ in range(2))
+
+    assert first.problems == []
+    assert first.story == second.story
+    assert first.lives == 3
 
 
 def test_a_wrong_result_is_found_and_told() -> None:
@@ -113,3 +127,73 @@ def test_a_step_that_is_started_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
     report = simulate(1, lambda _: trial, plot=Plot())
 
     assert "a: more(2,) is under way and is executed again" in report.problems
+
+
+FAILING = Plot(rules=((DEFAULT, Policy(max_retries=3, backoff="linear", base_delay=50.0)),), retries=3, flakes=1.0)
+"""Most attempts fail, and there is time for a crash before the next."""
+
+
+def problems_of_crashes() -> list[str]:
+    """Return what a crash at one turn or another makes of a step that fails a few times."""
+    trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
+    reports = [simulate(2, lambda _: trial, plot=replace(FAILING, crashes=(turn,))) for turn in range(10, 40)]
+    return [problem for report in reports for problem in report.problems]
+
+
+def test_a_step_that_fails_a_few_times_is_retried_on_time_whenever_its_process_crashes() -> None:
+    assert problems_of_crashes() == []
+
+
+def test_attempts_that_a_resume_forgets_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "_begun", lambda _worker, _key: None)
+
+    assert "a: attempt 1 of more(2,) failed after attempt 1 had" in problems_of_crashes()
+
+
+def test_a_wait_that_a_resume_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Worker._begun
+
+    def at_once(worker: Worker, key: Any) -> Any:
+        found = begun(worker, key)
+        return found and replace(found, retry_at=0.0)
+
+    monkeypatch.setattr(Worker, "_begun", at_once)
+
+    assert any("seconds too early" in problem for problem in problems_of_crashes())
+
+
+def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "place_asked", lambda _limit, state: (state, True))
+    trial = Trial(Workflow("w", step(lambda x: x, name="one"), step(lambda x: x, name="two")), (1,))
+    plot = Plot(rules=((DEFAULT, Policy(concurrency_limit=ConcurrencyLimit("places", 1))),))
+
+    report = simulate(1, lambda _: trial, plot=plot)
+
+    assert "a: two(2,): 2 are under way where 1 may be" in report.problems
+
+
+def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "_timed_out", lambda *_: None)
+    trial = Trial(Workflow("w", step(lambda x: x, name="one")), (1,))
+    plot = Plot(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
+
+    problems = [problem for seed in range(10) for problem in simulate(seed, lambda _: trial, plot=plot).problems]
+
+    assert "a: one(2,) hung, and was not cut off" in problems
+
+
+def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
+    def check(run: Run) -> list[str]:
+        return [] if run.values("fragile") or run.skipped == ["fragile"] else ["neither"]
+
+    fragile = Workflow("w", step(lambda x: x, name="fragile"))
+    trial = Trial(fragile, (1,), check, mendable=frozenset({"fragile"}))
+    rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
+
+    tried, given_up = (
+        simulate(1, lambda _: trial, plot=Plot(rules=rules, breaks=1.0, discards=share)) for share in (0.0, 1.0)
+    )
+
+    assert (tried.problems, given_up.problems) == ([], [])
+    assert any("a tries fragile(2,) again" in line for line in tried.story)
+    assert any("a gives fragile(2,) up" in line for line in given_up.story)

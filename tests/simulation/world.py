@@ -1,23 +1,29 @@
 """
-What is simulated: arbitrary workflows and inputs, and what an independent evaluator expects of them.
+What is simulated: arbitrary workflows and inputs, and what independent evaluators expect of them.
+
+Some are graphs of primitive components, some are networks of compound ones, and some are both: a network behind a
+part of a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
 from building import build
 from cases import made_of
-from description import Accumulator, Graph
+from description import Accumulator, Graph, Map
 from drafting import LARGEST
 from driving import outline, outline_of, owner
 from evaluator import Expected, evaluate
+from msgspec.structs import replace
+from network import Network, Verdict, draw_network
 from strategies import compose
 
-from weft import Run
+from weft import Run, Workflow
 from weft.testing import Trial
 
 T = TypeVar("T")
@@ -40,11 +46,53 @@ class Thrown:
 
 def draw(dice: Random) -> Trial:
     """Return an arbitrary workflow, and up to three inputs for it."""
+    kind = dice.random()
+    if kind < 0.45:
+        return draw_compounds(dice)
+    graph, inputs = draw_graph(dice)
+    judge = Judge(graph, inputs)
+    trial = Trial(build(graph), inputs, judge, dict(graph.context))
+    fertile = judge.fertile()
+    return behind(dice, trial, judge, dice.choice(fertile)) if fertile and kind < 0.65 else trial
+
+
+def draw_graph(dice: Random) -> tuple[Graph, tuple[Any, ...]]:
+    """Return a graph of primitive components, and inputs for it."""
     count = dice.choice((1, 1, 2, 3))
     graph = compose(Thrown(dice), size=dice.choice((3, 6, 12)), readers=count == 1)
     numbers = (lambda: dice.randint(0, LARGEST)) if graph.takes == "scalar" else (lambda: _list(dice))
-    inputs = tuple(numbers() for _ in range(count))
-    return Trial(build(graph), inputs, Judge(graph, inputs), dict(graph.context))
+    return graph, tuple(numbers() for _ in range(count))
+
+
+def draw_compounds(dice: Random) -> Trial:
+    """Return a network of compound components."""
+    network = draw_network(dice)
+    inputs = tuple(dice.randint(0, 1_000) for _ in range(dice.choice((1, 1, 2, 4))))
+    workflow = wired(Workflow("drawn"), network, None)
+    verdict = Verdict(network, list(inputs))
+    return Trial(workflow, inputs, verdict, mendable=network.mendable, losable=network.losable)
+
+
+def behind(dice: Random, trial: Trial, judge: Judge, source: str) -> Trial:
+    """Return *trial* with a network behind the part *source* of its graph."""
+    network = draw_network(dice)
+    given = [value for alone in judge.expected for value in alone.values[source]]
+    verdict = Verdict(network, given)
+    judge.is_alone = False
+
+    def check(run: Run) -> Iterator[str]:
+        yield from judge(run)
+        yield from verdict(run)
+
+    workflow = wired(trial.workflow, network, source)
+    return replace(trial, workflow=workflow, check=check, mendable=network.mendable, losable=network.losable)
+
+
+def wired(workflow: Workflow, network: Network, source: str | None) -> Workflow:
+    """Return *workflow* with *network* behind its component *source*, or at the input."""
+    for place, fragment in network.fragments():
+        workflow = workflow.add(fragment, to=place or source)
+    return workflow
 
 
 def _list(dice: Random) -> list[int]:
@@ -52,16 +100,29 @@ def _list(dice: Random) -> list[int]:
 
 
 class Judge:
-    """Says what is wrong with a run of *graph* that was given *inputs*."""
+    """Says what is wrong with a run of *graph*, and perhaps of something behind it, that was given *inputs*."""
 
     def __init__(self, graph: Graph, inputs: tuple[Any, ...]) -> None:
         self.graph, self.inputs = graph, inputs
+        self.is_alone = True
 
     def __repr__(self) -> str:
         return f"{self.inputs} given to {self.graph!r}"
 
+    @cached_property
+    def expected(self) -> list[Expected]:
+        """What has to come of each input by itself."""
+        return [evaluate(self.graph, value) for value in self.inputs]
+
+    def fertile(self) -> list[str]:
+        """Return the parts of which it is certain what they make, whatever else happens."""
+        stateful = self.below({part.name for part in self.graph.parts if isinstance(part, Accumulator)})
+        doubted = {name for alone in self.expected for name in alone.untold.values} | stateful
+        parts = [part for part in self.graph.parts if part.makes_facts and part.region is None]
+        return [part.name for part in parts if part.name not in doubted and not isinstance(part, Map)]
+
     def __call__(self, run: Run) -> Iterator[str]:
-        expected = [evaluate(self.graph, value) for value in self.inputs]
+        expected = self.expected
         wrong = list(self.alone(run, expected[0]) if len(expected) == 1 else self.together(run, expected))
         yield from wrong
         if wrong:
@@ -70,7 +131,8 @@ class Judge:
     def alone(self, run: Run, expected: Expected) -> Iterator[str]:
         """Compare everything that can be compared."""
         found, wanted = outline(run, self.graph, expected.untold), outline_of(expected)
-        for name in found.__struct_fields__:
+        found.failed = {name for name in found.failed if owner(name) in self.graph.by_name}
+        for name in found.__struct_fields__ if self.is_alone else ("values", "states", "failed"):
             if getattr(found, name) != getattr(wanted, name):
                 yield f"{name} should be {getattr(wanted, name)} and are {getattr(found, name)}"
 
@@ -85,8 +147,9 @@ class Judge:
                     yield f"{name} should make {values} of input {ordinal} and made {made}"
         doubted = {name for alone in expected for name in alone.untold.calls} | stateful
         failed = {name for alone in expected for name in alone.failed if owner(name) not in doubted}
-        if {name for name in run.failures if owner(name) not in doubted} != failed:
-            yield f"{failed} should fail, and {set(run.failures)} did"
+        found = {name for name in run.failures if owner(name) in self.graph.by_name and owner(name) not in doubted}
+        if found != failed:
+            yield f"{failed} should fail, and {found} did"
         for part in accumulators:
             if self.is_settled(part, accumulators, expected):
                 folded = [value for alone in expected for value in alone.folded[part.name]]

@@ -61,3 +61,16 @@ def test_what_it_refuses_is_as_if_all_threads_hung() -> None:
             executor.submit(2, runnable_of(double, 2))
 
     run_virtually(main())
+
+
+def test_an_attempt_gives_signs_of_life_where_somebody_listens() -> None:
+    async def main() -> list[float]:
+        loop, heard = asyncio.get_running_loop(), list[float]()
+        owner = Owner(SimulatedExecutor(lambda _: 10.0, beats=lambda _: 4.0))
+        listened = runnable_of(double, 1)
+        listened.pulse = lambda: heard.append(loop.time())
+        owner.executor.submit(1, listened)
+        await owner.until(lambda: len(owner.outcomes) == 1)
+        return heard
+
+    assert run_virtually(main()) == [4.0, 8.0]

@@ -215,7 +215,7 @@ class Pilot:
 
     def taking_off(self, flight: Flight) -> None:
         """The attempt is about to start."""
-        attempt, policy, office = flight.attempt, flight.policy, self._office
+        attempt, policy, office = flight.attempt, self._rules.of(flight.activation)[0], self._office
         assert attempt is not None  # noqa: S101
         flight.disarm()
         if flight.queue_timer is not None:

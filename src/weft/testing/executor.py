@@ -50,7 +50,8 @@ class SimulatedExecutor:
     """
     Runs up to *max_workers* at once and lets as many wait; an attempt *lasts* as long as that says.
 
-    What it *refuses* is as if all its threads hung.
+    Where somebody listens, it gives a sign of life every so many seconds as *beats* says; 0 is never.  What it
+    *refuses* is as if all its threads hung.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class SimulatedExecutor:
         max_workers: int = 2,
         watcher: Watcher | None = None,
         refuses: Callable[[Runnable], bool] | None = None,
+        beats: Lasts | None = None,
     ) -> None:
-        self._refuses = refuses
+        self._refuses, self._beats = refuses, beats
         self.max_workers, self.capacity = max_workers, 2 * max_workers
         self._lasts, self._watcher = lasts, watcher
         self._wake: Callable[[], None] | None = None
@@ -116,10 +118,18 @@ class SimulatedExecutor:
             outcome = await aattempt(runnable)
         else:
             outcome = attempt(runnable)
-        await asyncio.sleep(lasts)
+        await self._spend(lasts, runnable)
         self._end(ticket, outcome.status)
         self._ended[ticket] = replace(outcome, duration_ns=max(1, int(lasts * 1e9)))
         self._tell()
+
+    async def _spend(self, seconds: float, runnable: Runnable) -> None:
+        beat = 0.0 if self._beats is None else self._beats(runnable)
+        while runnable.pulse is not None and 0 < beat < seconds:
+            await asyncio.sleep(beat)
+            seconds -= beat
+            runnable.pulse()
+        await asyncio.sleep(seconds)
 
     def _end(self, ticket: int, ending: Ending) -> None:
         _, runnable, task = self._running.pop(ticket)

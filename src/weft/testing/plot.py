@@ -4,24 +4,28 @@ What a simulation is of (a :class:`Trial`), and what happens in it (a :class:`Pl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from random import Random
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from weft.core.run import Run
 from weft.core.workflow import Workflow
-from weft.policy import DEFAULT, ConcurrencyLimit
+from weft.policy import DEFAULT
 from weft.policy.policy import Policy
-from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
+from weft.runner.strategies import Checkpoints, every_cycle
 from weft.testing.process import Moment, Weather
 
 TIMEOUT = 5.0
-"""The longest that a step may take where its policy limits it, in seconds; those that do not hang are faster."""
-_LATEST_CRASH = 300
-"""The last turn of a loop at which a crash is likely to find something to interrupt."""
+"""
+The longest that a step may take, or be silent, where its policy limits that, in seconds; those that do not hang are
+faster, or give signs of life.
+"""
+TIGHT = 8.0
+"""The deadline of an input that may well be too short, in seconds."""
+
+
+Rules: TypeAlias = tuple[tuple[Any, Policy], ...]
 
 
 def _all_is_well(_: Run) -> Iterable[str]:
@@ -38,6 +42,13 @@ class Trial(msgspec.Struct, frozen=True):
     context: Mapping[str, Any] = {}
     then: Callable[[Any, str], Awaitable[object]] | None = None
     """What the client does with the runner and the id when the run is idle; in every life, so it may repeat."""
+    mendable: frozenset[str] = frozenset()
+    """
+    What may fail for good until somebody mends it: the client then gives its dead letters another chance, or up.
+    Components among them get policies that keep dead letters; compensations of a saga do so by themselves.
+    """
+    losable: frozenset[str] = frozenset()
+    """What may come to nothing because of its policy: *check* reads from the log what did."""
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,11 +63,19 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...] = ("a",)
     max_concurrency: int = 16
     workers: int = 2
-    rules: tuple[tuple[Any, Policy], ...] = ()
+    store: Literal["memory", "file"] = "memory"
+    """Where the runs are; a file is a real one, of SQLite."""
+    rules: Rules = ()
+    others: Rules = ()
+    """The rules that a client sets while a run is live, in place of those or of these; if not given, the same."""
     retries: int = 0
     """How many retries every policy has."""
     flakes: float = 0.0
     """The share of runnables of which some attempts fail or hang, never more than there are retries."""
+    breaks: float = 0.0
+    """The share of what is mendable or losable of which all attempts fail, until somebody mends it."""
+    discards: float = 0.0
+    """How often a dead letter is given up, in place of another chance."""
     refusals: float = 0.0
     """The share of attempts that an executor refuses, so that their worker crashes; at most two of a run in a life."""
     notices: bool = False
@@ -70,9 +89,20 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     """How often a run is cancelled after an input."""
     rulings: float = 0.0
     """How often the policies of a run are set again after an input."""
+    repeats: float = 0.0
+    """How often a client gives an input twice, under the same key."""
     checkpoints: float = 0.0
     """How often a client asks for a checkpoint after an input."""
+    is_patient: bool = False
+    """Whether an input is given only when the run has nothing left to do."""
+    deadline: float | None = None
+    """How many seconds each input has.  Where that is not enough, only the promises about that are checked."""
     grace: float = 10.0
+
+    def policies_of(self, component: str) -> tuple[Policy, ...]:
+        """Return the policies that may hold for *component*; none, if there are no rules."""
+        found = (_first(rules, component) for rules in (self.rules, self.others))
+        return tuple(policy for policy in found if policy is not None)
 
     def __str__(self) -> str:
         said = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -82,62 +112,10 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 _PLAIN = Plot()
 
 
-def draw_plot(dice: Random, trial: Trial) -> Plot:
-    """Return a plot for *trial*."""
-    retries = dice.choice((0, 0, 1, 3))
-    is_stormy = dice.random() < 0.5
-    return Plot(
-        strategy=_strategy(dice),
-        crashes=tuple(_turn(dice) for _ in range(dice.choice((0, 1, 1, 2, 4)))),
-        weather=Weather(0.1, 0.1, 0.3) if is_stormy else Weather(dawdles=dice.choice((0.0, 0.2))),
-        runs=("a", "b", "c")[: dice.choice((1, 1, 2, 3))],
-        max_concurrency=dice.choice((1, 2, 16)),
-        workers=dice.choice((1, 2, 8)),
-        rules=_rules(dice, trial.workflow, retries),
-        retries=retries,
-        flakes=dice.choice((0.0, 0.3)),
-        refusals=dice.choice((0.0, 0.0, 0.1)),
-        notices=dice.random() < 0.5,
-        resumes_all=dice.random() < 0.5,
-        starts_whole=dice.random() < 0.5,
-        is_wanted_twice=dice.random() < 0.3,
-        stops=dice.choice((0.0, 0.3)),
-        cancels=dice.choice((0.0, 0.0, 0.0, 0.3)),
-        rulings=dice.choice((0.0, 0.2)),
-        checkpoints=dice.choice((0.0, 0.3)),
-        grace=dice.choice((0.0, 10.0)),
-    )
-
-
-def _strategy(dice: Random) -> Checkpoints:
-    ahead, apart = pipelined(dice.choice((1, 3, 64))), every_n(dice.randint(1, 4))
-    return dice.choice((every_cycle, every_cycle, every_cycle, ahead, apart, on_complete, manual))
-
-
-def _turn(dice: Random) -> int:
-    """Return when to crash: early more often than late."""
-    return int(math.exp(dice.uniform(0.0, math.log(_LATEST_CRASH))))
-
-
-def _rules(dice: Random, workflow: Workflow, retries: int) -> tuple[tuple[Any, Policy], ...]:
-    """Return policies for some components and for the others, all with the same *retries*."""
-    if not retries and dice.random() < 0.4:
-        return ()
-    names = [name for name in workflow.components if dice.random() < 0.4]
-    limit = ConcurrencyLimit("simulated", dice.choice((1, 2))) if dice.random() < 0.3 else None
-    rules: list[tuple[Any, Policy]] = [(name, _policy(dice, retries, limit)) for name in names]
-    return (*rules, (DEFAULT, _policy(dice, retries, None)))
-
-
-def _policy(dice: Random, retries: int, limit: ConcurrencyLimit | None) -> Policy:
-    return Policy(
-        max_retries=retries,
-        backoff=dice.choice(("none", "linear", "exponential")),
-        base_delay=dice.choice((0.001, 1.0)),
-        timeout=dice.choice((None, TIMEOUT)),
-        execution_mode=dice.choice(("sync", "durable")),
-        priority=dice.choice((0, 0, 5)),
-        delay=dice.choice((0.0, 0.0, 0.0, 0.7)),
-        checkpoint_after=dice.random() < 0.2,
-        concurrency_limit=limit,
-    )
+def _first(rules: Rules, component: str) -> Policy | None:
+    """Return the policy for *component*: rules name components or parts of them, the last one is for all others."""
+    names = {component}
+    while "." in component:
+        component = component.rpartition(".")[0]
+        names.add(component)
+    return next((policy for matcher, policy in rules if matcher is DEFAULT or matcher in names), None)

@@ -2,22 +2,23 @@
 What a simulated process sees of a store: a connection that may fail, lie, dawdle, and die with its process.
 
 The data live on in *inner*; only what it has taken survives.  Whoever opens the next connection finds all runs free,
-as after the death of a real process.
+as after the death of a real process.  *heads* is where a connection writes down what was committed, whether or not
+the process has heard of it: the length of every log.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from weft.errors import StoreUnavailable
-from weft.stores import MemoryStore
+from weft.errors import StoreError, StoreUnavailable
+from weft.ports.store import Append
 from weft.testing.faults import Crash
-from weft.testing.wrapping import WrappedStore
+from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")
 
@@ -49,14 +50,15 @@ class Connection(WrappedStore):
 
     def __init__(
         self,
-        inner: MemoryStore,
+        inner: FullStore,
         dice: Random,
         weather: Weather,
         tell: Callable[[str], None],
+        heads: dict[str, int],
         dies: tuple[int, Moment] | None = None,
     ) -> None:
         super().__init__(inner)
-        self._dies = dies
+        self._dies, self._heads = dies, heads
         self.appends = 0
         """How many there were."""
         self.is_dying = False
@@ -80,7 +82,18 @@ class Connection(WrappedStore):
         """Free all runs."""
         self._is_open = False
         await self.inner.close()
-        await self.inner.open()
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write *batch*, in this weather, and keep how long that has made the logs."""
+
+        async def act() -> Sequence[StoreError | None]:
+            results = await self.inner.append(batch)
+            for append, refused in zip(batch, results, strict=True):
+                if refused is None:
+                    self._heads[append.run] = append.head
+            return results
+
+        return await self.around("append", act)
 
     def die(self) -> None:
         """From now on nothing gets through."""

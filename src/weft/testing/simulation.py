@@ -24,21 +24,26 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from weft.core.run import Run
-from weft.errors import RunClosed, Stuck, WorkflowAlreadyStarted
+from weft.errors import Stuck
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
 from weft.stores import MemoryStore
+from weft.testing.clients import Clients
 from weft.testing.executor import Lasts, SimulatedExecutor
 from weft.testing.faults import Crash
 from weft.testing.loop import VirtualLoop
-from weft.testing.plot import Plot, Trial, draw_plot
+from weft.testing.plot import Plot, Trial
+from weft.testing.plotting import draw_plot
 from weft.testing.process import Connection
-from weft.testing.verdict import Witness, examine
+from weft.testing.storage import InMemory, OnFile, Storage
+from weft.testing.verdict import examine
+from weft.testing.witness import Witness
 
 START = 1_700_000_000.0
 """When a simulation begins, in seconds since the epoch."""
+_AN_AGE = 1e7
+"""How many seconds no simulation takes, unless something waits for a timer that should be none of its business."""
 
 
 class Report:
@@ -70,30 +75,29 @@ def simulate(
 
     Args:
         plot: what happens, if that is not to be drawn as well.
-        store: what outlives the processes.
+        store: what outlives the processes, if it is neither of those that a plot names.
     """
     dice = Random(seed)  # noqa: S311 - it should be the same every time
     trial = draw(dice)
-    return _Simulation(seed, dice, trial, plot or draw_plot(dice, trial), store or MemoryStore()).run()
+    plot = plot or draw_plot(dice, trial)
+    storage = OnFile() if store is None and plot.store == "file" else InMemory(store or MemoryStore())
+    try:
+        return _Simulation(seed, dice, trial, plot, storage).run()
+    finally:
+        storage.clean()
 
 
 class _Simulation:
-    def __init__(self, seed: int, dice: Random, trial: Trial, plot: Plot, store: MemoryStore) -> None:
-        self.dice, self.trial, self.plot = dice, trial, plot
+    def __init__(self, seed: int, dice: Random, trial: Trial, plot: Plot, storage: Storage) -> None:
+        self.dice, self.trial, self.plot, self.storage = dice, trial, plot, storage
         self.report = Report(seed, plot)
-        self.store = store
-        self.witness = Witness(dice, plot, self.store, self.tell)
+        self.heads: dict[str, int] = {}
+        """How many events of each run are durable."""
+        self.witness = Witness(dice, trial, plot, self.heads, self.tell)
         self.workflow = trial.workflow.with_policies(plot.rules) if plot.rules else trial.workflow
+        self.clients = Clients(dice, trial, plot, self.workflow, self.witness, self.tell)
         self.now = START
         self.life = 0
-        self.begun: set[str] = set()
-        """The runs whose creation was acknowledged."""
-        self.taken: set[tuple[str, int]] = set()
-        """The inputs that were acknowledged for good."""
-        self.unwanted: set[str] = set()
-        """The runs that somebody has tried to cancel."""
-        self.told: dict[str, Run] = {}
-        """What on_complete was last called with, by run."""
 
     def tell(self, line: str) -> None:
         self.report.story.append(f"{self.now_or_then() - START:10.3f} life {self.life}: {line}")
@@ -116,7 +120,9 @@ class _Simulation:
         except Exception as error:  # noqa: BLE001 - whatever a runner raises where it should not is a finding
             report.problems += [f"{type(each).__name__}: {each}" for each in getattr(error, "exceptions", (error,))]
         report.lives, report.executions = self.life, len(self.witness.executions)
-        report.problems += self.witness.problems
+        report.problems += self.witness.problems + self.clients.problems
+        if self.now - START > _AN_AGE:
+            report.problems.append(f"it took {self.now - START:,.0f} seconds")
         if not report.problems:
             report.problems += self._virtually(self._examine())
         return report
@@ -125,10 +131,11 @@ class _Simulation:
         """Live until the crash or the end; return whether everything is done."""
         crash_at = self.plot.crashes[self.life] if self.life < len(self.plot.crashes) else None
         self.life += 1
-        self.witness.new_life()
+        self.witness.new_life(self.now)
 
         dies = self.plot.dies if self.life == 1 else None
-        connection = Connection(self.store, self.dice, self.plot.weather, self.tell, dies)
+        store = self.storage.connect()
+        connection = Connection(store, self.dice, self.plot.weather, self.tell, self.heads, dies)
 
         def before_turn(number: int) -> None:
             if number == crash_at or connection.is_dying:
@@ -143,6 +150,7 @@ class _Simulation:
             return False
         finally:
             connection.die()
+            self.storage.lose()
             self.now = loop.time()
             loop.kill()
             self.report.turns += loop.turns
@@ -176,142 +184,41 @@ class _Simulation:
             counters=counters,
         )
         await runner.open()
+        office = runner._office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        assert office is not None  # noqa: S101
+        office.draw = self.dice.random  # else jitter would be different every time
         runner.register(self.workflow)
-        if plot.resumes_all:
-            await runner.resume_all(**self._options())
-        async with asyncio.TaskGroup() as clients:
-            for run in plot.runs:
-                clients.create_task(self._client(runner, run), name=f"the client of {run}")
+        await self.clients.use(runner, connection.inner)
         self.report.problems += _left_over(runner, counters)
         await runner.close()
         self.tell("closed")
 
     def _executor(self, lasts: Lasts, workers: int) -> SimulatedExecutor:
         refuses = self.witness.refuses if self.plot.refusals else None
-        return SimulatedExecutor(lasts, max_workers=workers, watcher=self.witness, refuses=refuses)
-
-    def _options(self) -> dict[str, Any]:
-        if not self.plot.notices:
-            return {}
-
-        async def on_complete(run: str, seen: Run) -> None:
-            self.tell(f"on_complete of {run}")
-            await asyncio.sleep(self.dice.choice((0.0, 0.3)))
-            self.told[run] = seen
-
-        return {"on_complete": on_complete}
-
-    # -- clients ---------------------------------------------------------------------------------
-
-    async def _client(self, runner: AsyncRunner, run: str) -> None:
-        """Start or resume a run, give it its inputs, and wait for what comes of them."""
-        if run in self.witness.cancelled:
-            return
-        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self.plot.is_wanted_twice)))
-        try:
-            for number, value in enumerate(self.trial.inputs):
-                if (run, number) not in self.taken:
-                    await self._give(runner, run, number, value)
-        except RunClosed:
-            if run not in self.unwanted:
-                raise
-            self.witness.cancelled.add(run)
-        if run in self.unwanted and await runner.status(run) == "cancelled":
-            self.witness.cancelled.add(run)
-        if run not in self.witness.cancelled:
-            await self._wait(runner, run)
-
-    async def _give(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
-        """Give a run an input, and perhaps something else to do."""
-        dice, plot = self.dice, self.plot
-        await asyncio.sleep(dice.choice((0.0, 0.0, 0.1, 2.0)))
-        await runner.run(run, value, key=f"input {number}")
-        self.tell(f"input {number} of {run} taken")
-        if plot.strategy.takes_input_first:
-            self.taken.add((run, number))
-        if dice.random() < plot.checkpoints:
-            await runner.checkpoint(run)
-        if plot.rules and dice.random() < plot.rulings:
-            await runner.set_policies(run, plot.rules)
-        if dice.random() < plot.stops:
-            await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
-            await self._stop_and_go(runner, run)
-        if dice.random() < plot.cancels:
-            await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
-            self.unwanted.add(run)
-            await runner.cancel(run, "enough")
-            self.witness.cancelled.add(run)
-            self.tell(f"{run} cancelled")
-            await runner.run(run, value)  # it is closed, and says so
-
-    async def _wait(self, runner: AsyncRunner, run: str) -> None:
-        """Wait until a run is idle, and see whether that is so."""
-        seen = await runner.wait(run)
-        if self.trial.then is not None:
-            await self.trial.then(runner, run)
-            seen = await runner.wait(run)
-        if not self.plot.strategy.at_idle:
-            await runner.checkpoint(run)
-        await self._check_durable(run, seen)
-        self.tell(f"{run} is idle after {len(seen.log())} events")
-
-    async def _begin(self, runner: AsyncRunner, run: str) -> None:
-        if run in self.begun:
-            await runner.resume(run, workflow=self.workflow, **self._options())
-        elif self.plot.starts_whole:
-            await runner.start(self.workflow, self.trial.inputs[0], id=run, **self._options())
-            self.taken.add((run, 0))
-        else:
-            try:
-                await runner.start_workflow(run, self.workflow, **self._options())
-            except WorkflowAlreadyStarted:
-                await runner.resume(run, workflow=self.workflow, **self._options())
-        self.begun.add(run)
-        self.tell(f"{run} has begun")
-
-    async def _stop_and_go(self, runner: AsyncRunner, run: str) -> None:
-        await runner.stop(run)
-        self.tell(f"{run} stopped")
-        await runner.resume(run, workflow=self.workflow, **self._options())
-        self.tell(f"{run} goes on")
-
-    async def _check_durable(self, run: str, seen: Run) -> None:
-        """What a wait reports must be in the store."""
-        stored = await self.store.find(run)
-        if stored.head < len(seen.log()):
-            self.report.problems.append(
-                f"{run}: reported with {len(seen.log())} events when only {stored.head} were durable"
-            )
-        if seen.is_runnable:
-            self.report.problems.append(f"{run}: reported idle with something left to do")
-
-    # -- the end ---------------------------------------------------------------------------------
+        beats = self.witness.beats
+        return SimulatedExecutor(lasts, max_workers=workers, watcher=self.witness, refuses=refuses, beats=beats)
 
     async def _examine(self) -> list[str]:
-        await self.store.open()
+        store = self.storage.connect()
+        await store.open()
         problems: list[str] = []
         for run in self.plot.runs:
-            found, wrong = await examine(self.store, run, self.workflow, self.trial, self.plot, self.witness)
+            found, wrong = await examine(store, run, self.workflow, self.trial, self.plot, self.witness)
             self.report.events += found
             problems += [f"{run}: {each}" for each in wrong]
-            if self.plot.notices and run not in self.witness.cancelled:
-                problems += self._examine_notice(run)
+            problems += self.clients.unnoticed(run)
+        await store.close()
         return problems
-
-    def _examine_notice(self, run: str) -> list[str]:
-        seen = self.told.get(run)
-        if seen is None:
-            return [f"{run}: on_complete was never called"]
-        if seen.memory.received != len(self.trial.inputs):
-            return [f"{run}: on_complete last saw {seen.memory.received} of {len(self.trial.inputs)} inputs"]
-        return []
 
 
 class _LoopClock:
-    """The time of day is that of the running loop."""
+    """The time of day is that of the loop in which it was made, also when that is dead."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
 
     def time(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     def sleep(self, seconds: float) -> None:
         raise NotImplementedError(f"nobody may block for {seconds} seconds in virtual time; await it")

@@ -1,0 +1,89 @@
+"""
+The limits of policies as they look from outside: what is under way at once, how often something starts, and whether
+anybody calls what keeps failing.
+
+A gauge counts for itself, from the attempts that it sees begin and end, and asks none of the counters that it watches.
+Where policies change while a run is live, only what all of them limit is counted: whatever else there is only makes a
+limit stricter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final, TypeVar
+
+from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
+from weft.testing.executor import Ending
+from weft.testing.plot import Plot
+
+L = TypeVar("L", ConcurrencyLimit, RateLimit, CircuitBreaker)
+
+_FIELDS: Final = {ConcurrencyLimit: "concurrency_limit", RateLimit: "rate_limit", CircuitBreaker: "circuit_breaker"}
+_EARLY = 1e-3
+"""How many seconds too early a timer may fire."""
+_ADMITTED = 300.0
+"""For how many seconds an attempt may still start that a breaker let through: there are queues, and slow stores."""
+
+
+class Gauges:
+    """What the limits of a plot let through, in one life after another."""
+
+    def __init__(self, plot: Plot, *, but: Collection[str]) -> None:
+        """Watch everything *but* what may get policies of its own."""
+        self._plot, self._but = plot, but
+        self.begin_life(0.0)
+
+    def begin_life(self, now: float) -> None:
+        """A process has begun: limits are kept by processes, and start afresh."""
+        self._born = now
+        self._under_way: Counter[str] = Counter()
+        self._starts: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._opened: dict[str, float] = {}
+        self._unsure: set[str] = set()
+        """
+        Breakers of which it is not known what they have counted: of an attempt that was cut short, or that may not have
+        been theirs, only they know.
+        """
+
+    def begins(self, component: str, now: float) -> list[str]:
+        """An attempt of *component* begins; return what is wrong with that."""
+        wrong: list[str] = []
+        if (places := self._limit(ConcurrencyLimit, component)) is not None:
+            self._under_way[places.name] += 1
+            if self._under_way[places.name] > places.limit:
+                wrong.append(f"{self._under_way[places.name]} are under way where {places.limit} may be")
+        if (rate := self._limit(RateLimit, component)) is not None:
+            self._starts[rate.name] += 1
+            count = self._starts[rate.name]
+            if now + _EARLY < self._born + (count - rate.burst) * rate.per / rate.limit:
+                wrong.append(f"{count} have started in {now - self._born:.3f} seconds: the rate is {rate}")
+        if (breaker := self._limit(CircuitBreaker, component)) is not None:
+            opened = None if breaker.name in self._unsure else self._opened.get(breaker.name)
+            if opened is not None and opened + _ADMITTED < now < opened + breaker.reset_timeout - _EARLY:
+                wrong.append(f"the breaker has been open for {now - opened:.3f} seconds, and something starts")
+        return wrong
+
+    def ends(self, component: str, ending: Ending, now: float) -> None:
+        """An attempt of *component* has ended."""
+        if (places := self._limit(ConcurrencyLimit, component)) is not None:
+            self._under_way[places.name] -= 1
+        if (breaker := self._limit(CircuitBreaker, component)) is None:
+            possible = [policy.circuit_breaker for policy in self._plot.policies_of(component)]
+            self._unsure.update(each.name for each in possible if each is not None)
+            return
+        if ending == "completed" and breaker.name not in self._opened:
+            self._failures[breaker.name] = 0
+        elif ending in ("completed", "cancelled"):  # a probe, or one that began before: that is for the breaker to say
+            self._unsure.add(breaker.name)
+        else:
+            self._failures[breaker.name] += 1
+            if self._failures[breaker.name] >= breaker.failure_threshold:
+                self._opened.setdefault(breaker.name, now)
+
+    def _limit(self, kind: type[L], component: str) -> L | None:
+        """Return the limit of this *kind* under which *component* is, whichever policy holds."""
+        policies = () if component in self._but else self._plot.policies_of(component)
+        found = [getattr(policy, _FIELDS[kind]) for policy in policies]
+        return found[0] if found and all(each == found[0] for each in found) else None

@@ -1,0 +1,161 @@
+"""
+Draws what happens in a simulation: a :class:`~weft.testing.plot.Plot`, from a die.
+
+Policies are drawn so that what comes of a run stays what it would be without them: no more attempts fail than there
+are retries, limits let everything through in the end, deadlines are generous.  Only what a trial calls *losable* gets
+policies that give up.
+"""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any
+
+import msgspec
+
+from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
+from weft.policy.policy import Policy
+from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
+from weft.testing.plot import TIGHT, TIMEOUT, Plot, Rules, Trial
+from weft.testing.process import Weather
+
+_LATEST_CRASH = 300
+"""The last turn of a loop at which a crash is likely to find something to interrupt."""
+_AGES = 1e8
+"""A deadline that nothing reaches, in seconds."""
+
+
+def draw_plot(dice: Random, trial: Trial) -> Plot:
+    """Return a plot for *trial*."""
+    retries = dice.choice((0, 0, 1, 3))
+    is_stormy = dice.random() < 0.5
+    rules, others = _rules(dice, trial, retries)
+    return Plot(
+        strategy=_strategy(dice),
+        crashes=tuple(_turn(dice) for _ in range(dice.choice((0, 1, 1, 2, 4)))),
+        weather=Weather(0.1, 0.1, 0.3) if is_stormy else Weather(dawdles=dice.choice((0.0, 0.2))),
+        runs=("a", "b", "c")[: dice.choice((1, 1, 2, 3))],
+        max_concurrency=dice.choice((1, 2, 16)),
+        workers=dice.choice((1, 2, 8)),
+        store="file" if dice.random() < 0.06 else "memory",
+        rules=rules,
+        others=others,
+        retries=retries,
+        flakes=dice.choice((0.0, 0.3)),
+        breaks=dice.choice((0.0, 0.2, 0.5)),
+        discards=dice.choice((0.0, 0.3, 1.0)),
+        refusals=dice.choice((0.0, 0.0, 0.1)),
+        notices=dice.random() < 0.5,
+        resumes_all=dice.random() < 0.5,
+        starts_whole=dice.random() < 0.5,
+        is_wanted_twice=dice.random() < 0.3,
+        stops=dice.choice((0.0, 0.3)),
+        cancels=dice.choice((0.0, 0.0, 0.0, 0.3)),
+        rulings=dice.choice((0.0, 0.2, 0.5)),
+        repeats=dice.choice((0.0, 0.3)),
+        checkpoints=dice.choice((0.0, 0.3)),
+        is_patient=dice.random() < 0.3,
+        deadline=dice.choice((None, None, None, None, None, None, _AGES, TIGHT)),
+        grace=dice.choice((0.0, 10.0)),
+    )
+
+
+def _strategy(dice: Random) -> Checkpoints:
+    ahead, apart = pipelined(dice.choice((1, 3, 64))), every_n(dice.randint(1, 4))
+    return dice.choice((every_cycle, every_cycle, every_cycle, ahead, apart, on_complete, manual))
+
+
+def _turn(dice: Random) -> int:
+    """Return when to crash: early more often than late."""
+    return int(math.exp(dice.uniform(0.0, math.log(_LATEST_CRASH))))
+
+
+# -- policies ------------------------------------------------------------------------------------
+
+
+class _Limits(msgspec.Struct, frozen=True):
+    """The limits that policies share; None where nothing is limited."""
+
+    places: ConcurrencyLimit | None
+    rate: RateLimit | None
+    breaker: CircuitBreaker | None
+
+
+def _limits(dice: Random) -> _Limits:
+    apart = dice.choice((1.0, 10.0))
+    return _Limits(
+        places=dice.choice((None, None, ConcurrencyLimit("places", dice.choice((1, 2))))),
+        rate=dice.choice((None, None, RateLimit("rate", dice.choice((1, 3)), apart, burst=dice.choice((1, 4))))),
+        breaker=dice.choice(
+            (
+                None,
+                None,
+                CircuitBreaker(
+                    "breaker",
+                    failure_threshold=dice.choice((1, 3)),
+                    reset_timeout=dice.choice((7.0, 5_000.0)),
+                    probes=dice.choice((1, 2)),
+                    on_open="wait",
+                ),
+            )
+        ),
+    )
+
+
+def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
+    """Return policies for some components and for the others, all with the same *retries*, and some more like them."""
+    if not retries and not trial.mendable and not trial.losable and dice.random() < 0.4:
+        return (), ()
+    components = trial.workflow.components
+    names = [name for name in components if dice.random() < 0.4]
+    names += sorted((trial.mendable & set(components)) - set(names))
+    parts = [name for name in sorted(trial.mendable - set(components)) if dice.random() < 0.4]
+    limits = _limits(dice)
+
+    def drawn() -> Rules:
+        rules: list[tuple[Any, Policy]] = [(name, _lossy(dice, retries)) for name in sorted(trial.losable)]
+        for name in (*parts, *names):
+            policy = _policy(dice, retries, limits)
+            rules.append((name, _kept(policy) if name in trial.mendable else policy))
+        return (*rules, (DEFAULT, _policy(dice, retries, _Limits(None, None, None))))
+
+    rules = drawn()
+    return rules, drawn() if dice.random() < 0.3 else rules
+
+
+def _kept(policy: Policy) -> Policy:
+    return msgspec.structs.replace(policy, on_failure="dead_letter")
+
+
+def _policy(dice: Random, retries: int, limits: _Limits) -> Policy:
+    return Policy(
+        max_retries=retries,
+        backoff=dice.choice(("none", "linear", "exponential", "jitter")),
+        base_delay=dice.choice((0.001, 1.0)),
+        timeout=dice.choice((None, TIMEOUT)),
+        heartbeat=dice.choice((None, None, TIMEOUT)),
+        deadline=dice.choice((None, None, _AGES)),
+        queue_timeout=dice.choice((None, None, _AGES)),
+        execution_mode=dice.choice(("sync", "durable")),
+        priority=dice.choice((0, 0, 5)),
+        delay=dice.choice((0.0, 0.0, 0.0, 0.7)),
+        checkpoint_after=dice.random() < 0.2,
+        executor=dice.choice((None, None, None, "inline")),
+        concurrency_limit=dice.choice((None, limits.places)),
+        rate_limit=dice.choice((None, limits.rate)),
+        circuit_breaker=dice.choice((None, limits.breaker)),
+    )
+
+
+def _lossy(dice: Random, retries: int) -> Policy:
+    """Return a policy under which something may come to nothing."""
+    policy = _policy(dice, retries, _Limits(None, None, None))
+    changes: tuple[dict[str, Any], ...] = (
+        {"deadline": 2.0},
+        {"queue_timeout": 0.5},
+        {"circuit_breaker": CircuitBreaker("loose", failure_threshold=2, reset_timeout=5_000.0)},
+        {"circuit_breaker": CircuitBreaker("skipped", failure_threshold=1, reset_timeout=7.0, on_open="skip")},
+        {"on_failure": "skip"},
+    )
+    return msgspec.structs.replace(policy, **dice.choice(changes))

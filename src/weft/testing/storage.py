@@ -1,0 +1,133 @@
+"""
+What outlives a simulated process: runs in memory, or in a real SQLite file.
+
+A process gets the store from :meth:`Storage.connect`.  When it dies, :meth:`Storage.lose` takes the store away from it
+without closing it, so that nothing is written any more and nothing is given back: only the lock of the owner goes, as
+the operating system lets it go.
+
+A file needs threads, and virtual time has none.  So the store lives in an event loop on a thread of its own, and
+whoever calls it stands still, with its whole virtual world, until it has answered: it takes no time at all, and the
+same time every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from weft.stores import MemoryStore, SQLiteStore
+from weft.testing.wrapping import FullStore, WrappedStore
+
+T = TypeVar("T")
+
+_FAST = Path("/dev/shm")  # noqa: S108 - a folder in memory, where there is one
+"""Where files are that nobody keeps: the disk is not what is simulated."""
+
+
+class Storage(Protocol):
+    """Where runs are while processes come and go."""
+
+    def connect(self) -> FullStore:
+        """Return what the next process opens."""
+        ...
+
+    def lose(self) -> None:
+        """The process that was last connected has died."""
+        ...
+
+    def clean(self) -> None:
+        """Nobody needs any of it any more."""
+        ...
+
+
+class InMemory:
+    """Runs that *store* has; opening it again finds all of them free."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def connect(self) -> FullStore:
+        """Return the store."""
+        return self._store
+
+    def lose(self) -> None:
+        """There is no lock that could go."""
+
+    def clean(self) -> None:
+        """There is nothing to remove."""
+
+
+class OnFile:
+    """Runs in a SQLite file of its own."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="weft-", dir=_FAST if _FAST.is_dir() else None)
+        self._connected: list[Aside] = []
+
+    def connect(self) -> FullStore:
+        """Return a new store on the file."""
+        self._connected.append(Aside(SQLiteStore(Path(self._folder.name) / "runs.db")))
+        return self._connected[-1]
+
+    def lose(self) -> None:
+        """Let the lock go; connections stay as they are, so that the next process finds what this one left."""
+        self._connected[-1].lose()
+
+    def clean(self) -> None:
+        """End the threads, and remove the file."""
+        for store in self._connected:
+            store.abandon()
+        self._folder.cleanup()
+
+
+class Aside(WrappedStore):
+    """A SQLite store in an event loop aside: a call is over before anything else can happen."""
+
+    def __init__(self, inner: SQLiteStore) -> None:
+        super().__init__(inner)
+        self._sqlite = inner
+        self._opened: Any = None
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Have it done there, and stand still meanwhile."""
+        result = _aside(act)
+        if call == "open":
+            self._opened = self._sqlite._opened  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return result
+
+    def lose(self) -> None:
+        """Give up the lock without a word to the database."""
+        if self._opened is not None:
+            self._opened.session.close()
+
+    def abandon(self) -> None:
+        """Let its threads end."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.session.close()
+            _aside(lambda: _ended(opened))
+
+
+async def _ended(opened: Any) -> None:
+    opened.reader.abandon()
+    opened.writer.abandon()
+
+
+def _aside(act: Callable[[], Awaitable[T]]) -> T:
+    async def done() -> T:
+        return await act()
+
+    return asyncio.run_coroutine_threadsafe(done(), _loop()).result()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop in which the stores are; it ends with the process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="weft-simulated-disk", daemon=True).start()
+    return loop

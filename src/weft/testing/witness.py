@@ -1,0 +1,181 @@
+"""
+Sees every attempt begin and end, lets some of them fail, and says at once what should not have begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from random import Random
+
+import msgspec
+
+from weft.core.runnable import Runnable
+from weft.testing.executor import Ending
+from weft.testing.gauges import Gauges
+from weft.testing.plot import TIMEOUT, Plot, Trial
+from weft.typing import Address
+
+
+class Flaky(Exception):
+    """A step failed because a die said so."""
+
+
+class Execution(msgspec.Struct):
+    """One attempt that was begun."""
+
+    run: str
+    component: str
+    inputs: tuple[Address, ...]
+    key: str
+    attempt: int
+    life: int
+    durable: int
+    """How many events of its run were durable when it began."""
+    began: float
+    ending: Ending | None = None
+    """None, if its process died first."""
+    is_lost: bool = False
+    """Whether its worker has crashed since."""
+
+
+class Witness:
+    """Watches the executors of all processes; *heads* says how many events of each run are durable."""
+
+    def __init__(
+        self, dice: Random, trial: Trial, plot: Plot, heads: Mapping[str, int], tell: Callable[[str], None]
+    ) -> None:
+        self._dice, self._plot, self._heads, self._tell = dice, plot, heads, tell
+        self._breakable = trial.mendable | trial.losable
+        self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
+        self._gauges = Gauges(plot, but=trial.mendable)
+        self.executions: list[Execution] = []
+        self.problems: list[str] = []
+        self._by_key: dict[str, list[Execution]] = {}
+        self._flakes: dict[str, int] = {}
+        """By key: how many attempts still fail."""
+        self._broken: dict[str, str] = {}
+        """By key of what fails until it is mended: its run."""
+        self._hanging: set[str] = set()
+        self._under_way: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._life = 0
+        self.cancelled: set[str] = set()
+        """The runs whose end was acknowledged."""
+
+    def new_life(self, now: float) -> None:
+        """A process has begun; what the last one had under way is lost."""
+        self._life += 1
+        self._under_way.clear()
+        self._refused.clear()
+        self._hanging.clear()
+        self._gauges.begin_life(now)
+
+    def of(self, key: str) -> list[Execution]:
+        """Return the executions under an idempotency key, in order."""
+        return self._by_key.get(key, [])
+
+    def mend(self, run: str) -> None:
+        """Let nothing of *run* be broken any more that was."""
+        self._broken = {key: broken for key, broken in self._broken.items() if broken != run}
+
+    # -- how an attempt goes ---------------------------------------------------------------------
+
+    def lasts(self, runnable: Runnable) -> float:
+        """Say how long an attempt takes."""
+        key = runnable.idempotency_key
+        if self._flakes.get(key, 0) > 0 and self._is_limited(runnable) and self._dice.random() < 0.5:
+            self._hanging.add(key)
+            return 100 * TIMEOUT
+        if runnable.pulse is not None and not self._is_timed(runnable) and self._dice.random() < 0.3:
+            return 3 * TIMEOUT  # longer than it may be silent
+        return self._dice.choice((0.0, 0.001, 0.01, 0.3, 1.0))
+
+    def beats(self, runnable: Runnable) -> float:
+        """Say how often an attempt gives a sign of life."""
+        return 0.0 if runnable.idempotency_key in self._hanging else TIMEOUT / 3
+
+    def _is_limited(self, runnable: Runnable) -> bool:
+        """Whether an attempt that hangs is cut off, also if its policy changes while it does."""
+        policies = self._plot.policies_of(runnable.component)
+        is_timed = all(each.timeout is not None for each in policies)
+        return bool(policies) and (is_timed or all(each.heartbeat is not None for each in policies))
+
+    def _is_timed(self, runnable: Runnable) -> bool:
+        return any(each.timeout is not None for each in self._plot.policies_of(runnable.component))
+
+    def refuses(self, runnable: Runnable) -> bool:
+        """Say whether an executor does not take an attempt."""
+        run = runnable.run_id or ""
+        if self._refused[run] >= 2 or self._dice.random() >= self._plot.refusals:
+            return False
+        self._refused[run] += 1
+        for execution in self.executions:  # what has ended and was not collected is lost with its worker
+            if execution.run == run and execution.life == self._life:
+                execution.is_lost = True
+        self._tell(f"{run} crashes at {runnable.component}{runnable.inputs}")
+        return True
+
+    def begins(self, runnable: Runnable) -> BaseException | None:
+        """An attempt begins."""
+        key, run, now = runnable.idempotency_key, runnable.run_id or "", asyncio.get_running_loop().time()
+        component, durable = runnable.component, self._heads.get(run, 0)
+        new = Execution(run, component, runnable.inputs, key, runnable.attempt, self._life, durable, now)
+        self._tell(f"{run} executes {component}{runnable.inputs}, attempt {runnable.attempt}")
+        self._check(new)
+        self.problems += [
+            f"{run}: {component}{runnable.inputs}: {wrong}" for wrong in self._gauges.begins(component, now)
+        ]
+        self.executions.append(new)
+        self._by_key.setdefault(key, []).append(new)
+        self._under_way[run] += 1
+        if self._under_way[run] > self._plot.max_concurrency:
+            self.problems.append(f"{run}: {self._under_way[run]} runnables are under way at once")
+        return Flaky(f"attempt {runnable.attempt} of {component}") if self._fails(new) else None
+
+    def _fails(self, new: Execution) -> bool:
+        key, dice, plot = new.key, self._dice, self._plot
+        if key not in self._flakes:
+            is_flaky = dice.random() < plot.flakes
+            self._flakes[key] = dice.randint(0, plot.retries) if is_flaky else 0
+            if new.component in self._breakable and dice.random() < plot.breaks:
+                self._flakes[key], self._broken[key] = 0, new.run
+        if key in self._broken:
+            return True
+        self._flakes[key] -= 1
+        return self._flakes[key] >= 0
+
+    def ends(self, runnable: Runnable, ending: Ending) -> None:
+        """An attempt has ended."""
+        execution = self._by_key[runnable.idempotency_key][-1]
+        execution.ending = ending
+        self._under_way[execution.run] -= 1
+        if execution.key in self._hanging and ending != "cancelled":
+            self.problems.append(f"{execution.run}: {execution.component}{execution.inputs} hung, and was not cut off")
+        self._hanging.discard(execution.key)
+        self._gauges.ends(execution.component, ending, asyncio.get_running_loop().time())
+
+    # -- what must not begin ---------------------------------------------------------------------
+
+    def _check(self, new: Execution) -> None:
+        name, before = f"{new.run}: {new.component}{new.inputs}", self.of(new.key)
+        is_repeated = before and before[-1].life == new.life and before[-1].ending in (None, "completed")
+        if is_repeated and not before[-1].is_lost:
+            how = "has completed" if before[-1].ending else "is under way"
+            self.problems.append(f"{name} {how} and is executed again")
+        lag = self._plot.strategy.lag
+        if lag and self._is_part_of_saga(new.component):
+            lag = 0
+        latest = max((each if isinstance(each, int) else each[0] for each in new.inputs), default=0)
+        if lag is not None and latest - lag > new.durable:
+            self.problems.append(f"{name} was started when {new.durable} events were durable")
+        if new.run in self.cancelled:
+            self.problems.append(f"{name} was started after the run was cancelled")
+        if not new.durable:
+            self.problems.append(f"{name} was started before the run was stored")
+
+    def _is_part_of_saga(self, component: str) -> bool:
+        """Whether *component* is a transaction or a compensation, which do not run ahead of what is durable."""
+        is_part = any(component.startswith(f"{saga}.") for saga in self._sagas)
+        return is_part and not component.endswith((".on_complete", ".on_abort"))

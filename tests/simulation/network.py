@@ -1,0 +1,216 @@
+"""
+Pieces wired to each other: who feeds whom, inside of a map or of another workflow or plainly, and whether a run came
+to what the pieces say.
+
+In front of every piece stands a step that makes a message for it of whatever comes.  Of the log the judge takes two
+things that nobody can foresee: in which order a component that keeps a state got its messages, and what was given up
+by a person or by a policy.  All else follows from the inputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any, Literal
+from zlib import crc32
+
+import msgspec
+from courses import Fragile, Loop, Nest, Route, Trip
+from pieces import NOTHING, Account, Arrivals, Came, Gate, Lost, Machine, Orders, Piece
+
+from weft import Run, SagaOutcome, Workflow, each, step
+from weft.core import events as ev
+
+KINDS = (Machine, Gate, Account, Orders, Trip, Trip, Loop, Route, Nest, Fragile)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a piece stands: behind which other one, if not at the input, and inside of what."""
+
+    piece: Piece
+    source: str | None
+    shape: Literal["plain", "map", "nested"]
+
+    @property
+    def prefix(self) -> str:
+        """What its names begin with."""
+        return f"in_{self.piece.name}." if self.shape == "nested" else ""
+
+    @property
+    def name(self) -> str:
+        """What the component is called in the workflow."""
+        return self.prefix + self.piece.name
+
+    @property
+    def adapter(self) -> str:
+        """What the step is called that makes messages."""
+        return f"{self.prefix}to_{self.piece.name}"
+
+    def part(self, part: str) -> str:
+        """Return what a *part* of the piece is called in the workflow."""
+        return f"{self.name}{'' if not part or part.startswith('_') else '.'}{part}"
+
+    def adapt(self, value: Any) -> Any:
+        """Return what the adapter makes of *value*: a message, or a few for a map."""
+        number = mixed(value)
+        if self.shape == "map":
+            return [self.piece.message(number // 3 + place) for place in range(number % 3)]
+        return self.piece.message(number)
+
+    def fragment(self) -> Any:
+        """Return the adapter and the component."""
+        # A method would have annotations, which whoever reads a log would work out each time.
+        adapter = step(lambda value: self.adapt(value), name=f"to_{self.piece.name}")  # noqa: PLW0108
+        component = self.piece.component()
+        match self.shape:
+            case "plain":
+                return adapter >> component
+            case "map":
+                return adapter >> each(component, name=f"each_{self.piece.name}")
+            case "nested":
+                return Workflow(f"in_{self.piece.name}", adapter >> component)
+
+
+class Network(msgspec.Struct, frozen=True):
+    """Some places, sources first."""
+
+    places: tuple[Place, ...]
+
+    def fragments(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield every place, and behind which component it stands."""
+        outlets = {None: None, **{place.piece.name: place.part(place.piece.outlet) for place in self.places}}
+        for place in self.places:
+            yield outlets[place.source], place.fragment()
+
+    @property
+    def mendable(self) -> frozenset[str]:
+        """What may fail for good until it is mended."""
+        return frozenset(place.part(part) for place in self.places for part in place.piece.mendable)
+
+    @property
+    def losable(self) -> frozenset[str]:
+        """What a policy may give up."""
+        return frozenset(place.part(part) for place in self.places for part in place.piece.losable)
+
+
+def draw_network(dice: Random) -> Network:
+    """Return a network of up to four pieces."""
+    places: list[Place] = []
+    for number in range(dice.choice((1, 1, 2, 3, 4))):
+        kind = dice.choice(KINDS)
+        sources = [None, *(place.piece.name for place in places if place.shape == "plain")]
+        shape: Any = dice.choice(("plain", "plain", "plain", "map", "nested"))
+        places.append(Place(kind.draw(f"{kind.__name__.lower()}{number}", dice), dice.choice(sources), shape))
+    return Network(tuple(places))
+
+
+def mixed(value: Any) -> int:
+    """Return a number for anything."""
+    return crc32(repr(plain(value)).encode())
+
+
+def plain(value: Any) -> Any:
+    """Return *value* as plain data."""
+    return msgspec.structs.astuple(value) if isinstance(value, SagaOutcome) else value
+
+
+def counted(values: list[Any]) -> Counter[str]:
+    """Return *values* without their order."""
+    return Counter(repr(plain(value)) for value in values)
+
+
+# -- whether a run came to what it should --------------------------------------------------------
+
+
+class Verdict:
+    """Compares a run of *network* with what has to come of *given*, the values that its first pieces get."""
+
+    def __init__(self, network: Network, given: list[Any]) -> None:
+        self.network, self.given = network, given
+
+    def __repr__(self) -> str:
+        return f"{self.given} given to {self.network!r}"
+
+    def __call__(self, run: Run) -> Iterator[str]:
+        """Yield what is wrong with *run*."""
+        log = run.log()
+        made: dict[str | None, list[Any]] = {None: self.given}
+        for place in self.network.places:
+            arrived = arrivals(log, place)
+            wanted = [message for value in made[place.source] for message in messages(place, value)]
+            if counted([message for _, message in arrived]) != counted(wanted):
+                yield f"{place.name} should get {wanted} and got {arrived}"
+                return
+            if place.piece.is_stateful:
+                arrived, wrong = in_order(log, place, arrived)
+                yield from wrong
+            came = place.piece.expect(arrived, lost(log, place))
+            made[place.piece.name] = [fact for facts in came.facts for fact in facts]
+            yield from self.compare(run, place, came)
+
+    def compare(self, run: Run, place: Place, came: Came) -> Iterator[str]:
+        """Yield where a piece has come to something else."""
+        name, facts = place.name, [fact for facts in came.facts for fact in facts]
+        log = run.log()
+        if not place.piece.outlet:
+            found = [plain(value) for value in run.values(name)]
+            if (found != facts) if place.piece.is_stateful else (counted(found) != counted(facts)):
+                yield f"{name} should make {facts} and made {found}"
+        inside = [event for event in log if isinstance(event, ev.ReactionOccurred) and owns(place, event.component)]
+        parts = {part: counted([event.value for event in inside if event.component == part]) for part in names(inside)}
+        wanted = {place.part(part): counted(values) for part, values in came.parts.items() if values}
+        if parts != wanted:
+            yield f"the parts of {name} should make {wanted} and made {parts}"
+        if came.state is not NOTHING and run.state_of(name) != came.state:
+            yield f"the state of {name} should be {came.state} and is {run.state_of(name)}"
+        in_doubt = {place.part(part) for part in (*place.piece.mendable, *place.piece.losable)}
+        failed = {part for part in run.failures if part == name or owns(place, part)} - in_doubt
+        if failed != {place.part(part) for part in came.failed}:
+            yield f"of {name}, {came.failed} should fail and {failed} did"
+        events = [(event.component.removeprefix(f"{name}."), event.inputs[0]) for event in inside]
+        yield from (f"{name}: {wrong}" for wrong in place.piece.disorder(events, came))
+
+
+def messages(place: Place, value: Any) -> list[Any]:
+    """Return what arrives at a piece when its adapter gets *value*."""
+    made = place.adapt(value)
+    return made if place.shape == "map" else [made]
+
+
+def owns(place: Place, component: str) -> bool:
+    """Whether *component* is a part of a piece."""
+    return component.startswith(f"{place.name}.") or component == f"{place.name}_error"
+
+
+def names(events: list[Any]) -> dict[str, None]:
+    """Return the components of *events*, each once."""
+    return dict.fromkeys(event.component for event in events)
+
+
+def arrivals(log: list[Any], place: Place) -> Arrivals:
+    """Return what arrived at a piece, in the order in which it was made."""
+    if place.shape == "map":
+        fans = [event for event in log if isinstance(event, ev.FannedOut) and event.component == f"each_{place.name}"]
+        return [((event.seq, index), value) for event in fans for index, value in enumerate(event.value)]
+    made = [event for event in log if isinstance(event, ev.ReactionOccurred) and event.component == place.adapter]
+    return [(event.seq, event.value) for event in made]
+
+
+def in_order(log: list[Any], place: Place, arrived: Arrivals) -> tuple[Arrivals, list[str]]:
+    """Return what arrived in the order in which the piece took it, and what is wrong with that."""
+    said = dict(arrived)
+    order = [event.inputs[0] for event in log if isinstance(event, ev.ENDINGS) and event.component == place.name]
+    if Counter(order) != Counter(list(said)):
+        return arrived, [f"{place.name} should take {said} once each and took {order}"]
+    return [(address, said[address]) for address in order], []
+
+
+def lost(log: list[Any], place: Place) -> Lost:
+    """Return what somebody or something gave up: that did not complete in the end."""
+    found: dict[tuple[str, Any], Any] = {}
+    doubtful = {place.part(part): part for part in (*place.piece.mendable, *place.piece.losable)}
+    for event in log:
+        if isinstance(event, ev.ENDINGS) and event.component in doubtful:
+            found[doubtful[event.component], event.inputs[0]] = event
+    return {about for about, event in found.items() if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped)}

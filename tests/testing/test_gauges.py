@@ -1,0 +1,72 @@
+"""What limits look like from outside: each gauge says when one was not kept, and is silent when it was."""
+
+from __future__ import annotations
+
+from weft import Policy
+from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
+from weft.testing import Plot
+from weft.testing.gauges import Gauges
+
+
+def gauges(*policies: Policy, but: tuple[str, ...] = ()) -> Gauges:
+    """Return gauges for a plot with these *policies* for everything, the second one after a change."""
+    rules = [((DEFAULT, policy),) for policy in policies]
+    made = Gauges(Plot(rules=rules[0], others=rules[-1]), but=but)
+    made.begin_life(0.0)
+    return made
+
+
+def test_more_at_once_than_there_are_places_is_seen() -> None:
+    gauge = gauges(Policy(concurrency_limit=ConcurrencyLimit("places", 1)))
+
+    assert gauge.begins("a", 0.0) == []
+    assert gauge.begins("b", 0.0) == ["2 are under way where 1 may be"]
+    gauge.ends("a", "completed", 1.0)
+    gauge.ends("b", "completed", 1.0)
+    assert gauge.begins("b", 1.0) == []
+
+
+def test_a_new_process_has_all_places() -> None:
+    gauge = gauges(Policy(concurrency_limit=ConcurrencyLimit("places", 1)))
+    gauge.begins("a", 0.0)
+
+    gauge.begin_life(5.0)
+
+    assert gauge.begins("a", 5.0) == []
+
+
+def test_starts_that_come_too_early_for_their_number_are_seen() -> None:
+    gauge = gauges(Policy(rate_limit=RateLimit("rate", limit=2, per=1.0, burst=2)))
+
+    assert gauge.begins("a", 0.0) + gauge.begins("a", 0.0) + gauge.begins("a", 0.5) == []
+    assert gauge.begins("a", 0.9)[0].startswith("4 have started in 0.900 seconds")
+
+
+def test_a_call_of_what_keeps_failing_is_seen() -> None:
+    gauge = gauges(Policy(circuit_breaker=CircuitBreaker("breaker", failure_threshold=2, reset_timeout=5_000.0)))
+    for moment in (0.0, 1.0):
+        gauge.ends("a", "failed", moment)
+
+    assert gauge.begins("a", 2.0) == []  # it may have been let through before
+    assert gauge.begins("a", 400.0) == ["the breaker has been open for 399.000 seconds, and something starts"]
+    assert gauge.begins("a", 5_001.0) == []
+
+
+def test_a_breaker_of_which_only_itself_knows_the_count_is_left_alone() -> None:
+    gauge = gauges(Policy(circuit_breaker=CircuitBreaker("breaker", failure_threshold=1, reset_timeout=5_000.0)))
+    gauge.ends("a", "cancelled", 0.0)
+    gauge.ends("a", "failed", 1.0)
+
+    assert gauge.begins("a", 400.0) == []
+
+
+def test_only_what_all_policies_limit_is_counted() -> None:
+    gauge = gauges(Policy(concurrency_limit=ConcurrencyLimit("places", 1)), Policy())
+
+    assert gauge.begins("a", 0.0) + gauge.begins("a", 0.0) == []
+
+
+def test_what_may_have_a_policy_of_its_own_is_not_counted() -> None:
+    gauge = gauges(Policy(concurrency_limit=ConcurrencyLimit("places", 1)), but=("a",))
+
+    assert gauge.begins("a", 0.0) + gauge.begins("b", 0.0) == []
