@@ -22,8 +22,6 @@ L = TypeVar("L", ConcurrencyLimit, RateLimit, CircuitBreaker)
 _FIELDS: Final = {ConcurrencyLimit: "concurrency_limit", RateLimit: "rate_limit", CircuitBreaker: "circuit_breaker"}
 _EARLY = 1e-3
 """How many seconds too early a timer may fire."""
-_ADMITTED = 300.0
-"""For how many seconds an attempt may still start that a breaker let through: there are queues, and slow stores."""
 
 
 class Gauges:
@@ -41,13 +39,15 @@ class Gauges:
         self._starts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._opened: dict[str, float] = {}
+        self._passed: Counter[tuple[str, str]] = Counter()
+        """By breaker and run: how many have started since it opened."""
         self._unsure: set[str] = set()
         """
         Breakers of which it is not known what they have counted: of an attempt that was cut short, or that may not have
         been theirs, only they know.
         """
 
-    def begins(self, component: str, now: float) -> list[str]:
+    def begins(self, run: str, component: str, now: float) -> list[str]:
         """An attempt of *component* begins; return what is wrong with that."""
         wrong: list[str] = []
         if (places := self._limit(ConcurrencyLimit, component)) is not None:
@@ -59,11 +59,21 @@ class Gauges:
             count = self._starts[rate.name]
             if now + _EARLY < self._born + (count - rate.burst) * rate.per / rate.limit:
                 wrong.append(f"{count} have started in {now - self._born:.3f} seconds: the rate is {rate}")
-        if (breaker := self._limit(CircuitBreaker, component)) is not None:
+        if (breaker := self._limit(CircuitBreaker, component)) is not None and self._is_prompt(component):
             opened = None if breaker.name in self._unsure else self._opened.get(breaker.name)
-            if opened is not None and opened + _ADMITTED < now < opened + breaker.reset_timeout - _EARLY:
-                wrong.append(f"the breaker has been open for {now - opened:.3f} seconds, and something starts")
+            if opened is not None and now < opened + breaker.reset_timeout - _EARLY:
+                self._passed[breaker.name, run] += 1
+                count = self._passed[breaker.name, run]
+                if count > self._plot.max_concurrency:  # so many may have been let through before
+                    wrong.append(f"{count} have started in the {now - opened:.3f} seconds since the breaker opened")
         return wrong
+
+    def _is_prompt(self, component: str) -> bool:
+        """Whether nothing but a worker is waited for between being let through by a breaker and starting."""
+        return not any(
+            policy.execution_mode == "durable" or policy.rate_limit or policy.concurrency_limit
+            for policy in self._plot.policies_of(component)
+        )
 
     def ends(self, component: str, ending: Ending, now: float) -> None:
         """An attempt of *component* has ended."""

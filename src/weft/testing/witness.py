@@ -124,9 +124,9 @@ class Witness:
         new = Execution(run, component, runnable.inputs, key, runnable.attempt, self._life, durable, now)
         self._tell(f"{run} executes {component}{runnable.inputs}, attempt {runnable.attempt}")
         self._check(new)
-        self.problems += [
-            f"{run}: {component}{runnable.inputs}: {wrong}" for wrong in self._gauges.begins(component, now)
-        ]
+        self._check_sources(new, runnable)
+        for wrong in self._gauges.begins(run, component, now):
+            self.problems.append(f"{run}: {component}{runnable.inputs}: {wrong}")
         self.executions.append(new)
         self._by_key.setdefault(key, []).append(new)
         self._under_way[run] += 1
@@ -174,6 +174,17 @@ class Witness:
             self.problems.append(f"{name} was started after the run was cancelled")
         if not new.durable:
             self.problems.append(f"{name} was started before the run was stored")
+
+    def _check_sources(self, new: Execution, runnable: Runnable) -> None:
+        """What a policy wants durable before anything else happens must be so before it is used."""
+        for address in new.inputs:
+            seq = address if isinstance(address, int) else address[0]
+            if seq <= new.durable:  # also what stands for nothing, which has no place in the log
+                continue
+            source = getattr(runnable.lineage.log[seq - 1], "component", "")
+            policies = self._plot.policies_of(source) if source else ()
+            if policies and all(policy.checkpoint_after for policy in policies):
+                self.problems.append(f"{new.run}: {new.component}{new.inputs} was started before {source} was stored")
 
     def _is_part_of_saga(self, component: str) -> bool:
         """Whether *component* is a transaction or a compensation, which do not run ahead of what is durable."""
