@@ -105,8 +105,11 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(policy for policy in found if policy is not None)
 
     def __str__(self) -> str:
-        said = {name: getattr(self, name) for name in self.__struct_fields__}
-        return ", ".join(f"{name}={value}" for name, value in said.items() if value != getattr(_PLAIN, name))
+        said = {name: getattr(self, name) for name in self.__struct_fields__ if name != "others"}
+        said |= {"others": () if self.others == self.rules else self.others}
+        told = {name: value for name, value in said.items() if value != getattr(_PLAIN, name)}
+        told |= {name: _told(told[name]) for name in ("rules", "others") if name in told}
+        return ", ".join(f"{name}={value}" for name, value in told.items())
 
 
 _PLAIN = Plot()
@@ -119,3 +122,10 @@ def _first(rules: Rules, component: str) -> Policy | None:
         component = component.rpartition(".")[0]
         names.add(component)
     return next((policy for matcher, policy in rules if matcher is DEFAULT or matcher in names), None)
+
+
+def _told(rules: Rules) -> str:
+    """Return *rules* without all that they leave to the defaults."""
+    policies = ((matcher, policy.changes().items()) for matcher, policy in rules)
+    said = (f"{matcher}: {', '.join(f'{name}={value}' for name, value in changes)}" for matcher, changes in policies)
+    return f"[{'; '.join(said)}]"

@@ -145,8 +145,8 @@ class _Simulation:
         try:
             loop.run_until_complete(self._process(connection))
         except Crash:
-            self.tell(f"crash at turn {loop.turns}")
             self.now = loop.time()
+            self.tell(f"crash at turn {loop.turns}")
             return False
         finally:
             connection.die()

@@ -47,7 +47,7 @@ class Witness:
         self, dice: Random, trial: Trial, plot: Plot, heads: Mapping[str, int], tell: Callable[[str], None]
     ) -> None:
         self._dice, self._plot, self._heads, self._tell = dice, plot, heads, tell
-        self._breakable = trial.mendable | trial.losable
+        self._mendable, self._breakable = trial.mendable, trial.mendable | trial.losable
         self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
         self._gauges = Gauges(plot, but=trial.mendable)
         self.executions: list[Execution] = []
@@ -182,7 +182,8 @@ class Witness:
             if seq <= new.durable:  # also what stands for nothing, which has no place in the log
                 continue
             source = getattr(runnable.lineage.log[seq - 1], "component", "")
-            policies = self._plot.policies_of(source) if source else ()
+            is_sure = source and source not in self._mendable  # which may have run under a policy of its own
+            policies = self._plot.policies_of(source) if is_sure else ()
             if policies and all(policy.checkpoint_after for policy in policies):
                 self.problems.append(f"{new.run}: {new.component}{new.inputs} was started before {source} was stored")
 
