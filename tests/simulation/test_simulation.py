@@ -20,6 +20,8 @@ from weft.policy import DEFAULT, ConcurrencyLimit, limits
 from weft.ports.store import Append
 from weft.runner.flight import Flight
 from weft.runner.office import Office
+from weft.runner.pilot import Pilot
+from weft.runner.rulebook import Rulebook
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import Plot, Trial, Weather, simulate
@@ -145,19 +147,19 @@ def test_a_step_that_fails_a_few_times_is_retried_on_time_whenever_its_process_c
 
 
 def test_attempts_that_a_resume_forgets_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "_begun", lambda _worker, _key: None)
+    monkeypatch.setattr(Rulebook, "begun", lambda _rules, _key: None)
 
     assert "a: attempt 1 of more(2,) failed after attempt 1 had" in problems_of_crashes()
 
 
 def test_a_wait_that_a_resume_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = Worker._begun
+    begun = Rulebook.begun
 
-    def at_once(worker: Worker, key: Any) -> Any:
-        found = begun(worker, key)
+    def at_once(rules: Rulebook, key: Any) -> Any:
+        found = begun(rules, key)
         return found and replace(found, retry_at=0.0)
 
-    monkeypatch.setattr(Worker, "_begun", at_once)
+    monkeypatch.setattr(Rulebook, "begun", at_once)
 
     assert any("seconds too early" in problem for problem in problems_of_crashes())
 
@@ -173,7 +175,7 @@ def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "_timed_out", lambda *_: None)
+    monkeypatch.setattr(Pilot, "_timed_out", lambda *_: None)
     trial = Trial(Workflow("w", step(lambda x: x, name="one")), (1,))
     plot = Plot(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
 

@@ -311,9 +311,9 @@ class Worker:
         line, lag, draft = self._line, self.options.checkpoints.lag, self._draft
         if not draft.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
-        if self.is_held:
-            return
         while line and self._active < self.options.max_concurrency:
+            if self.is_held:  # perhaps by what has just ended, since its time was up
+                return
             flight = line[0]
             is_careful = flight.is_durable
             runs_ahead = not is_careful and not flight.activation.node.carries  # a step of a saga never does

@@ -129,19 +129,20 @@ def _kept(policy: Policy) -> Policy:
 
 
 def _policy(dice: Random, retries: int, limits: _Limits) -> Policy:
+    heartbeat = dice.choice((None, None, TIMEOUT))
     return Policy(
         max_retries=retries,
         backoff=dice.choice(("none", "linear", "exponential", "jitter")),
         base_delay=dice.choice((0.001, 1.0)),
         timeout=dice.choice((None, TIMEOUT)),
-        heartbeat=dice.choice((None, None, TIMEOUT)),
+        heartbeat=heartbeat,
         deadline=dice.choice((None, None, _AGES)),
         queue_timeout=dice.choice((None, None, _AGES)),
         execution_mode=dice.choice(("sync", "durable")),
         priority=dice.choice((0, 0, 5)),
         delay=dice.choice((0.0, 0.0, 0.0, 0.7)),
         checkpoint_after=dice.random() < 0.2,
-        executor=dice.choice((None, None, None, "inline")),
+        executor=dice.choice((None, None, None, "inline")) if heartbeat is None else None,
         concurrency_limit=dice.choice((None, limits.places)),
         rate_limit=dice.choice((None, limits.rate)),
         circuit_breaker=dice.choice((None, limits.breaker)),
