@@ -15,7 +15,6 @@ from weft.core.runnable import Runnable
 from weft.core.scope import Activation
 from weft.policy.driver import Attempt, Begun, Conversation
 from weft.policy.policy import Policy
-from weft.runner.inquiry import Inquiry
 
 
 class Flight(msgspec.Struct, eq=False):
@@ -23,6 +22,8 @@ class Flight(msgspec.Struct, eq=False):
 
     activation: Activation
     policy: Policy | None = None
+    is_guarded: bool = False
+    """Whether the policy matters before an attempt fails."""
     begun: Begun | None = None
     """How far it had come in an earlier life."""
     runnable: Runnable | None = None
@@ -49,6 +50,8 @@ class Flight(msgspec.Struct, eq=False):
     """What ends the wait for a first start."""
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
+    is_asking: bool = False
+    """Whether a function of its policy is to be asked, rather than the component to be attempted."""
     is_paused: bool = False
     """Whether it waited for time or a limit, and goes on when it is its turn."""
     is_aloft: bool = False
@@ -59,11 +62,6 @@ class Flight(msgspec.Struct, eq=False):
     def is_durable(self) -> bool:
         """Whether the log must say that it starts, before it starts."""
         return self.policy is not None and self.policy.execution_mode == "durable"
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a function of its policy is to be asked, rather than the component to be attempted."""
-        return self.attempt is not None and isinstance(self.attempt.runnable, Inquiry)
 
     def arm(self, timer: Any) -> None:
         """Let *timer* wake it."""

@@ -119,7 +119,7 @@ class Office:
                 if found is not None:
                     worker, flight = found
                     touched[worker] = None
-                    if self._lent.pop(ticket, None) is not None:  # it has not waited for its wait to end
+                    if self._lent and self._lent.pop(ticket, None) is not None:  # it has not waited for its wait to end
                         desk.aloft += 1
                     desk.landed(outcome.duration_ns)
                     try:

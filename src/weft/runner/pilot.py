@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -64,9 +64,8 @@ class Pilot:
         """Begin: with a driver if the policy matters before an attempt fails, or if there were attempts before."""
         run = self._worker.run
         runnable = flight.runnable = bind(flight.activation, run.memory, run.context)
-        policy, is_guarded = self._rules.of(flight.activation)
-        flight.policy = policy
-        if is_guarded or flight.begun is not None or runnable.deadline is not None:
+        policy = flight.policy
+        if flight.is_guarded or flight.begun is not None or runnable.deadline is not None:
             self._converse(flight, policy or _NO_POLICY, begun=flight.begun or Begun())
             self._go_on(flight, None)
         else:
@@ -111,12 +110,12 @@ class Pilot:
             return
         match instruction:
             case Attempt():
-                flight.attempt = instruction
+                flight.attempt, flight.is_asking = instruction, False
                 self._prepare(flight, instruction)
             case Ask(question):
                 about = flight.runnable if flight.attempt is None else flight.attempt.runnable
                 assert about is not None  # noqa: S101
-                flight.attempt = Attempt(inquiry(about, question), None)
+                flight.attempt, flight.is_asking = Attempt(inquiry(about, question), None), True
                 self._take_place(flight)
             case Pause(seconds, after):
                 if after is not None:
@@ -151,16 +150,20 @@ class Pilot:
 
     def reconsider(self, flight: Flight) -> None:
         """The policies have changed: if *flight* waits for time or a limit, let it begin again under its new one."""
-        policy = self._rules.of(flight.activation)[0]
+        policy, flight.is_guarded = self._rules.of(flight.activation)
         is_waiting = bool(flight.timers) or flight.is_paused
         if flight.conversation is None or flight.is_aloft or not is_waiting or policy == flight.policy:
+            if not self._office.is_started(flight):
+                flight.policy = policy
             return
+        flight.policy = policy
         self._office.withdraw(flight)
         flight.conversation.close()
         key = flight.activation.key
         if key in (self._worker.run.memory.attempts or {}):
             flight.begun = self._rules.begun(key)
         flight.conversation = flight.attempt = None
+        flight.is_asking = False
         flight.priority = 0 if policy is None else policy.priority
         if flight.is_paused:  # it stands in line already
             flight.is_paused = False
@@ -215,7 +218,7 @@ class Pilot:
 
     def taking_off(self, flight: Flight) -> None:
         """The attempt is about to start."""
-        attempt, policy, office = flight.attempt, self._rules.of(flight.activation)[0], self._office
+        attempt, policy, office = flight.attempt, flight.policy, self._office
         assert attempt is not None  # noqa: S101
         flight.disarm()
         if flight.queue_timer is not None:
@@ -237,11 +240,13 @@ class Pilot:
         """The attempt has ended."""
         flight.disarm()
         flight.is_aloft = False
-        if flight.attempt is not None and isinstance(flight.attempt.runnable, Inquiry):
-            answer = flight.attempt.runnable.answer
+        if flight.is_asking:
+            assert flight.attempt is not None  # noqa: S101
+            answer = cast("Inquiry", flight.attempt.runnable).answer
             self._go_on(flight, Returned(answer) if outcome.error is None else Raised(outcome.error))
             return
-        outcome = _in_time(flight, outcome)
+        if flight.executor == "inline":
+            outcome = _in_time(flight, outcome)
         flight.spent_ns += outcome.duration_ns
         self._worker.report.ended(flight, outcome)
         if flight.conversation is not None:
@@ -322,7 +327,7 @@ class Pilot:
         worker = self._worker
         worker.take_out_of_line(flight)
         runnable = flight.runnable = flight.runnable or bind(flight.activation, worker.run.memory, worker.run.context)
-        flight.attempt = None
+        flight.attempt, flight.is_asking = None, False
         if flight.conversation is not None:  # it is about a limit that is no longer waited for
             flight.conversation.close()
             flight.conversation = None
@@ -353,7 +358,7 @@ def _beat(flight: Flight, monotonic: Callable[[], float]) -> None:
 def _in_time(flight: Flight, outcome: Outcome) -> Outcome:
     """Return *outcome*, or that it came too late: what runs in the loop cannot be cut short, only dropped."""
     attempt = flight.attempt
-    if attempt is None or attempt.timeout is None or flight.executor != "inline":
+    if attempt is None or attempt.timeout is None:
         return outcome
     spent = outcome.duration_ns / 1e9
     return (

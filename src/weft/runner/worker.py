@@ -256,15 +256,18 @@ class Worker:
         """Take in what became ready, hand over what happened, start what may start, and see whether that was all."""
         if self.is_stopping:
             return
-        memory, known = self.run.memory, -1
-        while known != len(memory.log) and not self.is_stopping:  # what is started may end at once: a deadline is past
+        memory = self.run.memory
+        log = memory.log
+        while True:
             if memory.fresh:
                 self._take_in()
-            if not self._draft.is_empty:
+            known = len(log)
+            if known != self._draft.acknowledged:
                 self.hand_over()
-            known = len(memory.log)
             if self._line:
                 self._start()
+            if known == len(log) or self.is_stopping:  # else something has ended at once: its deadline is past
+                break
         self._look_around()
 
     def _take_in(self) -> None:
@@ -277,9 +280,9 @@ class Worker:
         for activation in offered:
             if activation.key in self._flights or memory.ready.get(activation.key) is not activation:
                 continue
-            policy, _ = self.rules.of(activation)
+            policy, is_guarded = self.rules.of(activation)
             begun = self.rules.begun(activation.key) if memory.attempts or memory.dispatched else None
-            flight = Flight(activation, policy, begun, ready_since=now)
+            flight = Flight(activation, policy, is_guarded, begun, ready_since=now)
             if policy is not None:
                 flight.priority = policy.priority
                 if flight.is_durable:
@@ -304,7 +307,7 @@ class Worker:
         strategy = self.options.checkpoints
         due = strategy.lag is not None or (strategy.every is not None and self._units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
-            self.checkpoint()
+            self.office.journal.note(self)
 
     def _start(self) -> None:
         """Start what is in line, as far as it is durable enough and there is room."""
@@ -312,10 +315,10 @@ class Worker:
         if not draft.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
         while line and self._active < self.options.max_concurrency:
-            if self.is_held:  # perhaps by what has just ended, since its time was up
+            if self._barrier > draft.acknowledged:  # perhaps since just now: something has ended at once
                 return
             flight = line[0]
-            is_careful = flight.is_durable
+            is_careful = flight.policy is not None and flight.is_durable
             runs_ahead = not is_careful and not flight.activation.node.carries  # a step of a saga never does
             if lag is not None and flight.needed - (lag if runs_ahead else 0) > draft.acknowledged:
                 return
