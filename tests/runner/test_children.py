@@ -20,7 +20,9 @@ from weft.errors import (
     InvalidOption,
     NoRun,
     NoRunner,
+    OwnershipLost,
     RunClosed,
+    RunnerClosed,
     StepFailed,
     StoreUnavailable,
     WorkflowNotFound,
@@ -524,3 +526,153 @@ def test_the_result_of_a_cancelled_run_says_so() -> None:
         runner.cancel("a", "not wanted")
         with pytest.raises(RunClosed, match="not wanted"):
             runner.result("a")
+
+
+# -- what was tried to break it ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [{"id": 5}, {"id": "\ud800"}, {"cancel_with_parent": "yes"}, {"executor": "nowhere"}], ids=str
+)
+def test_a_child_that_cannot_be_is_refused_before_the_log_names_it(store: LogStore, options: dict[str, Any]) -> None:
+    def delegate(x: int) -> str:
+        with pytest.raises(InvalidOption):
+            current().start_child(double, x, **options)
+        return "refused"
+
+    parent = Workflow("parent", step(delegate))
+    with Runner(store) as runner:
+        run = runner.start(parent, 1, id="p").wait()
+
+        assert (run.output, run.children) == ("refused", {})
+
+
+@virtually
+async def test_cancelling_needs_neither_the_code_nor_the_context_of_a_child() -> None:
+    child = Workflow("child", step(lambda x, rate=context("rate"): x * rate, name="times"))
+
+    async def two(x: int) -> None:
+        await current().astart_child(child, x, id="c1")
+        await current().astart_child(child, x, id="c2")
+
+    store = MemoryStore()
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(Workflow("two", step(two)), 1, id="p", context={"rate": 2})
+        await asyncio.sleep(1)
+
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.resume("p", workflow=Workflow("two", step(two)))
+        await runner.cancel("p")
+        states = {record.id: record.status for record in await runner.records()}
+
+    assert states == dict.fromkeys(["p", "c1", "c2"], "cancelled")
+
+
+@virtually
+async def test_a_circle_of_children_is_cancelled() -> None:
+    flows: dict[str, Workflow] = {}
+
+    def starting(child: str) -> Workflow:
+        async def start(x: int) -> None:
+            await current().astart_child(flows[child], x, id=child)
+
+        return Workflow(f"of {child}", step(start))
+
+    flows.update(B=starting("C"), C=starting("B"))
+    async with runner_on(MemoryStore(), lasts=60.0) as runner:
+        await runner.start(starting("B"), 1, id="A")
+        await asyncio.sleep(1)
+        await runner.cancel("A")
+
+        assert {record.id: record.status for record in await runner.records()} == dict.fromkeys("ABC", "cancelled")
+
+
+@virtually
+async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others() -> None:
+    class Lost(WrappedStore):
+        is_lost = False
+
+        async def append(self, appends: Any) -> Any:
+            answers = list(await super().append([each for each in appends if not self.is_lost or each.run != "c1"]))
+            return [
+                OwnershipLost("c1", 1, 2) if self.is_lost and each.run == "c1" else answers.pop(0) for each in appends
+            ]
+
+    async def two(x: int) -> None:
+        await current().astart_child(double, x, id="c1")
+        await current().astart_child(double, x, id="c2")
+
+    store = Lost(MemoryStore())
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.start(Workflow("two", step(two)), 1, id="p")
+        await asyncio.sleep(1)
+        store.is_lost = True
+        with pytest.raises(OwnershipLost):
+            await runner.cancel("p")
+        states = {record.id: record.status for record in await runner.records()}
+
+    assert (states["c2"], states["p"]) == ("cancelled", "running")
+
+
+@virtually
+async def test_whoever_cancels_is_told_that_the_runner_was_closed() -> None:
+    async with runner_on(Flaky(MemoryStore()), lasts=60.0, grace=0.0) as runner:
+        await runner.start(parent_of(double, id="c"), 5, id="p")
+        await asyncio.sleep(1)
+        runner._store.appends_left = 1  # type: ignore[attr-defined]  # only the parent's own end is stored
+        cancelling = asyncio.create_task(runner.cancel("p"))
+        await asyncio.sleep(1)
+
+    with pytest.raises((RunnerClosed, StoreUnavailable)):
+        await cancelling
+
+
+@virtually
+async def test_an_attempt_is_alive_as_long_as_it_waits_and_from_then_on_for_itself() -> None:
+    def lasts(runnable: Runnable) -> float:
+        return 0.85 if runnable.component == "double" else 0.4  # its own time, after what it waited for
+
+    executors = {name: SimulatedExecutor(lasts) for name in ("inline", "async", "thread")}
+    parent = parent_of(double).with_policies([("delegate", Policy(heartbeat=1.0))])
+    async with AsyncRunner(executors=executors) as runner:
+        assert await (await runner.start(parent, 7)).result() == 14
+
+
+@virtually
+async def test_a_start_that_was_interrupted_leaves_nothing_behind_that_is_in_the_way() -> None:
+    store = MemoryStore()
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(double, 5, id="c")
+
+    class Slow(WrappedStore):
+        async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+            await asyncio.sleep(1.5)
+            return await act()
+
+    async with runner_on(Slow(store)) as runner:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(runner.start(double, 5, id="c"), 1.0)
+        handle = await runner.start(double, 5, id="c")
+
+        assert await handle.result() == 10
+
+
+def test_another_thread_may_wait_for_a_child_longer_than_the_step_that_started_it() -> None:
+    opened = threading.Event()
+    slow = Workflow("slow", step(lambda x: opened.wait(10) and x, name="slow"))
+    results: list[Any] = []
+    waiting: list[threading.Thread] = []
+
+    def start(x: int) -> str:
+        child = current().start_child(slow, x)
+        thread = threading.Thread(target=lambda: results.append(child.result()))
+        thread.start()
+        waiting.append(thread)
+        return "started"
+
+    with Runner() as runner:
+        runner.start(Workflow("parent", step(start)), 7).result()
+        opened.set()
+        waiting[0].join(20)
+
+    assert results == [7]

@@ -11,18 +11,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.core import events as ev
 from weft.core.fold import record
+from weft.core.references import MISSING
 from weft.core.runnable import Runnable
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, NoRun, RunOwned, WorkflowNotFound
+from weft.errors import InvalidOption, NoRun, RunnerClosed, WorkflowNotFound
+from weft.log import check_encodable
 from weft.runner.flight import Flight
 from weft.runner.handle import Handle
 from weft.runner.office import Office
-from weft.runner.options import RunOptions
+from weft.runner.options import RunOptions, check_text
 from weft.runner.roster import Roster
 from weft.runner.waiting import Waiters
 from weft.runner.worker import Worker
@@ -31,20 +34,20 @@ if TYPE_CHECKING:
     from weft.runner.runner import AsyncRunner
 
 T = TypeVar("T")
-Begin = Callable[[str, Workflow, Any, dict[str, Any], RunOptions], Awaitable[None]]
-"""Starts a run: its id, workflow, input and options, and what holds for it where the options are silent."""
+Given = Callable[[dict[str, Any], RunOptions], tuple[RunOptions, dict[str, Any]]]
+"""Makes of options, and of what holds where these are silent, what holds for a run and what it is given besides."""
 _log = logging.getLogger("weft.runner")
 
 
 class Children:
-    """The parents and children among the runs of one *runner*; *begin* starts a run there."""
+    """The parents and children among the runs of one *runner*; *given* checks the options of new ones."""
 
     _office: Office
     _loop: asyncio.AbstractEventLoop
     _thread: int
 
-    def __init__(self, runner: AsyncRunner, roster: Roster, waiters: Waiters, begin: Begin) -> None:
-        self._runner, self._roster, self._waiters, self._begin = runner, roster, waiters, begin
+    def __init__(self, runner: AsyncRunner, roster: Roster, waiters: Waiters, given: Given) -> None:
+        self._runner, self._roster, self._waiters, self._given = runner, roster, waiters, given
         self._farewells: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the cancelling of its children that is under way."""
 
@@ -70,7 +73,13 @@ class Children:
                 "a coroutine function, or let the component run on a thread (executor='thread')"
             )
         made = self._in_loop(self._start(parent, workflow, value, id, with_parent, options))
-        return Handle(self._runner, made.result(), lambda work: self._in_loop(self._aside(parent, work)).result())
+        mine = threading.get_ident()
+
+        def wait(work: Coroutine[Any, Any, Any]) -> Any:
+            is_step = threading.get_ident() == mine  # another thread waits for itself, and has no place to lend
+            return self._in_loop(self._aside(parent, work) if is_step else work, work).result()
+
+        return Handle(self._runner, made.result(), wait)
 
     async def astart(
         self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
@@ -80,9 +89,16 @@ class Children:
         if asyncio.get_running_loop() is self._loop:
             return Handle(self._runner, await starting, lambda work: self._aside(parent, work))
         made = await asyncio.wrap_future(self._in_loop(starting))
-        return Handle(self._runner, made, lambda work: asyncio.wrap_future(self._in_loop(self._aside(parent, work))))
+        return Handle(
+            self._runner, made, lambda work: asyncio.wrap_future(self._in_loop(self._aside(parent, work), work))
+        )
 
-    def _in_loop(self, work: Coroutine[Any, Any, T]) -> Any:
+    def _in_loop(self, work: Coroutine[Any, Any, T], inner: Coroutine[Any, Any, Any] | None = None) -> Any:
+        if self._loop.is_closed():
+            work.close()
+            if inner is not None:
+                inner.close()
+            raise RunnerClosed
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _start(
@@ -96,12 +112,15 @@ class Children:
     ) -> str:
         """Note that there will be a child, create it, and return its id."""
         worker, flight = self._under_way(parent)
+        _check(workflow, value, with_parent=with_parent)
+        told, given = self._given(options, worker.options)
         child = _name(parent, flight, workflow) if id is None else id
+        check_text("id", child)
         if child == worker.id:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
-        worker, _ = self._under_way(parent)
-        await self._begin(child, workflow, value, options, worker.options)
+        self._under_way(parent)
+        await self._roster.start(child, workflow, told, value=value, **given)
         return child
 
     async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
@@ -142,22 +161,27 @@ class Children:
             return await work
         finally:
             self._office.reclaim(flight, ticket)
+            flight.forget(task)
 
     # -- cancelling ------------------------------------------------------------------------------
 
     async def farewell(self, parent: Worker) -> None:
         """
-        Cancel the children that go with *parent*, which was cancelled.
+        Cancel the children that go with *parent*, which was cancelled, and theirs.
 
         Raises:
             RunOwned: another process that is alive has one of them; all others are cancelled.
+            RunnerClosed: the runner was closed meanwhile; whoever resumes the run goes on with it.
         """
         if parent.orphans:
             task = self._farewells.get(parent.id)
             if task is None:
                 task = self._farewells[parent.id] = self._loop.create_task(self._cancel_all(parent))
                 task.add_done_callback(lambda _: self._farewells.pop(parent.id, None))
-            await asyncio.shield(task)
+            await asyncio.wait([task])
+            if task.cancelled():
+                raise RunnerClosed
+            task.result()
 
     def _bereft(self, parent: Worker) -> None:
         """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
@@ -165,28 +189,46 @@ class Children:
         task.add_done_callback(_report)
 
     async def _cancel_all(self, parent: Worker) -> None:
-        owned: list[RunOwned] = []
-        for child in parent.orphans:
-            try:
-                async with self._roster.visiting(child) as worker:
-                    await self._cancel(worker, f"its parent {parent.id!r} was cancelled")
-            except WorkflowNotFound:
-                _log.debug("run %r was never started", child)
-            except RunOwned as error:
-                owned.append(error)
-        if owned:
-            owned[0].add_note(f"run {parent.id!r} is cancelled, and so are all its children that are free")
-            raise owned[0]
-        parent.orphans = ()
-        parent.checkpoint()
-        await self._waiters.stored(parent, "cancelled")
+        """Cancel a whole family, one after the other, since it may be a circle; then, from the last one, say so."""
+        family: dict[str, tuple[str, ...]] = {parent.id: parent.orphans}
+        line, failed = deque((child, parent.id) for child in parent.orphans), dict[str, Exception]()
+        while line:
+            child, whose = line.popleft()
+            if child not in family and child not in failed:
+                try:
+                    family[child] = await self._cancel(child, f"its parent {whose!r} was cancelled")
+                    line.extend((orphan, child) for orphan in family[child])
+                except Exception as error:  # noqa: BLE001 - one that cannot be cancelled must not save the others
+                    failed[child] = error
+        unfinished = set(failed)
+        for run, orphans in reversed(family.items()):
+            if unfinished.isdisjoint(orphans):
+                await self._finish(run, orphans)
+            else:
+                unfinished.add(run)
+        for why in failed.values():
+            why.add_note(f"run {parent.id!r} is cancelled, and so are all that go with it and can be; try again later")
+            raise why
 
-    async def _cancel(self, child: Worker, reason: str) -> None:
-        if child.state != "cancelled":
-            child.cancel(reason)
-        await self._waiters.durable(child, len(child.run.memory.log))
-        if child.id not in self._farewells:
-            await self.farewell(child)
+    async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
+        """Cancel *child*, and return which of its own children go with it."""
+        try:
+            async with self._roster.visiting(child) as worker:
+                if worker.state != "cancelled":
+                    worker.cancel(reason)
+                await self._waiters.durable(worker, len(worker.run.memory.log))
+                return worker.orphans
+        except WorkflowNotFound:
+            _log.debug("run %r was never started, or is deleted", child)
+            return ()
+
+    async def _finish(self, run: str, orphans: tuple[str, ...]) -> None:
+        """Let the store know that nothing is left to do of a cancelled *run*, now that its *orphans* are cancelled."""
+        if orphans:
+            async with self._roster.visiting(run) as worker:
+                worker.orphans = ()
+                worker.checkpoint()
+                await self._waiters.stored(worker, "cancelled")
 
 
 def _name(parent: Runnable, flight: Flight, workflow: Workflow) -> str:
@@ -197,6 +239,16 @@ def _name(parent: Runnable, flight: Flight, workflow: Workflow) -> str:
     again = "" if number == 1 else f"-{number}"
     key = parent.lineage.idempotency_key(parent.run_id, *parent.key)
     return f"{parent.run_id}/{parent.component}/{key[:16]}/{workflow.name}{again}"
+
+
+def _check(workflow: object, value: Any, *, with_parent: object) -> None:
+    """Refuse what could not be started, before the log names it."""
+    if not isinstance(workflow, Workflow):
+        raise InvalidOption(f"start_child({workflow!r:.60}): a child is started of a Workflow")
+    if not isinstance(with_parent, bool):
+        raise InvalidOption(f"cancel_with_parent={with_parent!r:.60}: use True or False")
+    if value is not MISSING:
+        check_encodable(value, "INPUT")
 
 
 def _report(task: asyncio.Task[None]) -> None:

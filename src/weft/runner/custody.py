@@ -69,12 +69,16 @@ class Custody:
         *,
         context: Mapping[str, Any],
         strict: bool,
+        goes_on: bool = True,
     ) -> Recovered:
         """Bring *run* back as it is stored; *live* finds its definition in this process."""
 
         async def load() -> Recovered:
             loaded = await self._store.load_since(run, 0)
-            return await recover(self._store, loaded, workflow=live(loaded.record), context=context, strict=strict)
+            workflow = live(loaded.record)
+            return await recover(
+                self._store, loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on
+            )
 
         return await self._patiently(load)
 

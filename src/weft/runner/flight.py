@@ -69,6 +69,11 @@ class Flight(msgspec.Struct, eq=False):
             self.timers = []
         self.timers.append(timer)
 
+    def forget(self, timer: Any) -> None:
+        """Let *timer* wake it no more; it is over, or whoever armed it sees to it."""
+        if self.timers and timer in self.timers:
+            self.timers.remove(timer)
+
     def disarm(self) -> None:
         """Forget what would have woken it."""
         if self.timers:

@@ -201,6 +201,7 @@ class Office:
     def lend(self, flight: Flight) -> int:
         """Let others have the place of *flight*, which waits for another run; return what to :meth:`reclaim`."""
         ticket, desk = flight.ticket, self._desks[flight.executor]
+        flight.last_sign = self.monotonic()
         if ticket in self._aloft:
             waits = self._lent[ticket] = self._lent.get(ticket, 0) + 1
             if waits == 1:
@@ -214,6 +215,7 @@ class Office:
         if waits > 1:
             self._lent[ticket] = waits - 1
         elif waits:
+            flight.last_sign = self.monotonic()
             self._desks[flight.executor].reclaim(ticket)
 
     def is_lent(self, flight: Flight) -> bool:

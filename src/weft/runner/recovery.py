@@ -34,6 +34,7 @@ async def recover(
     workflow: Workflow | None = None,
     context: Mapping[str, Any] | None = None,
     strict: bool = False,
+    goes_on: bool = True,
 ) -> Recovered:
     """
     Rebuild the run that was *loaded* from *store*.
@@ -42,6 +43,7 @@ async def recover(
         workflow: the live definition: functions are taken from it where they cannot be found elsewhere.
         context: what components read with ``context(key)``; it is never stored.
         strict: refuse code that has changed since the run was written.
+        goes_on: whether anything of it will be executed; else neither its functions nor its context are needed.
 
     Raises:
         CorruptLog: what was stored is no log.
@@ -67,6 +69,8 @@ async def recover(
     decoder = Decoder(workflow=workflow, strict=strict)
     events = decoder.segments(bodies, definitions=definitions, facts=facts)
     run = Run.from_log(events, context=context)
+    if not goes_on:
+        return Recovered(run, loaded.record)
     for component in run.workflow.unresolved:
         raise UnresolvedFunction(
             component, "that it runs", "cannot be found here, and resume(id, workflow=...) or register(...) gave none"

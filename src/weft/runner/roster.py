@@ -8,7 +8,7 @@ beginning is not stored has never been here.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from weft.core.references import MISSING
@@ -118,7 +118,7 @@ class Roster:
         try:
             await self.create(run, workflow, options, **given)
         except WorkflowAlreadyStarted:
-            if run not in self._workers:
+            if await self._decided(run) is None:
                 await self.resume(run, workflow, options)
 
     async def resume(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False) -> None:
@@ -183,7 +183,7 @@ class Roster:
             RunOwned: another process that is alive has it.
         """
         async with self._arrivals.alone(run):
-            here = self._workers.get(run)
+            here = await self._decided(run)
             if here is not None:
                 yield here
                 return
@@ -192,10 +192,18 @@ class Roster:
             except RunNotFound:
                 raise WorkflowNotFound(run) from None
             try:
-                found = await self._custody.load(run, self._live(None), context={}, strict=False)
+                found = await self._custody.load(run, self._live(None), context={}, strict=False, goes_on=False)
                 yield Worker(self._office(), found.run, RunOptions(), self._settled, _draft(found))
             finally:
                 await self._custody.release([run])
+
+    async def _decided(self, run: str) -> Worker | None:
+        """Return the worker of *run*, if it is here for good: one that is being created may turn out to exist."""
+        here = self._workers.get(run)
+        if here is not None and not here.acknowledged:
+            with suppress(Exception):  # whoever creates it is told, if he still waits
+                await self._waiters.durable(here, 1)
+        return self._workers.get(run)
 
     def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
         """Return what finds the live definition of a stored run."""
@@ -222,6 +230,8 @@ class Roster:
     def _settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do; whoever waits does not care if it has been replaced."""
         if self._workers.get(worker.id) is worker:
+            if isinstance(worker.lost, RunExists):  # it has never been here
+                del self._workers[worker.id]
             self._waiters.settled(worker)
 
     # -- leaving ---------------------------------------------------------------------------------

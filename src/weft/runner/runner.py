@@ -112,7 +112,7 @@ class AsyncRunner:
         self._waiters = Waiters(self._clock.time)
         self._office: Office | None = None
         self._roster = Roster(self._custody, self._waiters, self._clock, lambda: self._open)
-        self._children = Children(self, self._roster, self._waiters, self._start)
+        self._children = Children(self, self._roster, self._waiters, self._given)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -213,7 +213,8 @@ class AsyncRunner:
         """
         self._open  # noqa: B018
         name = uuid.uuid4().hex if id is None else id
-        await self._start(name, workflow, value, options, self._options)
+        told, given = self._given(options, self._options)
+        await self._roster.start(name, workflow, told, value=value, **given)
         return Handle(self, name)
 
     async def start_workflow(
@@ -265,9 +266,11 @@ class AsyncRunner:
         await self._roster.create(id, workflow, self._checked(told), policies=policies, policies_mode=policies_mode)
         return Handle(self, id)
 
-    async def _start(self, id: str, workflow: Workflow, value: Any, options: dict[str, Any], usual: RunOptions) -> None:
-        given = {key: options.pop(key) for key in ("policies", "policies_mode", "deadline") if key in options}
-        await self._roster.start(id, workflow, self._checked(usual.but(**options)), value=value, **given)
+    def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
+        """Return what holds for a run that is started with *options*, and what it is given besides."""
+        besides = ("policies", "policies_mode", "deadline")
+        given: dict[str, Any] = {key: options.pop(key) for key in besides if key in options}
+        return self._checked(usual.but(**options)), given
 
     def _told(self, options: Mapping[str, Any]) -> RunOptions:
         """Return what holds for a run that is given *options*."""

@@ -440,4 +440,6 @@ class Worker:
         self.state, self.reason, self.is_settled = "parked", str(error), True
         if not isinstance(error, RunExists):  # whoever creates a run is told, and that is all
             self.report.lost(error)
+        if self.observer is not None:
+            self.observer(self)
         self._settled(self)
