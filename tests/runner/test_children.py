@@ -6,13 +6,13 @@ import asyncio
 import sys
 import threading
 import types
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from weather import double, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Runnable, Runner, Workflow, context, current, each, reduce, step
 from weft.core.events import ChildStarted
@@ -30,36 +30,15 @@ from weft.errors import (
 from weft.policy import DEFAULT
 from weft.ports.store import LogStore
 from weft.stores import MemoryStore, SQLiteStore
-from weft.testing import run_virtually
 from weft.testing.executor import SimulatedExecutor
 from weft.testing.wrapping import WrappedStore
 
 T = TypeVar("T")
 
-double = Workflow("double", step(lambda x: x * 2, name="double"))
-
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
     return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-
-
-def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test in a loop on virtual time."""
-
-    @wraps(test)
-    def call(*args: Any, **kwargs: Any) -> None:
-        run_virtually(test(*args, **kwargs))
-
-    return call
-
-
-def runner_on(store: Any, *, lasts: float = 0.0, workers: int = 2, **options: Any) -> AsyncRunner:
-    """Return a runner without threads, on which every step takes *lasts* seconds."""
-    executors = {
-        name: SimulatedExecutor(lambda _: lasts, max_workers=workers) for name in ("inline", "async", "thread")
-    }
-    return AsyncRunner(store, executors=executors, **options)
 
 
 def parent_of(child: Workflow, **options: Any) -> Workflow:
@@ -587,8 +566,9 @@ async def test_a_circle_of_children_is_cancelled() -> None:
         assert {record.id: record.status for record in await runner.records()} == dict.fromkeys("ABC", "cancelled")
 
 
+@pytest.mark.parametrize("is_here", [True, False])
 @virtually
-async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others() -> None:
+async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others(is_here: bool) -> None:
     class Lost(WrappedStore):
         is_lost = False
 
@@ -606,6 +586,8 @@ async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others() -> 
     async with runner_on(store, lasts=60.0) as runner:
         await runner.start(Workflow("two", step(two)), 1, id="p")
         await asyncio.sleep(1)
+        if not is_here:
+            await runner.stop("c1", grace=0)
         store.is_lost = True
         with pytest.raises(OwnershipLost):
             await runner.cancel("p")
@@ -614,17 +596,59 @@ async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others() -> 
     assert (states["c2"], states["p"]) == ("cancelled", "running")
 
 
+class Dawdling(WrappedStore):
+    """Takes ten seconds for what is written of the run "c", once it is told to."""
+
+    dawdles = False
+
+    async def append(self, appends: Any) -> Any:
+        if self.dawdles and any(append.run == "c" for append in appends):
+            await asyncio.sleep(10)
+        return await super().append(appends)
+
+
 @virtually
 async def test_whoever_cancels_is_told_that_the_runner_was_closed() -> None:
-    async with runner_on(Flaky(MemoryStore()), lasts=60.0, grace=0.0) as runner:
+    store = Dawdling(MemoryStore())
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
         await runner.start(parent_of(double, id="c"), 5, id="p")
         await asyncio.sleep(1)
-        runner._store.appends_left = 1  # type: ignore[attr-defined]  # only the parent's own end is stored
+        store.dawdles = True
         cancelling = asyncio.create_task(runner.cancel("p"))
         await asyncio.sleep(1)
 
-    with pytest.raises((RunnerClosed, StoreUnavailable)):
+    with pytest.raises(RunnerClosed):
         await cancelling
+
+
+@virtually
+async def test_whoever_cancels_is_told_that_the_run_was_deleted() -> None:
+    store = Dawdling(MemoryStore())
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.start(parent_of(double, id="c"), 5, id="p")
+        await asyncio.sleep(1)
+        store.dawdles = True
+        cancelling = asyncio.create_task(runner.cancel("p"))
+        await asyncio.sleep(1)
+        await runner.delete("p")
+
+        with pytest.raises(WorkflowNotFound):
+            await cancelling
+        assert await runner.status("c") == "cancelled"
+
+
+def test_a_handle_that_outlives_its_runner_says_that_it_is_closed() -> None:
+    kept: list[Any] = []
+
+    def keep(x: int) -> int:
+        kept.append(current().start_child(double, x))
+        return int(kept[0].result())
+
+    with Runner() as runner:
+        runner.start(Workflow("keep", step(keep)), 1).result()
+
+    with pytest.raises(RunnerClosed):
+        kept[0].result()
 
 
 @virtually

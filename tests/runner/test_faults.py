@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from weather import SlowStore, double, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Workflow, each, step
 from weft.core.events import Notified
@@ -21,42 +21,10 @@ from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import Append
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore, SQLiteStore
-from weft.testing import Fault, FaultyStore, run_virtually
+from weft.testing import Fault, FaultyStore
 from weft.testing.executor import SimulatedExecutor
-from weft.testing.wrapping import WrappedStore
 
 T = TypeVar("T")
-
-double = Workflow("double", step(lambda x: x * 2, name="double"))
-
-
-def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test in a loop on virtual time."""
-
-    @wraps(test)
-    def call(*args: Any, **kwargs: Any) -> None:
-        run_virtually(test(*args, **kwargs))
-
-    return call
-
-
-class SlowStore(WrappedStore):
-    """Takes a second for everything, half of it before it is done and half of it after."""
-
-    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
-        await asyncio.sleep(0.5)
-        result = await act()
-        await asyncio.sleep(0.5)
-        return result
-
-
-def runner_on(store: Any, *, lasts: float = 0.0, refuses: Any = None, **options: Any) -> AsyncRunner:
-    """Return a runner without threads, on which every step takes *lasts* seconds."""
-    executors = {
-        name: SimulatedExecutor(lambda _: lasts, max_workers=8, refuses=refuses)
-        for name in ("inline", "async", "thread")
-    }
-    return AsyncRunner(store, executors=executors, **options)
 
 
 # -- starting ------------------------------------------------------------------------------------

@@ -58,10 +58,11 @@ def runner_on(
     lasts: float | Callable[[Runnable], float] = 0.0,
     workers: int = 8,
     names: tuple[str, ...] = ("inline", "async", "thread"),
+    refuses: Callable[[Runnable], bool] | None = None,
     **options: Any,
 ) -> AsyncRunner:
     """Return a runner without threads, on which every step takes *lasts* seconds."""
     lengths: Callable[[Runnable], float] = lasts if callable(lasts) else lambda _: lasts
-    executors = {name: SimulatedExecutor(lengths, max_workers=workers) for name in names}
+    executors = {name: SimulatedExecutor(lengths, max_workers=workers, refuses=refuses) for name in names}
     known: dict[str, Any] = {"clock": LoopClock(), "counters": LocalCounters(), **options}
     return AsyncRunner(store, executors=executors, **known)
