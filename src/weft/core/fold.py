@@ -16,7 +16,7 @@ from weft.core.lineage import Element, emission
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
-from weft.core.scope import NOTHING, Activation, Attempts, Scope
+from weft.core.scope import ALONE, NOTHING, Activation, Attempts, Scope
 from weft.core.turn import Ignored, Turn
 from weft.errors import InvalidEvent
 
@@ -94,8 +94,12 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
             turned(memory, activation, turn)
             log.append(turn)
     else:
-        event = ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
-        made(memory, activation, event)
+        node, event = activation.node, ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
+        if not node.bare:
+            made(memory, activation, event)
+        elif node.easy:  # what made() does, without a call for each of many
+            inputs = ALONE[seq] if seq < len(ALONE) else (seq,)
+            memory.deliver(node, (event,), inputs, activation.scope, activation.order)
         log.append(event)
 
 

@@ -59,6 +59,10 @@ _MADE: dict[type, tuple[type, ...]] = {int: (ev.ReactionOccurred, ev.StateChange
 """By form of an address: the events whose facts are productions, rather than parts of one."""
 
 
+_LAST = 8
+"""How many events are looked at before an index is made: nearly always one of them is what a run has come to."""
+
+
 class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
@@ -106,6 +110,13 @@ class Lineage:
                 emitted.extend((event.seq, i) for i in range(len(event.emitted)))
         self._indexed = len(self.log)
         return self._index
+
+    def made_last(self, name: str) -> ev.ReactionOccurred | None:
+        """Return what *name* made last, if that is among the last events; who needs more asks :meth:`index`."""
+        for event in self.log[: -_LAST - 1 : -1]:
+            if getattr(event, "component", None) == name:
+                return event if type(event) is ev.ReactionOccurred else None
+        return None
 
     def reads(self, address: Address) -> tuple[Address, ...]:
         """Return what the component that made the fact at *address* read besides: its own state, or others'."""

@@ -20,7 +20,7 @@ from weft.core.lineage import Cell, Lineage
 from weft.core.node import Kind, Node
 from weft.core.plan import Plan
 from weft.core.reading import pin
-from weft.core.scope import Activation, Asked, Attempts, Ending, Key, Letter, Order, Scope
+from weft.core.scope import ALONE, Activation, Asked, Attempts, Ending, Key, Letter, Order, Scope
 from weft.errors import InvalidEvent
 from weft.typing import Address
 
@@ -169,7 +169,8 @@ class Memory:
     def begin(self, fact: Cell, scope: Scope) -> None:
         """Deliver *fact*, an input, an element or that of a turn, to what its new *scope* begins with."""
         entry = scope.plan.entries[scope.region]
-        inputs = (scope.address,)
+        address = scope.address
+        inputs = ALONE[address] if isinstance(address, int) and address < len(ALONE) else (address,)
         facts = (fact,)
         if entry.easy:
             ready, fresh = self.ready, self.fresh

@@ -147,12 +147,14 @@ class Queries(Drawable):
     def _result(self, name: str) -> Any:
         """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""
         memory, wiring = self.memory, self.memory.workflow.wiring
+        region, places = wiring.regions[name], (memory.keyed or {}).get(name)
+        if region is None and places is None and (last := memory.lineage.made_last(name)) is not None:
+            return last.value
         cell = memory.lineage.cell
         facts = memory.lineage.index().get(name, [])
-        places = (memory.keyed or {}).get(name)
         if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
             places = None
-        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        maps = wiring.enclosing(region)[:-1]
         if maps:
             batch = self._last_batch(str(maps[-1]))
             if batch is None:

@@ -62,8 +62,8 @@ class Run(Controls):
         self._begin(context)
         record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow))
 
-    def _begin(self, context: Mapping[str, Any] | None) -> None:
-        self.memory = Memory()
+    def _begin(self, context: Mapping[str, Any] | None, memory: Memory | None = None) -> None:
+        self.memory = Memory() if memory is None else memory
         self.context: Mapping[str, Any] = context or {}
         self._causes: dict[str, tuple[int, BaseException]] | None = None
         self._done: dict[Key, None] | None = None
@@ -112,8 +112,8 @@ class Run(Controls):
     def still(self) -> Self:
         """Return this run as it is now, to be read while it goes on elsewhere; it cannot be driven."""
         twin = type(self).__new__(type(self))
-        twin._begin(self.context)  # noqa: SLF001
-        twin.memory, twin.is_driven = self.memory.still(), True
+        twin._begin(self.context, self.memory.still())  # noqa: SLF001
+        twin.is_driven = True
         twin._causes = None if self._causes is None else self._causes.copy()  # noqa: SLF001
         return twin
 
@@ -178,25 +178,33 @@ class Run(Controls):
         activation = memory.ready.get(key)
         if activation is None:
             self._check_known(key)
-            return self
-        if outcome.status == "completed" and outcome.added:
-            try:
-                self.extend(outcome.added)
-            except WeftError as error:
-                self.fail(activation, error, outcome.attempt, outcome.duration_ns)
-                return self
-        refused = unfit(activation.node, outcome.result) if outcome.status == "completed" else None
-        if refused is not None:
-            self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
-        elif outcome.status == "completed":
-            self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
+        else:
+            self.settle(activation, outcome)
+        return self
+
+    def settle(self, activation: Activation, outcome: Outcome) -> None:
+        """Take the *outcome* of *activation*, which is ready, into the run."""
+        if outcome.status == "completed":
+            if outcome.added:
+                try:
+                    self.extend(outcome.added)
+                except WeftError as error:
+                    self.fail(activation, error, outcome.attempt, outcome.duration_ns)
+                    return
+            node = activation.node
+            refused = None if node.emits is None else unfit(node, outcome.result)
+            if refused is not None:
+                self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
+            elif node.is_fan:
+                self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
+            else:
+                complete(self.memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
             cause = outcome.error or RuntimeError("failed without an error")
             self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure)
         else:
-            reason = str(outcome.error or "")
-            record(memory, ev.RunnableSkipped(len(memory.log) + 1, *key, reason, outcome.attempt))
-        return self
+            seq, reason = len(self.memory.log) + 1, str(outcome.error or "")
+            record(self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt))
 
     def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
         """Record that *activation* has made *value*; a map that was given no collection, by a fallback, has failed."""

@@ -23,7 +23,7 @@ from weft.core.kin import Family
 from weft.core.lineage import Lineage
 from weft.core.node import Node
 from weft.core.reading import resolve
-from weft.core.scope import Activation, Key
+from weft.core.scope import NOTHING, Activation, Key
 from weft.core.turn import States
 from weft.errors import CannotSpread, MissingContext
 from weft.typing import Address
@@ -163,7 +163,7 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     """Return *activation* with its arguments: values of its facts, constants, state and context."""
     node, facts = activation.node, activation.facts
     args: tuple[Any, ...] = (facts[0].value,) if len(facts) == 1 else tuple([fact.value for fact in facts])
-    runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, {})
+    runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, NOTHING)
     if memory.has_deadlines and not node.undoes:
         runnable.deadline = activation.scope.root.deadline
     if node.simple:

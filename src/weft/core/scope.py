@@ -29,6 +29,13 @@ Ending = Literal["failed", "handled", "skipped"]
 Key = tuple[str, tuple[Address, ...]]
 """What identifies an activation in its run."""
 
+ALONE: Final = [(seq,) for seq in range(1024)]
+"""
+By position, for the first events of a run: the inputs of what takes the fact there, and nothing else.
+
+All runs share them.  The collector looks at a tuple of numbers once, and never at an event that holds this one.
+"""
+
 NOTHING: Final[dict[Any, Any]] = {}
 """Stands for a table that nothing has been put into; never written to."""
 
