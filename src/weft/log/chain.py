@@ -35,8 +35,7 @@ GENESIS = b""
 def chain(previous: bytes, body: bytes) -> bytes:
     """Return the link that *body* makes after the link *previous*."""
     hasher = _EMPTY.copy()  # half the price of making one
-    hasher.update(len(previous).to_bytes(1, "big") + previous)
-    hasher.update(body)
+    hasher.update(b"%c%b%b" % (len(previous), previous, body))
     return hasher.digest()
 
 

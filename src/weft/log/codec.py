@@ -55,14 +55,17 @@ _head = struct.Struct(">BI").pack
 _encode = msgspec.msgpack.Encoder().encode
 
 
+_NOTHING: Final[Mapping[bytes, bytes]] = {}
+
+
 class Segment(msgspec.Struct, frozen=True, gc=False):  # bytes cannot lead back to it
     """Consecutive events of one run as bytes."""
 
     body: bytes
     count: int
-    definitions: dict[bytes, bytes]
+    definitions: Mapping[bytes, bytes] = _NOTHING
     """The definitions that the events refer to, by the hash of their bytes."""
-    facts: dict[bytes, bytes]
+    facts: Mapping[bytes, bytes] = _NOTHING
     """The large values that the events refer to, by the hash of their bytes."""
 
 
@@ -70,30 +73,33 @@ class Encoder:
     """
     Writes the events of one run, batch by batch.
 
-    Definitions and facts that are known to be stored are not repeated: say so with :meth:`stored`.
+    Facts that are known to be stored are not repeated: say so with :meth:`stored`.
     """
 
     __slots__ = ("_stored", "portable")
 
     def __init__(self, *, portable: bool = False) -> None:
         self.portable = portable
-        self._stored: set[bytes] = set()
+        self._stored: set[bytes] | None = None
 
     def segment(self, events: Sequence[AnyEvent]) -> Segment:
         """
-        Return *events* as a segment, with what it refers to beside it unless that is stored already.
+        Return *events* as a segment, with what it refers to beside it; facts only unless they are stored already.
 
         Raises:
             UnencodableValue: a value that is no data; the error says whose, and where in it.
             UnresolvedFunction: the encoder is *portable*, and a function cannot be found elsewhere.
         """
+        for event in events:
+            if type(event) is not ReactionOccurred or kind_of(event.value) not in SHORT:
+                return self._translated(events)
+        return Segment(_body(events, events), len(events))  # nearly all: written as they are
+
+    def _translated(self, events: Sequence[AnyEvent]) -> Segment:
         definitions: dict[bytes, bytes] = {}
         facts: dict[bytes, bytes] = {}
         out: list[Any] = []
         for event in events:
-            if type(event) is ReactionOccurred and kind_of(event.value) in SHORT:  # nearly all: written as they are
-                out.append(event)
-                continue
             wire = WIRES.get(type(event))
             if wire is None:
                 out.append(_raw(event))
@@ -112,10 +118,15 @@ class Encoder:
         return Segment(_body(out, events), len(out), definitions, facts)
 
     def stored(self, segment: Segment) -> None:
-        """Take note that *segment* is stored: what was beside it need not be handed out again."""
-        if len(self._stored) > _REMEMBERED:  # forgetting costs a repetition, not a mistake
-            self._stored.clear()
-        self._stored.update(segment.definitions, segment.facts)
+        """
+        Take note that *segment* is stored: the large values beside it need not be handed out again.
+
+        Definitions are, if an event should ever name the same one twice: to remember them would cost every run a set.
+        """
+        if segment.facts:
+            if self._stored is None or len(self._stored) > _REMEMBERED:  # forgetting costs a repetition, not a mistake
+                self._stored = set()
+            self._stored.update(segment.facts)
 
     def _value(self, event: Any, value: Any, facts: dict[bytes, bytes]) -> Any:
         try:
@@ -125,7 +136,7 @@ class Encoder:
         if len(data) <= INLINE:
             return msgspec.Raw(data)
         key = content_hash(data)
-        if key not in self._stored:
+        if self._stored is None or key not in self._stored:
             facts[key] = data
         return Ext(Code.FACT, key)
 
@@ -134,8 +145,7 @@ class Encoder:
             definition: Definition = definition_of(getattr(event, name))
             if self.portable:
                 definition.check_portable()
-            if definition.hash not in self._stored:
-                definitions[definition.hash] = definition.body
+            definitions[definition.hash] = definition.body
             event = replace(event, **{name: definition.hash})
         return event
 
@@ -146,7 +156,7 @@ def _raw(event: object) -> msgspec.Raw:
     raise UnencodableValue(type(event).__qualname__, "the log; it is no event, which")
 
 
-def _body(out: list[Any], events: Sequence[Any]) -> bytes:
+def _body(out: Sequence[Any], events: Sequence[Any]) -> bytes:
     try:
         data = _encode(out)
     except (OverflowError, UnicodeEncodeError):

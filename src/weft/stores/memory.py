@@ -51,28 +51,49 @@ _OWNER = "this process"
 
 
 class _Stored:
-    """One run."""
+    """One run: its record as it was last changed, and how far its log has come since."""
 
-    __slots__ = ("facts", "record", "segments")
+    __slots__ = ("_record", "chain", "epoch", "facts", "head", "segments", "updated_at")
 
     def __init__(self, record: RunRecord) -> None:
-        self.record = record
         self.segments: list[Segment] = []
-        self.facts: dict[ContentHash, bytes] = {}
+        self.facts: dict[ContentHash, bytes] | None = None
+        self._set(record)
+
+    def _set(self, record: RunRecord) -> None:
+        self._record = record
+        self.epoch, self.head, self.chain, self.updated_at = record.epoch, record.head, record.chain, record.updated_at
+
+    @property
+    def record(self) -> RunRecord:
+        """What is known of the run."""
+        known = self._record
+        if known.head != self.head or known.chain != self.chain or known.updated_at != self.updated_at:
+            known = self._record = structs.replace(known, head=self.head, chain=self.chain, updated_at=self.updated_at)
+        return known
+
+    @record.setter
+    def record(self, record: RunRecord) -> None:
+        self._set(record)
 
     def holds(self, append: Append) -> bool:
         """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
-        if self.record.epoch != append.epoch:
+        if self.epoch != append.epoch:
             return False
         if not append.count:
-            return append.create or self.record.head > append.expected
+            return append.create or self.head > append.expected
         return Segment(append.expected + 1, append.count, append.body) in self.segments
 
     def add(self, append: Append) -> None:
         """Write *append*."""
-        there = self.record
+        there, self.updated_at = self._record, append.at
+        if append.count:
+            self.head, self.chain = append.expected + append.count, append.chain
+            self.segments.append(Segment(append.expected + 1, append.count, append.body))
+        elif append.create:
+            self.chain = append.chain
         if append.changes_record:
-            there = structs.replace(
+            self._record = structs.replace(
                 there,
                 workflow=there.workflow if append.workflow is None else append.workflow,
                 version=there.version if append.version is None else append.version,
@@ -80,12 +101,14 @@ class _Stored:
                 reason=append.reason if append.status else there.reason,
                 owner=None if append.release else there.owner,
             )
-        link = append.chain if append.count or append.create else there.chain
-        self.record = structs.replace(there, head=append.head, chain=link, updated_at=append.at)
-        if append.count:
-            self.segments.append(Segment(append.expected + 1, append.count, append.body))
         if append.facts:
-            _keep(append.facts, self.facts)
+            self.keep(append.facts)
+
+    def keep(self, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep large values; what is there already stays."""
+        if self.facts is None:
+            self.facts = {}
+        _keep(facts, self.facts)
 
 
 class MemoryStore:
@@ -134,8 +157,8 @@ class MemoryStore:
         stored = self._runs.get(record.id)
         if stored is None:
             stored = self._runs[record.id] = _Stored(structs.replace(record, owner=_OWNER))
-        elif stored.record.epoch != record.epoch:
-            raise OwnershipLost(record.id, record.epoch, stored.record.epoch)
+        elif stored.epoch != record.epoch:
+            raise OwnershipLost(record.id, record.epoch, stored.epoch)
         stored.record = structs.replace(record, owner=stored.record.owner, created_at=stored.record.created_at)
         stored.segments = [Segment(1, record.head, body)] if record.head else []
 
@@ -160,10 +183,10 @@ class MemoryStore:
             return None
         elif append.create:
             return RunExists(append.run)
-        if stored.record.epoch != append.epoch:
-            return OwnershipLost(append.run, append.epoch, stored.record.epoch)
-        if stored.record.head != append.expected:
-            return ConcurrentAppend(append.run, append.expected, stored.record.head)
+        if stored.epoch != append.epoch:
+            return OwnershipLost(append.run, append.epoch, stored.epoch)
+        if stored.head != append.expected:
+            return ConcurrentAppend(append.run, append.expected, stored.head)
         stored.add(append)
         if append.definitions:
             _keep(append.definitions, self._definitions)
@@ -183,11 +206,11 @@ class MemoryStore:
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep *facts*; what is there already stays."""
-        _keep(facts, self._stored(run).facts)
+        self._stored(run).keep(facts)
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
-        return _pick("fact", self._stored(run).facts, hashes)
+        return _pick("fact", self._stored(run).facts or {}, hashes)
 
     # -- OwnedStore ------------------------------------------------------------------------------
 
