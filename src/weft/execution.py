@@ -106,8 +106,11 @@ def is_ctrl_c(error: BaseException) -> bool:
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
     """Return the outcome of a *runnable* that returned *value*; of a condition, its truth."""
     node = runnable.node
-    value = bool(value) if node.is_test else whole(value)
-    duration = perf_counter_ns() - started
+    if node.is_test:
+        value = bool(value)
+    elif READ_ONCE.get(value.__class__) is not False:
+        value = whole(value)
+    duration, added = perf_counter_ns() - started, runnable.added
     return Outcome(
         node.name,
         runnable.inputs,
@@ -116,8 +119,10 @@ def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
         None,
         runnable.attempt,
         duration,
-        run_id=runnable.run_id,
-        added=runnable.added,
+        (),
+        "halt",
+        runnable.run_id,
+        added,
     )
 
 

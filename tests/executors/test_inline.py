@@ -6,10 +6,11 @@ import pytest
 
 from weft.executors import InlineExecutor
 from weft.testing.contracts.executor import ExecutorContract
+from weft.testing.contracts.immediate import ImmediateExecutorContract
 from weft.testing.contracts.owner import Owner, in_a_loop
 
 
-class TestInlineExecutor(ExecutorContract):
+class TestInlineExecutor(ExecutorContract, ImmediateExecutorContract):
     """The contract."""
 
     @pytest.fixture

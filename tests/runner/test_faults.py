@@ -186,10 +186,10 @@ async def test_a_store_that_somebody_else_has_opened_can_be_away_when_the_runner
 async def test_a_run_that_cannot_be_written_is_parked_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     segment = Worker.segment
 
-    def broken(worker: Worker) -> Append | None:
+    def broken(worker: Worker, at: float) -> Append | None:
         if worker.id == "bad" and len(worker.run.memory.log) > 2:
             raise ValueError("this cannot be written")
-        return segment(worker)
+        return segment(worker, at)
 
     monkeypatch.setattr(Worker, "segment", broken)
     async with runner_on(MemoryStore()) as runner:

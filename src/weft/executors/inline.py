@@ -45,13 +45,18 @@ class InlineExecutor:
 
     def submit(self, ticket: int, runnable: Runnable) -> None:
         """Run *runnable*; its outcome can be collected when this returns."""
-        if self._outbox is None or not self._is_open:
-            raise ExecutorClosed("InlineExecutor", "is not open")
         if len(self._ended) >= self.capacity:
             raise ExecutorFull("InlineExecutor", self.capacity)
-        outcome = self._context.copy().run(attempt, runnable)
+        outcome = self.run(runnable)
+        assert self._outbox is not None  # noqa: S101
         self._ended[ticket] = None
         self._outbox.put((ticket, outcome))
+
+    def run(self, runnable: Runnable) -> Outcome:
+        """Run *runnable*, and return what came of it."""
+        if not self._is_open:
+            raise ExecutorClosed("InlineExecutor", "is not open")
+        return self._context.copy().run(attempt, runnable)
 
     def started(self, ticket: int) -> None:
         """Return None: nobody can ask while something runs."""

@@ -100,6 +100,20 @@ class Executor(Protocol):
 
 
 @runtime_checkable
+class ImmediateExecutor(Executor, Protocol):
+    """An executor that can also run something while its owner waits: what needs no ticket is spared one."""
+
+    def run(self, runnable: Runnable) -> Outcome:
+        """
+        Run *runnable*, and return what came of it; invariants 2 and 5 hold, no ticket is inside.
+
+        Raises:
+            ExecutorClosed: it is not open.
+        """
+        ...
+
+
+@runtime_checkable
 class LendingExecutor(Executor, Protocol):
     """
     An executor that knows of attempts that only wait, for another run that may need their place.

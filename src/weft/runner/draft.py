@@ -11,6 +11,10 @@ from weft.core.run import Run
 from weft.log import Encoder, Segment, chain
 from weft.ports.store import FIRST_EPOCH, Append, RunStatus
 
+_EMPTY = Segment(b"", 0)
+_FORGETFUL = Encoder()
+"""Writes for all runs that have stored no large value, which is all there is to remember."""
+
 
 class Draft:
     """The end of a log that is still to be written."""
@@ -40,9 +44,9 @@ class Draft:
         """What the store says of the run."""
         self.acknowledged = stored
         """How many events are durable."""
-        self._encoder = Encoder()
+        self._encoder = _FORGETFUL
         self._segment: Segment | None = None
-        """What is being stored."""
+        """What is being stored, if large values stand beside its events."""
 
     @property
     def is_empty(self) -> bool:
@@ -55,34 +59,39 @@ class Draft:
         events = memory.log[self.acknowledged :]
         if not events and status == self.status:
             return None
-        is_new = self.status is None
-        if events:
-            segment = self._segment = self._encoder.segment(events)
-            body, facts, definitions = segment.body, segment.facts, segment.definitions
+        segment = self._encoder.segment(events) if events else _EMPTY
+        body, count = segment.body, segment.count
+        if count:
             self._link = chain(self._link, body)
-        else:
-            body, facts, definitions = b"", {}, {}
+        run, expected, epoch, link = memory.run_id, self.acknowledged, self._epoch, self._link
+        if status == self.status and not segment.definitions and not segment.facts:  # as nearly always
+            return Append(run=run, expected=expected, epoch=epoch, count=count, body=body, chain=link, at=at)
+        if segment.facts:
+            self._segment = segment
+        is_new = self.status is None
         return Append(
-            run=memory.run_id,
-            expected=self.acknowledged,
-            epoch=self._epoch,
-            count=len(events),
+            run=run,
+            expected=expected,
+            epoch=epoch,
+            count=count,
             body=body,
-            chain=self._link,
+            chain=link,
             at=at,
             status=None if status == self.status else status,
             reason=reason,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
             version=memory.workflow.version if is_new else None,
-            facts=facts,
-            definitions=definitions,
+            facts=segment.facts,
+            definitions=segment.definitions,
         )
 
     def stored(self, append: Append) -> None:
         """*append* is durable."""
-        self.acknowledged = append.head
+        self.acknowledged = append.expected + append.count
         if self._segment is not None:
+            if self._encoder is _FORGETFUL:
+                self._encoder = Encoder()
             self._encoder.stored(self._segment)
             self._segment = None
         if append.status is not None:

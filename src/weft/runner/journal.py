@@ -36,15 +36,15 @@ _log = logging.getLogger("weft.runner")
 LARGEST = 512
 """How many runs share a batch at most, so that one part of a busy runner computes while the other commits."""
 
-_FEW, _IN_A_ROW = 8, 8
+_FEW, _IN_A_ROW = 8, 4
 """So few runs go on without waiting for the loop to come round, so many times in a row; then others have their turn."""
 
 
 class Writer(Protocol):
     """A worker, as the journal sees it."""
 
-    def segment(self) -> Append | None:
-        """Return what the run has to write; None if nothing."""
+    def segment(self, at: float) -> Append | None:
+        """Return what the run has to write, *at* this time; None if nothing."""
         ...
 
     def committed(self, append: Append) -> None:
@@ -72,10 +72,10 @@ class Journal:
         """Whether runs are being told what was stored; a call of :attr:`afterwards` follows."""
         self.afterwards: Callable[[], object] = _nothing
         """
-        Called once the runs of a batch were told, to let them take in what they have done at once.
+        Called once the runs of a batch were told, to let them take in what has ended meanwhile.
 
-        After a small batch that is right away, if nothing else waits to be written: what came of it is in the next
-        batch before the loop has come round.  Else it is when the loop does.
+        After a small batch that is right away: what came of it is in the next batch before the loop has come round.
+        Else it is when the loop does.
         """
 
     def open(self) -> None:
@@ -104,21 +104,23 @@ class Journal:
             while self._noted:
                 batch = self._batch()
                 await self._write(batch)
-                if ahead and not self._noted and len(batch) <= _FEW:
+                if ahead and len(batch) <= _FEW:
                     ahead -= 1
                     self.afterwards()
                 else:
+                    ahead = _IN_A_ROW
                     loop.call_soon(self.afterwards)
+                    await asyncio.sleep(0)
             if self._is_closing:
                 return
 
     def _batch(self) -> list[tuple[Writer, Append]]:
         batch: list[tuple[Writer, Append]] = []
-        noted = self._noted
+        noted, at = self._noted, self._time()
         for writer in list(islice(noted, LARGEST)):  # the first key of a dict comes after all that were deleted
             del noted[writer]
             try:
-                append = writer.segment()
+                append = writer.segment(at)
             except Exception as error:  # noqa: BLE001 - what one run cannot write must not keep the others from it
                 writer.refused(error)
                 continue

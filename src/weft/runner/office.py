@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from weft.core.kin import Family
 from weft.core.node import Node
 from weft.core.plan import Plan
+from weft.core.runnable import Outcome, Runnable
 from weft.errors import InvalidPolicy
 from weft.execution import is_ctrl_c
 from weft.policy.driver import Attempt
@@ -28,10 +29,11 @@ from weft.policy.policy import Policy
 from weft.policy.table import PolicyTable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
-from weft.ports.executor import Executor, LendingExecutor
+from weft.ports.executor import Executor, ImmediateExecutor, LendingExecutor
 from weft.runner.flight import Flight
 from weft.runner.journal import Journal
 from weft.runner.turnstile import Turnstiles
+from weft.telemetry import bus
 
 if TYPE_CHECKING:
     from weft.runner.worker import Worker
@@ -65,12 +67,14 @@ class Office:
         self._aloft: dict[int, tuple[Worker, Flight]] = {}
         """By ticket: what is with an executor."""
         self._desks = {name: _Desk(executor) for name, executor in executors.items()}
+        self._at_once = {name: each.run for name, each in executors.items() if isinstance(each, ImmediateExecutor)}
         self._lent: dict[int, int] = {}
         """By ticket whose place others have: for how many waits."""
         self._used: list[_Desk] = []
         """Those that have ever had something to do: there is nothing to collect from the others."""
         self.turnstiles = Turnstiles(self)
-        self._is_awake = False
+        self._is_awake = self._is_due = False
+        """Whether something has ended, and whether the loop will come round to it."""
         journal.afterwards = self.turn
         self._tables: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
 
@@ -98,10 +102,14 @@ class Office:
                 _log.debug("something ended after its runner had closed")
 
     def _awake(self) -> None:
-        if not self._is_awake:
-            self._is_awake = True
-            if not self.journal.is_telling:
-                self.loop.call_soon(self.turn)
+        self._is_awake = True
+        if not self._is_due and not self.journal.is_telling:
+            self._is_due = True
+            self.loop.call_soon(self._come_round)
+
+    def _come_round(self) -> None:
+        self._is_due = False
+        self.turn()
 
     def turn(self) -> None:
         """Hand what has ended to its workers, and start what waited for a place; nothing if nothing has ended."""
@@ -125,18 +133,21 @@ class Office:
                     try:
                         worker.pilot.landed(flight, outcome)
                     except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
-                        self._blame(worker, error)
+                        self.blame(worker, error)
         for worker in touched:
-            self.guard(worker, worker.turn)
+            try:
+                worker.turn()
+            except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
+                self.blame(worker, error)
 
     def guard(self, worker: Worker, call: Callable[..., object], *args: object) -> None:
         """Call something of *worker*; what it raises is its crash and nobody else's."""
         try:
             call(*args)
         except BaseException as error:  # noqa: BLE001 - a worker that crashes is rebuilt, the others go on
-            self._blame(worker, error)
+            self.blame(worker, error)
 
-    def _blame(self, worker: Worker, error: BaseException) -> None:
+    def blame(self, worker: Worker, error: BaseException) -> None:
         """*worker* has raised *error*: also what would end a program ends this worker alone."""
         if is_ctrl_c(error):
             raise error
@@ -155,6 +166,22 @@ class Office:
         else:
             heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight, flight.attempt))
             self._serve(desk)
+
+    def run_at_once(self, worker: Worker, flight: Flight, runnable: Runnable) -> Outcome | None:
+        """
+        Return what came of *flight*, which no policy is about, if it is to run here and now: it needs no ticket.
+
+        Nobody who stands in line for the executor is overtaken.
+        """
+        node = runnable.node
+        executor = "inline" if node.is_test or node.is_fan else worker.options.executor
+        run = self._at_once.get(executor)
+        if run is None or node.is_async or self._desks[executor].line:
+            return None
+        runnable.family, flight.executor = self.family, executor
+        if bus.runnable_start or worker.options.hooks is not None:
+            worker.report.started(flight, self.clock.time)
+        return run(runnable)
 
     def _start_waiting(self) -> None:
         for desk in self._used:
@@ -180,7 +207,7 @@ class Office:
             worker.pilot.taking_off(flight)
             desk.executor.submit(ticket, attempt.runnable)
         except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
-            self._blame(worker, error)
+            self.blame(worker, error)
 
     def abandon(self, flight: Flight) -> None:
         """Lose interest in *flight*."""

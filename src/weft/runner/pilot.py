@@ -31,6 +31,7 @@ from weft.runner.flight import Flight
 from weft.runner.inquiry import Inquiry, inquiry
 from weft.runner.office import Office
 from weft.runner.rulebook import Rulebook
+from weft.telemetry import bus
 
 if TYPE_CHECKING:
     from weft.runner.worker import Worker
@@ -55,22 +56,24 @@ class Pilot:
         if flight.is_paused:
             flight.is_paused = False
             self._go_on(flight, None)
-        elif flight.attempt is None:
-            self._launch(flight)
-        else:
+            return
+        if flight.attempt is not None:
             self._take_place(flight)
-
-    def _launch(self, flight: Flight) -> None:
-        """Begin: with a driver if the policy matters before an attempt fails, or if there were attempts before."""
-        run = self._worker.run
+            return
+        worker, policy = self._worker, flight.policy
+        run = worker.run
         runnable = flight.runnable = bind(flight.activation, run.memory, run.context)
-        policy = flight.policy
+        # A driver is needed if the policy matters before an attempt fails, or if there were attempts before.
         if flight.is_guarded or flight.begun is not None or runnable.deadline is not None:
             self._converse(flight, policy or _NO_POLICY, begun=flight.begun or Begun())
             self._go_on(flight, None)
-        else:
+            return
+        outcome = self._office.run_at_once(worker, flight, runnable) if policy is None and worker.has_time() else None
+        if outcome is None:
             flight.attempt = Attempt(runnable, None)
             self._take_place(flight)
+        else:
+            self.landed(flight, outcome)
 
     def _converse(
         self, flight: Flight, policy: Policy, *, failed: BaseException | None = None, begun: Begun | None = None
@@ -238,22 +241,24 @@ class Pilot:
 
     def landed(self, flight: Flight, outcome: Outcome) -> None:
         """The attempt has ended."""
-        flight.disarm()
+        if flight.timers:
+            flight.disarm()
         flight.is_aloft = False
         if flight.is_asking:
             assert flight.attempt is not None  # noqa: S101
             answer = cast("Inquiry", flight.attempt.runnable).answer
             self._go_on(flight, Returned(answer) if outcome.error is None else Raised(outcome.error))
             return
-        if flight.executor == "inline":
-            outcome = _in_time(flight, outcome)
+        if flight.executor == "inline" and flight.attempt is not None:
+            outcome = _in_time(flight.attempt, outcome)
         flight.spent_ns += outcome.duration_ns
-        self._worker.report.ended(flight, outcome)
+        is_complete = outcome.status == "completed"
+        if bus.runnable_stop or not is_complete:
+            self._worker.report.ended(flight, outcome)
         if flight.conversation is not None:
-            ok = outcome.status == "completed"
-            reply = Returned(outcome.result, outcome.added) if ok else Raised(outcome.error or RuntimeError("failed"))
-            self._go_on(flight, reply)
-        elif outcome.status == "completed":
+            error = outcome.error or RuntimeError("failed")
+            self._go_on(flight, Returned(outcome.result, outcome.added) if is_complete else Raised(error))
+        elif is_complete:
             self._finish(flight, outcome)
         else:
             flight.policy = policy = self._rules.of(flight.activation)[0]
@@ -355,10 +360,9 @@ def _beat(flight: Flight, monotonic: Callable[[], float]) -> None:
     flight.last_sign = monotonic()
 
 
-def _in_time(flight: Flight, outcome: Outcome) -> Outcome:
+def _in_time(attempt: Attempt, outcome: Outcome) -> Outcome:
     """Return *outcome*, or that it came too late: what runs in the loop cannot be cut short, only dropped."""
-    attempt = flight.attempt
-    if attempt is None or attempt.timeout is None:
+    if attempt.timeout is None:
         return outcome
     spent = outcome.duration_ns / 1e9
     return (

@@ -30,7 +30,7 @@ class Reporter:
 
     def __init__(self, run: Run, hooks: WorkerHooks | None) -> None:
         self._run, self._hooks = run, hooks
-        self._began = monotonic()
+        self._began = 0.0
 
     # -- the run ---------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ class Roster:
         self.bereft: Callable[[Worker], None] | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
+        self._on_settled = self._settled  # one bound method for all workers
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(list(self._workers.values()))
@@ -91,7 +92,12 @@ class Roster:
             try:
                 if value is not MISSING:
                     worker.take(value, deadline=deadline)
-                await self._begin(worker, needed=1 if value is MISSING else len(worker.run.memory.log))
+                worker.report.begun(self._clock.time, is_resumed=False)
+                worker.checkpoint()
+                await self._waiters.durable(worker, 1 if value is MISSING else len(worker.run.memory.log))
+            except RunExists:
+                self._workers.pop(run, None)
+                raise WorkflowAlreadyStarted(run) from None
             except Exception:  # whoever only stops waiting leaves a run behind that goes on
                 self._workers.pop(run, None)
                 raise
@@ -103,15 +109,7 @@ class Roster:
         office = self._office()
         new = Run(workflow, id=run, context=options.context)
         new.check_context()
-        return Worker(office, new, options, self._settled)
-
-    async def _begin(self, worker: Worker, *, needed: int) -> None:
-        worker.report.begun(self._clock.time, is_resumed=False)
-        worker.checkpoint()
-        try:
-            await self._waiters.durable(worker, needed)
-        except RunExists:
-            raise WorkflowAlreadyStarted(worker.id) from None
+        return Worker(office, new, options, self._on_settled)
 
     async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
         """Begin a run as :meth:`create` does; if there is one of this id, have that one here."""
@@ -160,7 +158,7 @@ class Roster:
         office = self._office()
         try:
             found = await self._custody.load(run, self._live(workflow), context=options.context, strict=strict)
-            worker = Worker(office, found.run, options, self._settled, _draft(found))
+            worker = Worker(office, found.run, options, self._on_settled, _draft(found))
             worker.rules.look_through()
         except BaseException:
             if run not in self._workers:
@@ -193,7 +191,7 @@ class Roster:
                 raise WorkflowNotFound(run) from None
             try:
                 found = await self._custody.load(run, self._live(None), context={}, strict=False, goes_on=False)
-                yield Worker(self._office(), found.run, RunOptions(), self._settled, _draft(found))
+                yield Worker(self._office(), found.run, RunOptions(), self._on_settled, _draft(found))
             finally:
                 await self._custody.release([run])
 

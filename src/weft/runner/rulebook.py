@@ -73,7 +73,9 @@ class Rulebook:
         Raises:
             InvalidPolicy: it cannot.
         """
-        self.table(self._run.memory.workflow, self._run.memory.plan)
+        memory = self._run.memory
+        if memory.workflow.policies if memory.rules is None else memory.rules:
+            self.table(memory.workflow, memory.plan)
 
     # -- what a run asks of its policies, whoever drives it ----------------------------------------
 
@@ -104,7 +106,7 @@ class Rulebook:
 
     def _checked(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
         table = self._office.table(plan, rules)
-        if self._executor != "thread":  # what depends on the run is not worked out for all of them
+        if rules and self._executor != "thread":  # what depends on the run is not worked out for all of them
             for name, policy in (*table.guarded.items(), *table.reactive.items()):
                 self._office.check(plan.nodes[name], policy, self._executor)
         return table

@@ -268,6 +268,8 @@ class AsyncRunner:
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
         """Return what holds for a run that is started with *options*, and what it is given besides."""
+        if not options:
+            return usual, {}
         besides = ("policies", "policies_mode", "deadline")
         given: dict[str, Any] = {key: options.pop(key) for key in besides if key in options}
         return self._checked(usual.but(**options)), given
@@ -334,13 +336,17 @@ class AsyncRunner:
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it needs a person.
         """
+        return (await self._idle(id, timeout)).still()
+
+    async def _idle(self, id: str, timeout: float | None) -> Run:
+        """Return the run *id* itself, once it has nothing left to do."""
         worker = await self._worker(id)
         if not self._waiters.is_settled(worker):
             await self._in_time(worker, timeout, self._waiters.idle(worker))
         worker = self._roster.get(id) or worker
         if worker.state == "parked":
             raise RunParked(id, worker.reason)
-        return worker.run.still()
+        return worker.run
 
     async def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
         """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
@@ -368,7 +374,7 @@ class AsyncRunner:
             StepFailed: something failed, and there is no output.
             RunClosed: the run was cancelled.
         """
-        run = await self.wait(id, timeout)
+        run = await self._idle(id, timeout)
         if run.memory.cancelled is not None:
             raise RunClosed(id, run.memory.cancelled)
         if run.failed and not run.results():
@@ -412,8 +418,9 @@ class AsyncRunner:
 
     async def _worker(self, id: str) -> Worker:
         self._open  # noqa: B018
-        await self._roster.supervisor.restarted(id)
-        self._open  # noqa: B018
+        if self._roster.supervisor.is_at_work:
+            await self._roster.supervisor.restarted(id)
+            self._open  # noqa: B018
         worker = self._roster.get(id)
         if worker is not None and not worker.acknowledged:  # it is being created, or turns out to exist
             async with self._roster.alone(id):

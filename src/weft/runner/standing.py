@@ -19,7 +19,9 @@ def has_news(run: Run) -> bool:
 
 def stuck(run: Run) -> str:
     """Say what keeps *run* from its end until a person looks at it; nothing if it has come to one."""
-    letters = [letter for letter in (run.memory.letters or {}).values() if letter.activation.node.undoes]
+    if not run.memory.letters:
+        return ""
+    letters = [letter for letter in run.memory.letters.values() if letter.activation.node.undoes]
     if not letters:
         return ""
     event = letters[0].event

@@ -62,6 +62,11 @@ class Supervisor:
             if self._tasks.get(worker.id) is mine:
                 del self._tasks[worker.id]
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether some run is being rebuilt."""
+        return bool(self._tasks)
+
     async def restarted(self, run: str) -> None:
         """Wait while *run* is being rebuilt; return at once if it is not."""
         while (task := self._tasks.get(run)) is not None:

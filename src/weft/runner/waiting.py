@@ -74,7 +74,8 @@ class Waiters:
         Raises:
             StoreError: it never will be, or whatever else keeps the run from being written.
         """
-        await self._stored(worker, position, None)
+        if worker.acknowledged < position:
+            await self._waiting(worker, position, None)
 
     async def stored(self, worker: Worker, status: RunStatus) -> None:
         """
@@ -83,17 +84,17 @@ class Waiters:
         Raises:
             StoreError: as :meth:`durable`.
         """
-        await self._stored(worker, len(worker.run.memory.log), status)
+        position = len(worker.run.memory.log)
+        if not _is_stored(worker, position, status):
+            await self._waiting(worker, position, status)
 
-    async def _stored(self, worker: Worker, position: int, status: RunStatus | None) -> None:
-        if _is_stored(worker, position, status):
-            return
+    def _waiting(self, worker: Worker, position: int, status: RunStatus | None) -> asyncio.Future[None]:
         if worker.lost is not None:
             raise worker.lost
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._durable.setdefault(worker.id, []).append((position, status, future))
         worker.observer = self.progressed
-        await future
+        return future
 
     # -- what happens ----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -40,6 +40,9 @@ from weft.runner.reporting import Reporter
 from weft.runner.rulebook import Rulebook
 from weft.runner.standing import has_news, orphans, stuck
 from weft.typing import PoliciesMode
+
+AT_ONCE: Final = 16
+"""How many runnables of one run may run in the event loop before all other runs have had their turn."""
 
 State = Literal["running", "waiting", "idle", "parked", "cancelled"]
 
@@ -82,22 +85,27 @@ class Worker:
         self.is_stopping = False
         """Whether nothing more is to be started."""
         self._settled = settled
+        self._is_eager = options.checkpoints.lag is not None
+        """Whether everything is written as soon as possible."""
         self._draft = Draft(run) if draft is None else draft
         self._line: deque[Flight] = deque()
         """What is ready."""
         self._flights: dict[Key, Flight] = {}
         self._active = 0
         """How many attempts are with executors, or in line for one."""
+        self._at_once = 0
+        """How many runnables may still run at once in this turn."""
         self._units = 0
         """How many runnables have completed since the last checkpoint."""
         self._barrier = 0
         """How many events must be durable before anything starts: a policy has asked for it (``checkpoint_after``)."""
         self.owes_notice = options.on_complete is not None and has_news(run)
         """Whether somebody still has to be told that the run is idle."""
-        self.orphans = () if self._draft.status == "cancelled" else orphans(run)
+        self.orphans = orphans(run) if self.state == "cancelled" and self._draft.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         run.is_driven = True
-        run.memory.fresh[:] = run.memory.offered()
+        if run.memory.ready:
+            run.memory.fresh[:] = run.memory.offered()
 
     @property
     def acknowledged(self) -> int:
@@ -258,17 +266,24 @@ class Worker:
             return
         memory = self.run.memory
         log = memory.log
+        self._at_once = AT_ONCE
         while True:
             if memory.fresh:
                 self._take_in()
             known = len(log)
             if known != self._draft.acknowledged:
-                self.hand_over()
+                if self._is_eager:
+                    self.office.journal.note(self)
+                else:
+                    self.hand_over()
             if self._line:
                 self._start()
-            if known == len(log) or self.is_stopping:  # else something has ended at once: its deadline is past
+            if known == len(log) or self.is_stopping:  # else something has ended at once
                 break
-        self._look_around()
+        if self._flights and not self.is_stopping:
+            self.state = "running" if self._active or self._line else "waiting"
+        else:
+            self._look_around()
 
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""
@@ -276,15 +291,14 @@ class Worker:
         offered, memory.fresh = memory.fresh, []
         if self.options.hooks is not None and self.options.hooks.transform is not None:
             offered = self._transformed(offered)
-        now = self.office.monotonic()
         for activation in offered:
             if activation.key in self._flights or memory.ready.get(activation.key) is not activation:
                 continue
             policy, is_guarded = self.rules.of(activation)
             begun = self.rules.begun(activation.key) if memory.attempts or memory.dispatched else None
-            flight = Flight(activation, policy, is_guarded, begun, ready_since=now)
+            flight = Flight(activation, policy, is_guarded, begun)
             if policy is not None:
-                flight.priority = policy.priority
+                flight.priority, flight.ready_since = policy.priority, self.office.monotonic()
                 if flight.is_durable:
                     attempt = 1 + (begun.attempts if begun else 0)
                     record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
@@ -305,32 +319,41 @@ class Worker:
     def hand_over(self) -> None:
         """Let the journal know that there is something to write, if it is time for that."""
         strategy = self.options.checkpoints
-        due = strategy.lag is not None or (strategy.every is not None and self._units >= strategy.every)
+        due = self._is_eager or (strategy.every is not None and self._units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
             self.office.journal.note(self)
+            self._at_once = 0  # nothing more before the journal has had its turn
 
     def _start(self) -> None:
         """Start what is in line, as far as it is durable enough and there is room."""
-        line, lag, draft = self._line, self.options.checkpoints.lag, self._draft
+        line, draft = self._line, self._draft
         if not draft.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
         while line and self._active < self.options.max_concurrency:
             if self._barrier > draft.acknowledged:  # perhaps since just now: something has ended at once
                 return
             flight = line[0]
-            is_careful = flight.policy is not None and flight.is_durable
-            runs_ahead = not is_careful and not flight.activation.node.carries  # a step of a saga never does
-            if lag is not None and flight.needed - (lag if runs_ahead else 0) > draft.acknowledged:
-                return
-            if is_careful and flight.needed > draft.acknowledged:
-                self.checkpoint()
+            activation = flight.activation
+            if flight.needed > draft.acknowledged and not self._runs_ahead(flight):
                 return
             line.popleft()
-            if flight.is_over or self.run.memory.ready.get(flight.activation.key) is not flight.activation:
-                self._flights.pop(flight.activation.key, None)
+            if flight.is_over or self.run.memory.ready.get(activation.key) is not activation:
+                self._flights.pop(activation.key, None)
                 continue
             self._active += 1
             self.pilot.proceed(flight)
+
+    def _runs_ahead(self, flight: Flight) -> bool:
+        """Whether *flight* may start although not all that it needs is durable."""
+        if flight.policy is not None and flight.is_durable:
+            if not self._is_eager:
+                self.checkpoint()
+            return False
+        lag = self.options.checkpoints.lag
+        if lag is None:
+            return True
+        allowed = 0 if flight.activation.node.carries else lag  # a step of a saga never does
+        return flight.needed - allowed <= self._draft.acknowledged
 
     def _look_around(self) -> None:
         """Work out the state of the run, and tell whoever waits if it is settled."""
@@ -349,6 +372,11 @@ class Worker:
             self._settled(self)
 
     # -- what the pilot tells --------------------------------------------------------------------
+
+    def has_time(self) -> bool:
+        """Whether one more runnable may run here and now; the next ones let others have their turn."""
+        self._at_once -= 1
+        return self._at_once >= 0
 
     def line_up(self, flight: Flight) -> None:
         """Let *flight* wait for its turn, and for what it needs to be durable."""
@@ -396,27 +424,31 @@ class Worker:
         """Take the outcome into the run."""
         self._active -= 1
         self._units += 1
-        key = flight.activation.key
+        activation, policy = flight.activation, flight.policy
+        key = activation.key
         self._flights.pop(key, None)
-        if outcome.status == "completed" and not flight.activation.node.is_test:
+        if outcome.status == "completed" and not activation.node.is_test:
             try:
                 check_encodable(outcome.result, key[0])
             except UnencodableValue as error:
                 outcome = replace(outcome, status="failed", result=None, error=error)
-        self.report.finished(flight, outcome)
-        self.run.apply(outcome)
+        if policy is not None or self.options.hooks is not None:
+            self.report.finished(flight, outcome)
+        if self.run.memory.ready.get(key) is activation:
+            self.run.settle(activation, outcome)
+        else:
+            self.run.apply(outcome)
         if self.observer is not None:
             self.observer(self)
-        policy = flight.policy
         if policy is not None and policy.checkpoint_after:
             self._barrier = len(self.run.memory.log)
             self.checkpoint()
 
     # -- what the journal tells ------------------------------------------------------------------
 
-    def segment(self) -> Append | None:
-        """Return what there is to write; None if nothing."""
-        append = self._draft.append(self._status(), self.reason, self.office.clock.time())
+    def segment(self, at: float) -> Append | None:
+        """Return what there is to write, *at* this time; None if nothing."""
+        append = self._draft.append("running" if self._flights else self._status(), self.reason, at)
         if append is not None:
             self._units = 0
         return append
@@ -431,7 +463,10 @@ class Worker:
         self._draft.stored(append)
         if self.observer is not None:
             self.observer(self)
-        self.office.guard(self, self.turn)
+        try:
+            self.turn()
+        except BaseException as error:  # noqa: BLE001 - as in Office.guard, without a call for each of many
+            self.office.blame(self, error)
 
     def refused(self, error: Exception) -> None:
         """Nothing can be written: this worker is not the writer any more, or the store or what it has is broken."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.testing.contracts.executor import ConcurrentExecutorContract, ExecutorContract
     from weft.testing.contracts.fact_store import FactStoreContract
+    from weft.testing.contracts.immediate import ImmediateExecutorContract
     from weft.testing.contracts.lending import LendingExecutorContract
     from weft.testing.contracts.listable_store import ListableStoreContract
     from weft.testing.contracts.log_store import LogStoreContract
@@ -31,6 +32,7 @@ __all__ = [
     "ConcurrentExecutorContract",
     "ExecutorContract",
     "FactStoreContract",
+    "ImmediateExecutorContract",
     "LendingExecutorContract",
     "ListableStoreContract",
     "LogStoreContract",
@@ -43,6 +45,7 @@ _HOMES = {
     "ConcurrentExecutorContract": "executor",
     "ExecutorContract": "executor",
     "FactStoreContract": "fact_store",
+    "ImmediateExecutorContract": "immediate",
     "LendingExecutorContract": "lending",
     "ListableStoreContract": "listable_store",
     "LogStoreContract": "log_store",
