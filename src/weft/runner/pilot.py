@@ -68,7 +68,10 @@ class Pilot:
             self._converse(flight, policy or _NO_POLICY, begun=flight.begun or Begun())
             self._go_on(flight, None)
             return
-        outcome = self._office.run_at_once(worker, flight, runnable) if policy is None and worker.has_time() else None
+        outcome = None
+        if policy is None and worker.at_once:
+            worker.at_once -= 1
+            outcome = self._office.run_at_once(worker, flight, runnable)
         if outcome is None:
             flight.attempt = Attempt(runnable, None)
             self._take_place(flight)

@@ -30,6 +30,8 @@ from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation, Key
 from weft.errors import RunClosed, RunExists, RunParked, UnencodableValue
 from weft.log import check_encodable
+from weft.log.packing import PLAIN
+from weft.log.places import kind_of
 from weft.ports.store import Append, RunStatus
 from weft.runner.draft import Draft
 from weft.runner.flight import Flight
@@ -87,14 +89,16 @@ class Worker:
         self._settled = settled
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
+        self._is_strict = options.checkpoints.lag == 0
+        """Whether nothing starts before all that it needs is durable."""
         self._draft = Draft(run) if draft is None else draft
         self._line: deque[Flight] = deque()
         """What is ready."""
         self._flights: dict[Key, Flight] = {}
         self._active = 0
         """How many attempts are with executors, or in line for one."""
-        self._at_once = 0
-        """How many runnables may still run at once in this turn."""
+        self.at_once = 0
+        """How many runnables may still run at once in this turn; the next ones let others have theirs."""
         self._units = 0
         """How many runnables have completed since the last checkpoint."""
         self._barrier = 0
@@ -266,17 +270,18 @@ class Worker:
             return
         memory = self.run.memory
         log = memory.log
-        self._at_once = AT_ONCE
+        self.at_once = AT_ONCE
+        line, draft = self._line, self._draft
         while True:
             if memory.fresh:
                 self._take_in()
             known = len(log)
-            if known != self._draft.acknowledged:
+            if known != draft.acknowledged:
                 if self._is_eager:
                     self.office.journal.note(self)
                 else:
                     self.hand_over()
-            if self._line:
+            if line and (line[0].needed <= draft.acknowledged or not self._is_strict):
                 self._start()
             if known == len(log) or self.is_stopping:  # else something has ended at once
                 break
@@ -291,10 +296,11 @@ class Worker:
         offered, memory.fresh = memory.fresh, []
         if self.options.hooks is not None and self.options.hooks.transform is not None:
             offered = self._transformed(offered)
+        rules = memory.retried or (memory.workflow.policies if memory.rules is None else memory.rules)
         for activation in offered:
             if activation.key in self._flights or memory.ready.get(activation.key) is not activation:
                 continue
-            policy, is_guarded = self.rules.of(activation)
+            policy, is_guarded = self.rules.of(activation) if rules else (None, False)
             begun = self.rules.begun(activation.key) if memory.attempts or memory.dispatched else None
             flight = Flight(activation, policy, is_guarded, begun)
             if policy is not None:
@@ -322,7 +328,7 @@ class Worker:
         due = self._is_eager or (strategy.every is not None and self._units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
             self.office.journal.note(self)
-            self._at_once = 0  # nothing more before the journal has had its turn
+            self.at_once = 0  # nothing more before the journal has had its turn
 
     def _start(self) -> None:
         """Start what is in line, as far as it is durable enough and there is room."""
@@ -373,11 +379,6 @@ class Worker:
 
     # -- what the pilot tells --------------------------------------------------------------------
 
-    def has_time(self) -> bool:
-        """Whether one more runnable may run here and now; the next ones let others have their turn."""
-        self._at_once -= 1
-        return self._at_once >= 0
-
     def line_up(self, flight: Flight) -> None:
         """Let *flight* wait for its turn, and for what it needs to be durable."""
         self._line.append(flight)
@@ -414,8 +415,8 @@ class Worker:
 
     def take_out_of_line(self, flight: Flight) -> None:
         """*flight* has waited too long, here, for a limit or for its executor; it is about to be finished."""
-        if any(waiting is flight for waiting in self._line):
-            self._line = deque(waiting for waiting in self._line if waiting is not flight)
+        if flight in self._line:
+            self._line.remove(flight)
             self._active += 1
         elif flight.timers:  # it waits for a limit
             self._active += 1
@@ -427,7 +428,7 @@ class Worker:
         activation, policy = flight.activation, flight.policy
         key = activation.key
         self._flights.pop(key, None)
-        if outcome.status == "completed" and not activation.node.is_test:
+        if outcome.status == "completed" and kind_of(outcome.result) not in PLAIN and not activation.node.is_test:
             try:
                 check_encodable(outcome.result, key[0])
             except UnencodableValue as error:
