@@ -81,6 +81,18 @@ def test_failures_and_retries_are_told(weft: Callable[..., Any], tmp_path: Path)
     assert data[-1]["error"]["type"] == "ValueError"
 
 
+def test_a_delay_is_told_with_the_time_from_which_it_counts(weft: Callable[..., Any], tmp_path: Path) -> None:
+    workflow = Workflow("w", step(abs)).add_policy("abs", Policy(delay=3600.0))
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(workflow, 1, id="r")
+
+    said = weft("log", tmp_path / "runs.db", "r")
+    shown = weft("show", tmp_path / "runs.db", "r")
+
+    assert said.out.splitlines()[-1].split()[2:5] == ["RunnableDelayed", "abs", "from"]
+    assert "delayed ×1" in shown.out
+
+
 def test_the_log_of_a_killed_process_can_be_read_and_is_whole(weft: Callable[..., Any], killed: Any) -> None:
     said = weft("log", killed.file, "greeting")
 

@@ -45,6 +45,7 @@ EVENTS: dict[str, Any] = {
     "state_changed_plainly": ev.StateChanged(7, "light", (4,), "green"),
     "condition_evaluated": ev.ConditionEvaluated(7, "is_even", ((6, 0),), holds=False),
     "runnable_dispatched": ev.RunnableDispatched(8, "absolute", (5, (6, 1)), 3),
+    "runnable_delayed": ev.RunnableDelayed(8, "absolute", (5,), 1700000001.25),
     "runnable_completed": ev.RunnableCompleted(9, "absolute", (5,), {"a": 1}),
     "runnable_failed": ev.RunnableFailed(
         10, "absolute", (5,), ev.ErrorDetail("ValueError", ("Exception",), "no", "Traceback"), 3, 5, "dead_letter"

@@ -56,6 +56,9 @@ def test_a_retry_that_would_start_after_the_deadline_is_not_made() -> None:
 def test_the_first_attempt_waits_for_its_delay_and_its_time() -> None:
     assert first_wait(Policy(), now=5.0) == 0.0
     assert first_wait(Policy(delay=3.0), now=5.0) == 3.0
+    assert first_wait(Policy(delay=3.0), now=5.0, since=4.0) == 2.0
+    assert first_wait(Policy(delay=3.0), now=9.0, since=4.0) == 0.0
+    assert first_wait(Policy(delay=3.0), now=5.0, since=900.0) == 3.0  # a clock was set back
 
 
 def test_silence_and_queueing_are_measured_against_the_policy() -> None:

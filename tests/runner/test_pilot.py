@@ -6,13 +6,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from weather import SlowStore, double, now, runner_on, virtually
+from weather import LoopClock, SlowStore, double, now, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Runner, Workflow, condition, current, step
-from weft.core.events import ReactionOccurred
+from weft.core.events import ReactionOccurred, RunnableDelayed
 from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, UnencodableValue
 from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, Value
@@ -82,6 +83,128 @@ async def test_a_delay_that_a_policy_asks_for_is_no_wait_for_a_start() -> None:
         run = await (await runner.start(under(Policy(delay=10.0, queue_timeout=5.0)), 1)).wait()
 
         assert (run.failures, now()) == ({}, 10.0)
+
+
+@pytest.mark.parametrize("mode", ["sync", "durable"])
+@virtually
+async def test_a_delay_counts_from_when_the_step_became_ready_across_restarts(mode: Any) -> None:
+    steady = Flaky(0)
+    workflow = under(Policy(delay=30.0, execution_mode=mode), steady)
+    async with MemoryStore() as store:
+        for _ in range(3):
+            async with runner_on(store) as runner:
+                await runner.start(workflow, 1, id="a")
+                await asyncio.sleep(8.0)
+
+        async with runner_on(store) as runner:
+            await runner.resume("a", workflow=workflow)
+            run = await runner.wait("a")
+
+    assert steady.calls == [(30.0, 1)]
+    assert sum(isinstance(event, RunnableDelayed) for event in run.log()) == 1
+
+
+@pytest.mark.parametrize("checkpoint", ["on_complete", "manual", "pipelined"])
+@virtually
+async def test_the_delay_of_a_durable_step_outlives_a_crash_whatever_the_strategy(checkpoint: str) -> None:
+    steady = Flaky(0)
+    workflow = under(Policy(delay=30.0, execution_mode="durable"), steady)
+    async with MemoryStore() as store:
+        dies = await runner_on(store, checkpoint=checkpoint).open()
+        await dies.start(workflow, 1, id="a")
+        await asyncio.sleep(8.0)
+
+        async with runner_on(store, checkpoint=checkpoint) as runner:
+            await runner.resume("a", workflow=workflow)
+            await runner.wait("a")
+
+    assert steady.calls == [(30.0, 1)]
+
+
+@virtually
+async def test_a_durable_step_that_is_due_at_a_time_is_not_started_before_by_a_restart() -> None:
+    steady = Flaky(0)
+    due = datetime.fromtimestamp(LoopClock().time() + 30.0, tz=UTC)
+    workflow = under(Policy(scheduled_at=due, execution_mode="durable"), steady)
+    async with MemoryStore() as store:
+        dies = await runner_on(store).open()
+        await dies.start(workflow, 1, id="a")
+        await asyncio.sleep(8.0)
+
+        async with runner_on(store) as runner:
+            await runner.resume("a", workflow=workflow)
+            await runner.wait("a")
+
+    assert steady.calls == [(30.0, 1)]
+
+
+@virtually
+async def test_a_delayed_durable_step_that_was_cut_off_at_work_is_not_delayed_again() -> None:
+    steady = Flaky(0)
+    workflow = under(Policy(delay=30.0, execution_mode="durable"), steady)
+    async with MemoryStore() as store:
+        dies = await runner_on(store, lasts=100.0).open()
+        await dies.start(workflow, 1, id="a")
+        await asyncio.sleep(40.0)
+
+        async with runner_on(store) as runner:
+            await runner.resume("a", workflow=workflow)
+            await runner.wait("a")
+
+    assert steady.calls == [(30.0, 1), (40.0, 2)]
+
+
+@virtually
+async def test_a_deadline_of_a_delayed_step_counts_its_delay_across_a_restart() -> None:
+    flaky = Flaky(9)
+    workflow = under(Policy(delay=30.0, deadline=35.0, max_retries=9, backoff="linear", base_delay=2.0), flaky)
+    async with MemoryStore() as store:
+        async with runner_on(store) as runner:
+            await runner.start(workflow, 1, id="a")
+            await asyncio.sleep(20.0)
+
+        async with runner_on(store) as runner:
+            await runner.resume("a", workflow=workflow)
+            await runner.wait("a")
+
+    assert flaky.calls == [(30.0, 1), (32.0, 2)]  # the next one would be due after 36 seconds
+
+
+@virtually
+async def test_a_delay_is_no_wait_for_a_start_after_a_restart_either() -> None:
+    workflow = under(Policy(delay=30.0, queue_timeout=5.0))
+    async with MemoryStore() as store:
+        async with runner_on(store) as runner:
+            await runner.start(workflow, 1, id="a")
+            await asyncio.sleep(20.0)
+
+        async with runner_on(store) as runner:
+            await runner.resume("a", workflow=workflow)
+            run = await runner.wait("a")
+
+            assert (run.failures, now()) == ({}, 30.0)
+
+
+@virtually
+async def test_a_delay_that_is_changed_meanwhile_counts_from_when_the_step_became_ready() -> None:
+    steady = Flaky(0)
+    workflow = under(Policy(delay=30.0), steady)
+    async with MemoryStore() as store, runner_on(store) as runner:
+        await runner.start(workflow, 1, id="a")
+        await asyncio.sleep(8.0)
+
+        await runner.set_policies("a", [("work", Policy(delay=12.0))])
+        await runner.wait("a")
+
+    assert steady.calls == [(12.0, 1)]
+
+
+@virtually
+async def test_what_has_no_delay_has_no_event_for_it() -> None:
+    async with runner_on() as runner:
+        run = await (await runner.start(under(Policy(timeout=5.0)), 1)).wait()
+
+    assert [type(event).__name__ for event in run.log()] == ["WorkflowDefined", "InputReceived", "ReactionOccurred"]
 
 
 @virtually

@@ -178,6 +178,7 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.StateChanged: _turned,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: lambda event: f"attempt {event.attempt}",
+    ev.RunnableDelayed: lambda event: f"from {stamp(event.at)}",
     ev.AttemptFailed: _retrying,
     ev.RunnableFailed: _failed,
     ev.RunnableSkipped: lambda event: event.reason,

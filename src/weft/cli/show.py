@@ -142,7 +142,8 @@ def tallies(run: Run) -> dict[str, Tally]:
         tally = found.setdefault(key[0], Tally())
         failed, dispatched = (memory.attempts or {}).get(key), (memory.dispatched or {}).get(key, 0)
         last = 0 if failed is None else failed.last
-        tally.states["under way" if dispatched > last else "to be retried" if failed else "ready"] += 1
+        waits = "ready" if failed is None else "to be retried" if failed.failed else "delayed"
+        tally.states["under way" if dispatched > last else waits] += 1
         tally.attempts += max(last, dispatched)
     for name, _ in memory.blocked or ():
         found.setdefault(name, Tally()).states["waiting"] += 1

@@ -147,6 +147,12 @@ class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
     """What the policy in force says, as far as it is data."""
 
 
+class RunnableDelayed(Activated, frozen=True, tag="runnable_delayed"):
+    """The component became ready at *at*, seconds since the epoch; its policy lets the first attempt wait from then."""
+
+    at: float
+
+
 class ErrorDetail(msgspec.Struct, frozen=True):
     """An exception as plain data."""
 
@@ -238,6 +244,7 @@ AnyEvent = (
     | StateChanged
     | ConditionEvaluated
     | RunnableDispatched
+    | RunnableDelayed
     | AttemptFailed
     | RunnableFailed
     | RunnableSkipped

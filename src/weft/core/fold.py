@@ -286,6 +286,15 @@ def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
     memory.dispatched[key] = event.attempt
 
 
+def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
+    key = (event.component, event.inputs)
+    if key not in memory.ready:
+        raise memory.story(event)
+    if memory.attempts is None:
+        memory.attempts = {}
+    memory.attempts[key] = Attempts(0, 0, 0.0, event.at)
+
+
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
     routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
@@ -382,6 +391,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.StateChanged: _state_changed,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
+    ev.RunnableDelayed: _delayed,
     ev.AttemptFailed: _attempt_failed,
     ev.RunnableFailed: _failed,
     ev.RunnableSkipped: _skipped,

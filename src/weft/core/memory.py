@@ -113,7 +113,7 @@ class Memory:
         self.retried: dict[Key, Any] | None = None
         """Policies of dead letters that are tried again, which win over all rules."""
         self.attempts: dict[Key, Attempts] | None = None
-        """What has failed and will be tried again."""
+        """What has failed and will be tried again, or has to wait before it is tried at all."""
         self.dispatched: dict[Key, int] | None = None
         """What was handed out and has not come back, and at which attempt."""
         self._peak = 0

@@ -52,7 +52,7 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
             key = (event.component, inputs or ())
             if inputs is None:
                 continue  # what it worked on was not taken over, so this run does it again
-            if isinstance(event, ev.RunnableDispatched | ev.AttemptFailed | ev.ChildStarted):
+            if isinstance(event, ev.RunnableDispatched | ev.RunnableDelayed | ev.AttemptFailed | ev.ChildStarted):
                 if key in memory.ready:
                     record(memory, replace(event, seq=seq, inputs=inputs))
             elif isinstance(event, ev.RunnableRetried):

@@ -107,7 +107,8 @@ class Begun(msgspec.Struct, frozen=True):
     retry_at: float = 0.0
     """When the next attempt is due, in seconds since the epoch."""
     since: float = 0.0
-    """When the first attempt began, in seconds since the epoch; 0 if there was none."""
+    """When the first attempt began, or when it became ready if it had to wait, in seconds since the epoch; 0 if nobody
+    knows."""
 
 
 FRESH = Begun()

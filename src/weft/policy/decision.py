@@ -101,10 +101,17 @@ def is_retryable(policy: Policy, error: BaseException) -> bool:
     return isinstance(error, retryable) if isinstance(policy.retryable, tuple) else bool(retryable(error))
 
 
-def first_wait(policy: Policy, *, now: float) -> float:
-    """Return how long the first attempt has to wait, at *now*, seconds since the epoch."""
+def first_wait(policy: Policy, *, now: float, since: float = 0.0) -> float:
+    """
+    Return how long the first attempt has to wait, at *now*, seconds since the epoch.
+
+    Args:
+        since: when it became ready; just now if not given.  A delay is never longer than it says, whatever clocks do.
+    """
+    waited = now - since if since else 0.0
+    delay = min(policy.delay - waited, policy.delay)
     scheduled = 0.0 if policy.scheduled_at is None else _seconds_until(policy.scheduled_at, now)
-    return max(policy.delay, scheduled, 0.0)
+    return max(delay, scheduled, 0.0)
 
 
 def _seconds_until(moment: datetime, now: float) -> float:

@@ -147,7 +147,10 @@ class _Driver:
             self._begin()
             return Raised(failed)
         now, remaining = self.given.now(), self._remaining()
-        wait = self.before.retry_at - now if self.before.attempts else first_wait(self.policy, now=now)
+        if self.before.attempts:
+            wait = self.before.retry_at - now
+        else:
+            wait = first_wait(self.policy, now=now, since=self.began)
         if wait > 0 and remaining is not None and wait >= remaining:
             return Raised(DeadlineExceeded(self.runnable.component))
         if wait > 0:

@@ -59,7 +59,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: Callable[[Any], str] | None = None
     """Called with the runnable; in place of the key that Weft derives."""
     delay: float = 0.0
-    """How long to wait before the first attempt."""
+    """How long to wait before the first attempt, from when the component became ready."""
     scheduled_at: datetime | None = None
     """When the first attempt may start; with a time zone."""
     queue_timeout: float | None = None

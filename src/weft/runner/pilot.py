@@ -161,6 +161,8 @@ class Pilot:
         if flight.conversation is None or flight.is_aloft or not is_waiting or policy == flight.policy:
             if not self._office.is_started(flight):
                 flight.policy = policy
+                if flight.conversation is None:
+                    self._note_delay(flight)
             return
         flight.policy = policy
         self._office.withdraw(flight)
@@ -168,6 +170,7 @@ class Pilot:
         key = flight.activation.key
         if key in (self._worker.run.memory.attempts or {}):
             flight.begun = self._rules.begun(key)
+        self._note_delay(flight)
         flight.conversation = flight.attempt = None
         flight.is_asking = False
         flight.priority = 0 if policy is None else policy.priority
@@ -281,13 +284,33 @@ class Pilot:
 
     # -- time ------------------------------------------------------------------------------------
 
-    def await_start(self, flight: Flight) -> None:
-        """Fail *flight* if it has not started in time, counted from when it may; unless it had started before."""
+    def await_start(self, flight: Flight) -> bool:
+        """
+        Return whether *flight* has to wait before its first attempt, of which the log knows since when.
+
+        Fail it if it has not started in time, counted from when it may; unless it had started before.
+        """
         policy = flight.policy
-        if policy is not None and policy.queue_timeout is not None and flight.begun is None:
-            wait = first_wait(policy, now=self._office.clock.time())
+        if policy is None or (flight.begun is not None and flight.begun.attempts):
+            return False
+        wait = 0.0
+        if policy.delay or policy.scheduled_at is not None:
+            self._note_delay(flight)
+            since = 0.0 if flight.begun is None else flight.begun.since
+            wait = first_wait(policy, now=self._office.clock.time(), since=since)
+        if policy.queue_timeout is not None:
             flight.ready_since += wait
             flight.queue_timer = self._later(wait + policy.queue_timeout, self._queued_too_long, flight)
+        return wait > 0
+
+    def _note_delay(self, flight: Flight) -> None:
+        """Note since when *flight* waits, so that a delay does not start over with the process."""
+        memory, key, policy = self._worker.run.memory, flight.activation.key, flight.policy
+        if policy is None or not policy.delay or flight.begun is not None:
+            return
+        if key in memory.ready and key not in (memory.dispatched or {}):
+            record(memory, ev.RunnableDelayed(len(memory.log) + 1, *key, self._office.clock.time()))
+            flight.begun, flight.needed = self._rules.begun(key), len(memory.log)
 
     def _later(self, seconds: float, call: Callable[..., object], *args: object) -> Any:
         return self._office.later(seconds, self._worker, call, *args)

@@ -305,10 +305,9 @@ class Worker:
             flight = Flight(activation, policy, is_guarded, begun)
             if policy is not None:
                 flight.priority, flight.ready_since = policy.priority, self.office.monotonic()
-                if flight.is_durable:
+                if not self.pilot.await_start(flight) and flight.is_durable:
                     attempt = 1 + (begun.attempts if begun else 0)
                     record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
-                self.pilot.await_start(flight)
             self._flights[activation.key] = flight
             flight.needed = len(memory.log)
             self._line.append(flight)

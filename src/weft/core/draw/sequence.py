@@ -87,7 +87,7 @@ def _arrows(memory: Memory) -> dict[Arrow, list[str]]:
     for event in memory.log:
         if isinstance(event, ev.InputReceived):
             ordinals[event.seq] = event.ordinal
-        elif isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched):
+        elif isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched | ev.RunnableDelayed):
             ordinal = max((ordinal_of(address) for address in event.inputs), default=0)
             ordinals[event.seq] = ordinal
             node = memory.plan.nodes.get(event.component)
