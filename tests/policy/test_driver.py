@@ -16,7 +16,7 @@ from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
 from weft.policy.conversation import Begun
 from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
-from weft.policy.limits import BreakerState, UseState
+from weft.policy.limits import BELL, BreakerState, RateState, UseState
 
 COMPONENT = step(lambda x, model=context("model", default="large"): x, name="work")
 [RUNNABLE] = Workflow("w", COMPONENT).plan(1).prepare()
@@ -62,6 +62,8 @@ class Partner:
     def attempt(self, instruction: Attempt) -> Reply:
         assert self.now < self.latest(), "an attempt after the deadline"
         self.attempts.append(instruction)
+        if instruction.begins is not None:
+            instruction.begins()
         taken, ends = self.script.pop(0) if self.script else (0.0, "returned")
         if instruction.timeout is not None and taken >= instruction.timeout:
             self.now += instruction.timeout
@@ -251,6 +253,56 @@ def test_who_is_too_late_for_a_rate_takes_no_place_of_it() -> None:
     assert outcome is not None
     assert isinstance(outcome.error, DeadlineExceeded)
     assert partner.counters.states() == before
+
+
+MAIL = RateLimit("mail", limit=1, per=10.0)
+
+
+def turn(partner: Partner) -> RateState:
+    state: RateState = partner.counters.states()["rate_limit", "mail"]
+    return state
+
+
+def test_a_turn_of_an_attempt_that_is_dropped_before_it_starts_is_given_back() -> None:
+    partner = Partner(Policy(rate_limit=MAIL))
+    partner.lead()
+    before = turn(partner)
+    waiting = conduct(RUNNABLE, partner.policy, partner.conditions())
+    assert isinstance(next(waiting), Pause)
+    partner.now += 10.0
+    assert isinstance(waiting.send(None), Attempt)
+    assert turn(partner) != before
+
+    waiting.close()
+
+    assert turn(partner) == before
+
+
+def test_a_turn_of_an_attempt_that_was_started_is_used() -> None:
+    partner = Partner(Policy(rate_limit=MAIL))
+    conversation = conduct(RUNNABLE, partner.policy, partner.conditions())
+    attempt = next(conversation)
+    assert isinstance(attempt, Attempt)
+    assert attempt.begins is not None
+    taken = turn(partner)
+
+    attempt.begins()
+    conversation.close()
+
+    assert turn(partner) == taken
+
+
+def test_whoever_waits_for_a_turn_takes_an_earlier_one_that_was_given_back() -> None:
+    partner = Partner(Policy(rate_limit=MAIL))
+    partner.lead()
+    first, second = (conduct(RUNNABLE, partner.policy, partner.conditions()) for _ in range(2))
+    next(first)
+    assert next(second) == Pause(20.0, unless=(BELL, "mail"))
+    partner.now += 1.0
+
+    first.close()
+
+    assert second.send(None) == Pause(9.0, unless=(BELL, "mail"))
 
 
 def test_no_attempt_starts_if_the_place_comes_free_after_the_deadline() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,16 @@ from hypothesis import strategies as st
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.limits import (
     BreakerState,
+    RateState,
     breaker_asked,
     breaker_settled,
     breaker_spared,
     place_asked,
     place_left,
+    rate_left,
+    rate_moved,
     rate_taken,
+    rate_wait,
 )
 
 BREAKER = CircuitBreaker("api", failure_threshold=2, reset_timeout=10.0)
@@ -123,12 +129,82 @@ def test_no_more_start_in_any_window_than_the_rate_allows(
 
     for gap in gaps:
         now += gap
-        state, wait = rate_taken(rate, state, now=now)
-        assert wait is not None
-        starts.append(now + wait)
+        state, turn = rate_taken(rate, state, now=now)
+        assert turn is not None
+        starts.append(now + rate_wait(rate, turn, now=now))
 
     for i, start in enumerate(starts):
         assert sum(1 for other in starts[i:] if other < start + per * 0.999) <= limit + burst - 1
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.lists(
+        st.tuples(st.floats(0, 0.5), st.sampled_from(["take", "take", "drop", "move"]), st.integers(0, 9)), max_size=60
+    ),
+)
+def test_no_more_start_than_the_rate_allows_whatever_is_given_back_and_exchanged(
+    limit: int, burst: int, moves: list[tuple[float, str, int]]
+) -> None:
+    rate = RateLimit("r", limit, 1.0, burst)
+    state: RateState | None = None
+    now, waiting, starts = 0.0, list[float](), list[float]()
+
+    for gap, move, which in [*moves, (1_000.0, "", 0)]:
+        now += gap
+        begun = [turn for turn in waiting if turn - (burst - 1) / limit <= now]
+        starts += [turn - (burst - 1) / limit for turn in begun]
+        waiting = [turn for turn in waiting if turn not in begun]
+        if move == "take":
+            state, turn = rate_taken(rate, state, now=now)
+            assert turn is not None
+            if rate_wait(rate, turn, now=now):
+                waiting.append(turn)
+            else:
+                starts.append(now)
+        elif move == "drop" and waiting:
+            state, _ = rate_left(rate, state, waiting.pop(which % len(waiting)), now=now)
+        elif move == "move" and waiting:
+            before = waiting.pop(which % len(waiting))
+            state, turn = rate_moved(rate, state, before, now=now)
+            assert turn <= before
+            if rate_wait(rate, turn, now=now):
+                waiting.append(turn)
+            else:
+                starts.append(now)
+
+    starts.sort()
+    for i, start in enumerate(starts):
+        assert sum(1 for other in starts[i:] if other < start + 0.999) <= limit + burst - 1
+
+
+@given(st.integers(1, 30), st.randoms())
+def test_turns_that_are_all_given_back_leave_nothing_behind(count: int, dice: Any) -> None:
+    rate = RateLimit("r", limit=1, per=10.0)
+    state, _ = rate_taken(rate, None, now=0.0)
+    before, turns = state, list[float]()
+    for _ in range(count):
+        state, turn = rate_taken(rate, state, now=0.0)
+        assert turn is not None
+        turns.append(turn)
+    dice.shuffle(turns)
+
+    for turn in turns:
+        state, _ = rate_left(rate, state, turn, now=1.0)
+
+    assert state == before
+
+
+def test_a_turn_whose_time_is_past_cannot_be_caught_up() -> None:
+    rate = RateLimit("r", limit=1, per=10.0)
+    state, first = rate_taken(rate, None, now=0.0)
+    state, second = rate_taken(rate, state, now=0.0)
+    assert first is not None
+
+    after, is_free = rate_left(rate, state, first, now=5.0)
+
+    assert (after, is_free, second) == (state, False, 10.0)
 
 
 @given(st.integers(1, 4), st.lists(st.booleans(), max_size=40))

@@ -127,3 +127,111 @@ async def test_nobody_is_listened_for_when_nobody_waits() -> None:
         await asyncio.sleep(0)
 
         assert not any(counters._wakers.values())
+
+
+# -- turns of a rate -----------------------------------------------------------------------------
+
+SLOW = RateLimit("slow", limit=1, per=10.0)
+
+
+class Times:
+    """Remembers when it was called, and with what."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, Any]] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.calls.append((now(), x))
+        return x
+
+    def under(self, rate: RateLimit = SLOW, **more: Any) -> Workflow:
+        return Workflow("w", each(step(self, name="call"))).with_policies([("call", Policy(rate_limit=rate, **more))])
+
+
+@pytest.mark.parametrize("how", ["cancel", "stop"])
+@virtually
+async def test_who_waits_for_a_turn_moves_up_when_others_are_gone(how: str) -> None:
+    times = Times()
+    async with runner_on() as runner:
+        await runner.start(times.under(), ["first", "gone", "gone"], id="goes")
+        stays = await runner.start(times.under(), ["second", "third"])
+        await asyncio.sleep(1.0)
+
+        await getattr(runner, how)("goes")
+        await stays.wait()
+
+    assert times.calls == [(0.0, "first"), (10.0, "second"), (20.0, "third")]
+
+
+@virtually
+async def test_turns_of_a_run_that_is_gone_are_there_for_the_next_one() -> None:
+    times = Times()
+    async with runner_on() as runner:
+        await runner.start(times.under(), list(range(200)), id="goes")
+        await asyncio.sleep(15.0)
+
+        await runner.cancel("goes")
+        await (await runner.start(times.under(), ["next"])).wait()
+
+    assert times.calls == [(0.0, 0), (10.0, 1), (20.0, "next")]
+
+
+@virtually
+async def test_a_turn_is_given_back_by_what_stood_in_line_for_its_executor() -> None:
+    times = Times()
+    long = Workflow("long", step(lambda x: x, name="long"))
+    lengths = {"long": 5.0}
+    async with runner_on(lasts=lambda runnable: lengths.get(runnable.component, 0.0), workers=1) as runner:
+        await runner.start(long, 1)
+        await runner.start(times.under(), ["never"], id="goes")
+        await asyncio.sleep(1.0)
+
+        await runner.cancel("goes")
+        await (await runner.start(times.under(), ["other"])).wait()
+
+    assert times.calls == [(5.0, "other")]
+
+
+@virtually
+async def test_a_turn_that_was_used_is_not_given_back_by_a_cancelled_run() -> None:
+    times = Times()
+    async with runner_on(lasts=lambda runnable: 5.0 if runnable.component == "call" else 0.0) as runner:
+        await runner.start(times.under(), ["used"], id="goes")
+        await asyncio.sleep(1.0)
+
+        await runner.cancel("goes")
+        await (await runner.start(times.under(), ["other"])).wait()
+
+    assert times.calls == [(0.0, "used"), (10.0, "other")]
+
+
+@virtually
+async def test_an_urgent_one_is_the_first_to_move_up() -> None:
+    times = Times()
+    async with runner_on() as runner:
+        await runner.start(times.under(), ["first", "gone"], id="goes")
+        patient = await runner.start(times.under(), ["patient"])
+        urgent = await runner.start(times.under(priority=1), ["urgent"])
+        await asyncio.sleep(1.0)
+
+        await runner.cancel("goes")
+        await patient.wait()
+        await urgent.wait()
+
+    assert times.calls == [(0.0, "first"), (10.0, "urgent"), (20.0, "patient")]
+
+
+@virtually
+async def test_taking_turns_wakes_nobody() -> None:
+    asked: list[str] = []
+
+    class Counted(LocalCounters):
+        def update(self, key: Any, change: Callable[[Any], tuple[Any, Any]]) -> Any:
+            asked.append(key[1])
+            return super().update(key, change)
+
+    times = Times()
+    async with runner_on(counters=Counted()) as runner:
+        await (await runner.start(times.under(), list(range(300)))).wait()
+
+    assert len(asked) < 300 * 3

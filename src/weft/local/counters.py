@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from weft.policy.limits import LimitState
 from weft.ports.counters import CounterKey
 
 R = TypeVar("R")
@@ -65,5 +66,6 @@ def limits() -> dict[str, dict[str, Any]]:
     """Return the states of the circuit breakers, rates and concurrency limits of this process, by kind and name."""
     shown: dict[str, dict[str, Any]] = {}
     for (kind, name), state in sorted(COUNTERS.states().items()):
-        shown.setdefault(kind, {})[name] = state
+        if isinstance(state, LimitState):  # the others are bells
+            shown.setdefault(kind, {})[name] = state
     return shown

@@ -116,6 +116,7 @@ class PolicyDriver:
     def _do(self, instruction: Instruction, stop: threading.Event | None) -> Reply:
         match instruction:
             case Attempt(runnable, timeout):
+                _begin(instruction)
                 return _attempt(runnable, timeout)
             case Ask():
                 return instruction.answered()
@@ -143,6 +144,7 @@ class PolicyDriver:
     async def _ado(self, instruction: Instruction) -> Reply:
         match instruction:
             case Attempt(runnable, timeout):
+                _begin(instruction)
                 return await _aattempt(runnable, timeout)
             case Ask():
                 return instruction.answered()
@@ -180,6 +182,11 @@ def _waker(event: asyncio.Event) -> Callable[[], None]:
 
 _POLL = 0.05
 """How long to wait for a change before looking again: one may have come just before we began to wait."""
+
+
+def _begin(attempt: Attempt) -> None:
+    if attempt.begins is not None:
+        attempt.begins()
 
 
 def _attempt(runnable: Runnable, timeout: float | None) -> Reply:

@@ -13,6 +13,7 @@ from weft.errors import CircuitOpen, DeadlineExceeded
 from weft.policy import limits
 from weft.policy.conversation import Await, Conditions, Part, Pause
 from weft.policy.policy import Policy
+from weft.ports.counters import CounterKey, Counters
 
 
 class Admission:
@@ -23,6 +24,9 @@ class Admission:
         self._verdict: limits.Verdict = "refuse"
         self._asked = 0.0
         self._holds = False
+        self._turn: float | None = None
+        """The turn of the rate that was taken."""
+        self._has_begun = False
 
     def enter(self) -> Part:
         """Wait until the attempt may start; give why it may not."""
@@ -32,10 +36,16 @@ class Admission:
                 return refused
         return None
 
+    def begin(self) -> None:
+        """The attempt is being started: its turn is used."""
+        self._has_begun = True
+
     def leave(self, *, ok: bool | None) -> None:
         """Give back what was taken.  *ok* says how the attempt went; None if it was never made, or never ended."""
         if self._holds:
             self._leave_place()
+        if self._turn is not None and not self._has_begun:
+            self._leave_turn(self._turn)
         if self._verdict != "refuse":
             self._settle_breaker(ok)
 
@@ -85,16 +95,42 @@ class Admission:
         rate = self.policy.rate_limit
         if rate is None:
             return None
-        now = self.given.now()
+        key, now = ("rate_limit", rate.name), self.given.now()
         within = None if self.deadline is None else self.deadline - now
-        wait = self.given.counters.update(
-            ("rate_limit", rate.name), lambda state: limits.rate_taken(rate, state, now=now, within=within)
+        self._turn = self.given.counters.update(
+            key, lambda state: limits.rate_taken(rate, state, now=now, within=within)
         )
-        if wait is None:
+        if self._turn is None:
             return DeadlineExceeded(self.component)
-        if wait > 0:
-            yield Pause(wait)
+        wait = limits.rate_wait(rate, self._turn, now=now)
+        while wait > 0:
+            yield Pause(wait, unless=_bell(rate))
+            wait = self._move_up(rate)
         return None
+
+    def _move_up(self, rate: limits.RateLimit) -> float:
+        """Take an earlier turn, if somebody has given one back; return how long to wait for it."""
+        now, turn = self.given.now(), self._turn
+        assert turn is not None  # noqa: S101
+        wait = limits.rate_wait(rate, turn, now=now)
+        if wait < _EARLY:
+            return 0.0
+        moved = self.given.counters.update(
+            ("rate_limit", rate.name), lambda state: limits.rate_moved(rate, state, turn, now=now)
+        )
+        if moved == turn:
+            return wait
+        self._turn = moved
+        _ring(self.given.counters, rate)
+        return limits.rate_wait(rate, moved, now=now)
+
+    def _leave_turn(self, turn: float) -> None:
+        rate, now = self.policy.rate_limit, self.given.now()
+        assert rate is not None  # noqa: S101
+        if self.given.counters.update(
+            ("rate_limit", rate.name), lambda state: limits.rate_left(rate, state, turn, now=now)
+        ):
+            _ring(self.given.counters, rate)
 
     # -- concurrency -----------------------------------------------------------------------------
 
@@ -127,3 +163,17 @@ class Admission:
             return seconds
         remaining = max(0.0, self.deadline - self.given.now())
         return remaining if seconds is None else min(seconds, remaining)
+
+
+_EARLY = 0.0005
+"""How many seconds too early a timer may fire."""
+
+
+def _bell(rate: limits.RateLimit) -> CounterKey:
+    """Return what changes when turns of *rate* are given back, and not when they are taken, which is often."""
+    return (limits.BELL, rate.name)
+
+
+def _ring(counters: Counters, rate: limits.RateLimit) -> None:
+    """Wake those who wait for later turns of *rate*."""
+    counters.update(_bell(rate), lambda rung: ((rung or 0) + 1, None))

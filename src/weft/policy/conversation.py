@@ -27,6 +27,8 @@ class Attempt(msgspec.Struct, frozen=True):
     timeout: float | None
     until: float | None = None
     """The deadline, in seconds since the epoch: it must be over by then, whether it was started or not."""
+    begins: Callable[[], object] | None = None
+    """To be called when it is started: until then it has used nothing up."""
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -35,6 +37,8 @@ class Pause(msgspec.Struct, frozen=True):
     seconds: float
     after: AttemptFailed | None = None
     """The failed attempt that the pause follows, for those who write down how far they are."""
+    unless: CounterKey | None = None
+    """A counter: when it changes, it is worth asking again before the time is up, for those who can listen."""
 
 
 class Await(msgspec.Struct, frozen=True):

@@ -213,7 +213,8 @@ class _Driver:
             self._begin()
             timeout, capped = self._timeout()
             until = self._deadline()
-            reply = yield Attempt(msgspec.structs.replace(runnable, attempt=self.attempt), timeout, until)
+            tried = msgspec.structs.replace(runnable, attempt=self.attempt)
+            reply = yield Attempt(tried, timeout, until, admission.begin)
             is_late = capped or (until is not None and until - self.given.now() < _EARLY)
             if isinstance(reply, Raised) and is_late and _is_timeout(reply.error, runnable.component):
                 reply = Raised(DeadlineExceeded(runnable.component), reply.duration_ns)

@@ -16,6 +16,7 @@ out.  ``weft.ports.counters`` keeps the states.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from typing import Literal
 
 import msgspec
@@ -168,33 +169,89 @@ def breaker_wait(breaker: CircuitBreaker, state: BreakerState, *, now: float) ->
 # -- rates ---------------------------------------------------------------------------------------
 
 
+BELL = "rate_limit_left"
+"""The kind of the counter that counts how many turns of a rate were given back."""
+
+
 class RateState(msgspec.Struct, frozen=True):
     """What a rate limit remembers: when the next start would be on time if all were evenly spread."""
 
     due: float = 0.0
+    free: tuple[float, ...] = ()
+    """Turns before that which were taken and given back, in order."""
 
 
 def rate_taken(
     rate: RateLimit, state: RateState | None, *, now: float, within: float | None = None
 ) -> tuple[RateState, float | None]:
     """
-    Take a place at *now*; return how many seconds later it may be used.
+    Take the next turn at *now*; return which one, for :func:`rate_wait`.
 
-    None if that is not *within* so many seconds: no place is taken then, which others can use.
+    None if it is not *within* so many seconds: no turn is taken then, which others can use.
 
     >>> rate = RateLimit("mail", limit=2, per=1.0)
     >>> state, first = rate_taken(rate, None, now=10.0)
     >>> state, second = rate_taken(rate, state, now=10.0)
-    >>> first, second, rate_taken(rate, state, now=10.0, within=0.8)[1]
-    (0.0, 0.5, None)
+    >>> rate_wait(rate, first, now=10.0), rate_wait(rate, second, now=10.0)
+    (0.0, 0.5)
+    >>> rate_taken(rate, state, now=10.0, within=0.8)[1] is None
+    True
     """
-    apart = rate.per / rate.limit
-    state = state or RateState()
-    due = max(state.due, now)
-    wait = max(0.0, due - now - apart * (rate.burst - 1))
-    if within is not None and wait >= within:
+    state = _ahead(state, now)
+    turn = state.free[0] if state.free else max(state.due, now)
+    if within is not None and rate_wait(rate, turn, now=now) >= within:
         return state, None
-    return RateState(due + apart), wait
+    return RateState(state.due, state.free[1:]) if state.free else RateState(turn + _apart(rate)), turn
+
+
+def rate_wait(rate: RateLimit, turn: float, *, now: float) -> float:
+    """Return how many seconds after *now* whoever has *turn* may start."""
+    return max(0.0, turn - now - _apart(rate) * (rate.burst - 1))
+
+
+def rate_left(rate: RateLimit, state: RateState | None, turn: float, *, now: float) -> tuple[RateState, bool]:
+    """
+    Give *turn* back, which was not used; return whether others, who wait for later ones, could have it.
+
+    >>> rate = RateLimit("mail", limit=2, per=1.0)
+    >>> state, first = rate_taken(rate, None, now=10.0)
+    >>> state, second = rate_taken(rate, state, now=10.0)
+    >>> state, third = rate_taken(rate, state, now=10.0)
+    >>> rate_left(rate, state, second, now=10.2)
+    (RateState(due=11.5, free=(10.5,)), True)
+    >>> rate_left(rate, state, third, now=10.2)
+    (RateState(due=11.0, free=()), False)
+    """
+    state = _ahead(state, now)
+    due, free = state.due, list(state.free)
+    if due != turn + _apart(rate):
+        if turn < now:  # its time is past, and nobody can catch up
+            return state, False
+        insort(free, turn)
+        return RateState(due, tuple(free)), True
+    due = turn
+    while free and due == free[-1] + _apart(rate):
+        due = free.pop()
+    return RateState(due, tuple(free)), False
+
+
+def rate_moved(rate: RateLimit, state: RateState | None, turn: float, *, now: float) -> tuple[RateState, float]:
+    """Exchange *turn* for the first one that was given back, if that is earlier; return which one it is now."""
+    state = _ahead(state, now)
+    if not state.free or state.free[0] >= turn:
+        return state, turn
+    return rate_left(rate, RateState(state.due, state.free[1:]), turn, now=now)[0], state.free[0]
+
+
+def _apart(rate: RateLimit) -> float:
+    return rate.per / rate.limit
+
+
+def _ahead(state: RateState | None, now: float) -> RateState:
+    """Return *state* without turns whose time is past, which nobody can catch up with."""
+    if state is None or not state.free or state.free[0] >= now:
+        return state or RateState()
+    return RateState(state.due, state.free[bisect_left(state.free, now) :])
 
 
 # -- concurrency ---------------------------------------------------------------------------------

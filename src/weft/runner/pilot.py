@@ -123,10 +123,14 @@ class Pilot:
                 assert about is not None  # noqa: S101
                 flight.attempt, flight.is_asking = Attempt(inquiry(about, question), None), True
                 self._take_place(flight)
-            case Pause(seconds, after):
+            case Pause(seconds, after, unless):
                 if after is not None:
                     self._note_failure(flight, after)
-                self._wait(flight, [self._later(seconds, self._resumed, flight)])
+                waits: list[Any] = [self._later(seconds, self._resumed, flight)]
+                if unless is not None:
+                    stiles, worker = self._office.turnstiles, self._worker
+                    waits.append(stiles.wait(unless, worker, flight, self._resumed, one_by_one=False))
+                self._wait(flight, waits)
             case Await(key, seconds):
                 timers: list[Any] = [self._office.turnstiles.wait(key, self._worker, flight, self._resumed)]
                 if seconds is not None:
@@ -238,6 +242,8 @@ class Pilot:
         if flight.is_asking:
             return
         flight.runnable = attempt.runnable
+        if attempt.begins is not None:
+            attempt.begins()
         if attempt.timeout is not None:
             flight.arm(self._later(self._left(flight, attempt), self._timed_out, flight, attempt))
         if policy is not None and policy.heartbeat is not None:

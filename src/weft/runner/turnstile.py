@@ -5,6 +5,9 @@ A change of a limit wakes whoever is first, who asks again.  If that one is let 
 next one is woken; if it is refused, it is first again and the others sleep on.  So a change costs as much as it lets
 in, however many wait.
 
+Whoever has a turn of a rate waits for its time, and for an earlier turn that somebody has given back.  What that is
+worth is another thing for each of them, so such a change, which is rare, is told to all, in the same order.
+
 What always holds: whoever waits asks once more after it is known that changes are heard, so none is missed.
 """
 
@@ -36,11 +39,17 @@ class Turnstiles:
         self._office = office
         self._by_key: dict[CounterKey, _Turnstile] = {}
 
-    def wait(self, key: CounterKey, worker: Worker, flight: Flight, call: Resumed) -> Place:
-        """Let *call* be told when *flight*, of *worker*, should ask for the limit at *key* again."""
+    def wait(self, key: CounterKey, worker: Worker, flight: Flight, call: Resumed, *, one_by_one: bool = True) -> Place:
+        """
+        Let *call* be told when *flight*, of *worker*, should ask for the limit at *key* again.
+
+        Args:
+            one_by_one: whether others need not ask when it is refused; the same for all who wait there.
+        """
         stile = self._by_key.get(key)
         if stile is None:
-            stile = self._by_key[key] = _Turnstile(self._office, key, lambda: self._by_key.pop(key, None))
+            stile = _Turnstile(self._office, key, lambda: self._by_key.pop(key, None), one_by_one=one_by_one)
+            self._by_key[key] = stile
         return stile.add(worker, flight, call)
 
 
@@ -63,17 +72,17 @@ class Place:
 class _Turnstile:
     """Those who wait for one limit."""
 
-    def __init__(self, office: Office, key: CounterKey, deserted: Callable[[], object]) -> None:
-        self._office, self._deserted = office, deserted
+    def __init__(self, office: Office, key: CounterKey, deserted: Callable[[], object], *, one_by_one: bool) -> None:
+        self._office, self._deserted, self._one_by_one = office, deserted, one_by_one
         self._line: list[Place] = []
         """A heap, in which those who have left stay until it is their turn or they are too many."""
         self._waiting: dict[Flight, Place] = {}
         self._numbers = count()
         self._asking: Place | None = None
         """Who has been woken and may be back in a moment, in the same place."""
-        self._is_due = self._is_closed = False
+        self._is_due = self._is_closed = self._asks_all = False
         self._stop = office.counters.on_change(key, self._changed)
-        self._changed()  # it may have changed between the question and now
+        self._call()  # it may have changed between the question and now, of whoever comes first
 
     def add(self, worker: Worker, flight: Flight, call: Resumed) -> Place:
         """Put *flight* in line."""
@@ -101,6 +110,10 @@ class _Turnstile:
 
     def _changed(self) -> None:
         """The limit may have changed; called from any thread."""
+        self._asks_all = not self._one_by_one
+        self._call()
+
+    def _call(self) -> None:
         if self._is_due:
             return
         self._is_due = True
@@ -110,18 +123,28 @@ class _Turnstile:
             _log.debug("a limit changed after its runner had closed")
 
     def _serve(self) -> None:
-        """Wake one after the other until one is refused."""
+        """Wake one after the other: until one is refused, or all of them."""
         self._is_due = False
-        while self._line:
-            place = heapq.heappop(self._line)
-            if self._waiting.get(place.flight) is not place:
-                continue
-            del self._waiting[place.flight]
-            self._asking = place
-            try:
-                self._office.guard(place.worker, place.call, place.flight)
-            finally:
-                self._asking = None
-            if place.flight in self._waiting:
-                break
+        if self._asks_all:
+            self._asks_all = False
+            places, self._line = sorted(self._waiting.values()), []
+            for place in places:
+                self._wake(place)
+        else:
+            while self._line:
+                place = heapq.heappop(self._line)
+                if self._wake(place) and place.flight in self._waiting:
+                    break
         self._close_if_deserted()
+
+    def _wake(self, place: Place) -> bool:
+        """Let the flight at *place* ask again; return whether it was still there."""
+        if self._waiting.get(place.flight) is not place:
+            return False
+        del self._waiting[place.flight]
+        self._asking = place
+        try:
+            self._office.guard(place.worker, place.call, place.flight)
+        finally:
+            self._asking = None
+        return True

@@ -213,7 +213,7 @@ class Worker:
         """Start nothing more; return what executors have."""
         self.is_stopping = True
         self._line.clear()
-        for key, flight in list(self._flights.items()):
+        for key, flight in reversed(list(self._flights.items())):
             if not self.office.is_started(flight) or self.office.is_lent(flight):  # it waits: in line, for a child...
                 self.pilot.give_up(flight)
                 del self._flights[key]
@@ -221,7 +221,7 @@ class Worker:
 
     def abandon(self) -> None:
         """Lose interest in all that is under way; no attempt is burnt by that."""
-        for flight in self._flights.values():
+        for flight in reversed(self._flights.values()):  # the last turns of a rate are the cheapest to give back
             self.pilot.give_up(flight)
         self._flights.clear()
         self._line.clear()
