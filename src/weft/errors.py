@@ -60,6 +60,7 @@ Everything this library can raise, in one screen.
     ├── StoreError                  the durable side said no
     │   ├── ConcurrentAppend        the log moved on since it was read
     │   ├── CorruptStore            what was stored is damaged
+    │   │   └── DamagedRow          a column holds what it cannot
     │   ├── ForeignStore            a file that is not ours
     │   ├── InvalidAppend           an append that no run could take
     │   ├── InvalidStoreOption      a store was asked for what it cannot be or do
@@ -614,11 +615,14 @@ class RunOwned(StoreError):
 class MissingContent(StoreError, LookupError):
     """Values or definitions that are referred to were never stored."""
 
-    def __init__(self, kind: str, hashes: Iterable[bytes]) -> None:
-        self.hashes = tuple(hashes)
+    def __init__(self, kind: str, hashes: Iterable[bytes], run_id: str | None = None) -> None:
+        self.hashes, self.run_id = tuple(hashes), run_id
         listed = ", ".join(each.hex() for each in self.hashes[:3])
         more = f" and {len(self.hashes) - 3} more" if len(self.hashes) > 3 else ""
-        super().__init__(f"no {kind} {listed}{more} in this store; restore the store that the log was written to")
+        whose = "" if run_id is None else f", which run {run_id!r} refers to"
+        super().__init__(
+            f"no {kind} {listed}{more} in this store{whose}; restore the store that the log was written to"
+        )
 
 
 class InvalidAppend(StoreError, ValueError):
@@ -678,6 +682,18 @@ class CorruptStore(StoreError):
         super().__init__(f"{store} is damaged ({reason}); restore it from a copy, or recover what can be read")
 
 
+class DamagedRow(CorruptStore):
+    """A column holds what it cannot; *whose* it is says what is not usable, and nothing else is touched by it."""
+
+    def __init__(self, whose: str, column: str, found: str, expected: str) -> None:
+        StoreError.__init__(
+            self,
+            f"{whose} is damaged in its store: {column} is {found} and should be {expected}; "
+            "restore the file from a copy, put the right value there, or delete that row and what belongs to it",
+        )
+        self.whose, self.column = whose, column
+
+
 class ForeignStore(StoreError):
     """The data belongs to something else, and is left alone."""
 
@@ -699,9 +715,16 @@ class NewerStore(StoreError):
 class CorruptLog(LogError):
     """Bytes that are no log, were altered, or were written by a newer version; *position* is the event, if known."""
 
-    def __init__(self, message: str, position: int | None = None) -> None:
-        super().__init__(message if position is None else f"at event {position}: {message}")
-        self.position = position
+    def __init__(self, message: str, position: int | None = None, run_id: str | None = None) -> None:
+        where = "" if position is None else f"at event {position}: "
+        whose = "" if run_id is None else f"the log of run {run_id!r} cannot be read: "
+        then = "" if run_id is None else "; restore the store from a copy, or delete the run"
+        super().__init__(f"{whose}{where}{message}{then}")
+        self.message, self.position, self.run_id = message, position, run_id
+
+    def of(self, run_id: str) -> CorruptLog:
+        """Return the same, about the log of a run."""
+        return CorruptLog(self.message, self.position, run_id)
 
 
 class ResolutionError(WeftError, LookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -10,6 +11,7 @@ import typer
 
 from weft.cli.screen import Screen, polite
 from weft.cli.text import ago, count, stamp
+from weft.errors import DamagedRow
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.stores import SQLiteView
 
@@ -31,8 +33,9 @@ def ls(
     """List the runs in a file, oldest first, without touching it."""
     screen = Screen()
     statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
+    damaged: dict[str, DamagedRow] = {}
     with polite(screen), SQLiteView(file) as view:
-        records = _records(view, statuses, workflow, limit + 1)
+        records = _records(view, statuses, workflow, limit + 1, lambda error: damaged.setdefault(str(error), error))
         owners = view.owners()
     rest, records = records[limit:], records[:limit]
     if as_json:
@@ -40,13 +43,17 @@ def ls(
     elif records:
         now = time.time()
         screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
-    else:
+    elif not damaged:
         screen.note(f"no runs{' like that' if status or workflow else ''} in {file}")
     if rest:
         screen.note(f"there are more than {count(limit, 'run')}: raise --limit, or ask for a --status or --workflow")
     left = [record for record in records if record.status in DUE and record.id not in owners]
     if left and screen.is_terminal and not as_json:
         screen.note(f"{count(len(left), 'run')} with work left and no owner: weft resume {file} --all --import MODULE")
+    for complaint in damaged:
+        screen.complain(complaint)
+    if damaged:
+        raise typer.Exit(1)
 
 
 def _status(text: str) -> RunStatus:
@@ -55,11 +62,18 @@ def _status(text: str) -> RunStatus:
     return cast("RunStatus", text)
 
 
-def _records(view: SQLiteView, statuses: list[RunStatus] | None, workflow: str | None, most: int) -> list[RunRecord]:
+def _records(
+    view: SQLiteView,
+    statuses: list[RunStatus] | None,
+    workflow: str | None,
+    most: int,
+    damaged: Callable[[DamagedRow], object],
+) -> list[RunRecord]:
     found: list[RunRecord] = []
     while len(found) < most:
         after = found[-1] if found else None
-        page = view.list(statuses=statuses, workflow=workflow, after=after, limit=min(_PAGE, most - len(found)))
+        size = min(_PAGE, most - len(found))
+        page = view.list(statuses=statuses, workflow=workflow, after=after, limit=size, damaged=damaged)
         if not page:
             break
         found += page

@@ -24,7 +24,7 @@ from weft.cli.text import count, shown
 from weft.core.run import Run
 from weft.core.unresolved import Unresolved
 from weft.core.workflow import Workflow
-from weft.errors import CodeNotImported, RunClosed, RunOwned, WeftError
+from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import CLOSED, DUE, RunRecord
 from weft.runner import AsyncRunner, WorkerHooks
 from weft.stores import SQLiteStore, SQLiteView
@@ -71,25 +71,33 @@ def resume(
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
         with SQLiteView(file) as view:
-            asked = _due(view, screen) if every else list(dict.fromkeys(runs or ()))
+            asked, damaged = _due(view, screen) if every else (list(dict.fromkeys(runs or ())), 0)
             candidates, refused = _candidates(view, asked, workflows, screen)
         failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
-    if failed or refused:
+    if failed or refused or damaged:
         raise typer.Exit(1)
 
 
-def _due(view: SQLiteView, screen: Screen) -> list[RunId]:
-    """Return the runs with work left that nobody alive holds."""
+def _due(view: SQLiteView, screen: Screen) -> tuple[list[RunId], int]:
+    """Return the runs with work left that nobody alive holds, and of how many it was said that they are damaged."""
     owners = view.owners()
     found: list[RunRecord] = []
-    while page := view.list(statuses=DUE, after=found[-1] if found else None, limit=1_000):
+    damaged: dict[str, DamagedRow] = {}
+    while page := view.list(
+        statuses=DUE,
+        after=found[-1] if found else None,
+        limit=1_000,
+        damaged=lambda error: damaged.setdefault(str(error), error),
+    ):
         found += page
+    for complaint in damaged:
+        screen.complain(complaint)
     held = [record.id for record in found if record.id in owners]
     if held:
         screen.note(f"{count(len(held), 'run')} held by processes that are alive: left to them")
     if len(held) == len(found):
         screen.note("nothing to resume")
-    return [record.id for record in found if record.id not in owners]
+    return [record.id for record in found if record.id not in owners], len(damaged)
 
 
 def _candidates(

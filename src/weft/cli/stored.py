@@ -63,8 +63,16 @@ class Reader:
             RunNotFound: nothing is stored under this id.
             CorruptLog: its log cannot be read.
         """
+        try:
+            return self._more()
+        except CorruptLog as error:
+            raise error.of(self._run) from error
+
+    def _more(self) -> Stored:
         view, run = self._view, self._run
         loaded = view.load_since(run, self._position)
+        if not loaded.record.head:
+            raise CorruptLog("none of its events are there")
         bodies = [segment.body for segment in loaded.segments]
         stored = view.definitions()
         for key in references(bodies).definitions - self._definitions.keys():
@@ -98,12 +106,15 @@ def check(view: SQLiteView, run: RunId) -> tuple[int, int]:
         CorruptLog: they are not.
     """
     loaded = view.load(run)
-    count = verify(
-        [segment.body for segment in loaded.segments],
-        facts=view.facts(run),
-        definitions=view.definitions(),
-        head=loaded.record.chain,
-        position=loaded.record.head,
-        known=loaded.known,
-    )
+    try:
+        count = verify(
+            [segment.body for segment in loaded.segments],
+            facts=view.facts(run),
+            definitions=view.definitions(),
+            head=loaded.record.chain,
+            position=loaded.record.head,
+            known=loaded.known,
+        )
+    except CorruptLog as error:
+        raise error.of(run) from error
     return count, len(loaded.segments)

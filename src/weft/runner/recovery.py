@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from weft.core.events import AnyEvent
 from weft.core.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import CorruptLog, UnknownClass, UnresolvedFunction
+from weft.errors import CorruptLog, MissingContent, UnknownClass, UnresolvedFunction
 from weft.log import Decoder, chain, references
 from weft.log.chain import GENESIS
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
@@ -61,13 +62,11 @@ async def recover(
             f"the log of run {loaded.record.id!r} is not what was written: its hashes do not lead to its head, "
             "or not as far as they did; verify() tells where, and a copy of the store may still have it"
         )
-    wanted = references(bodies)
-    definitions = await store.load_definitions(wanted.definitions)
-    facts: Mapping[bytes, bytes] = {}
-    if isinstance(store, FactStore):
-        facts = await store.load_facts(loaded.record.id, wanted.facts)
     decoder = Decoder(workflow=workflow, strict=strict)
-    events = decoder.segments(bodies, definitions=definitions, facts=facts)
+    try:
+        events = await _events(store, loaded.record.id, bodies, decoder)
+    except CorruptLog as error:
+        raise error.of(loaded.record.id) from error
     run = Run.from_log(events, context=context)
     if not goes_on:
         return Recovered(run, loaded.record)
@@ -79,6 +78,18 @@ async def recover(
         raise UnknownClass(loaded.record.id, decoder.unknown)
     run.check_context()
     return Recovered(run, loaded.record)
+
+
+async def _events(store: LogStore, run: str, bodies: list[bytes], decoder: Decoder) -> list[AnyEvent]:
+    wanted = references(bodies)
+    try:
+        definitions = await store.load_definitions(wanted.definitions)
+    except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
+        raise MissingContent("definition", error.hashes, run) from error
+    facts: Mapping[bytes, bytes] = {}
+    if isinstance(store, FactStore):
+        facts = await store.load_facts(run, wanted.facts)
+    return decoder.segments(bodies, definitions=definitions, facts=facts)
 
 
 def _reads_on(run: Run) -> bool:

@@ -128,7 +128,7 @@ class WholeLogs:
         _, whole = await self._find(run)
         missing = [key for key in hashes if key not in whole.facts]
         if missing:
-            raise MissingContent("fact", missing)
+            raise MissingContent("fact", missing, run)
         return {key: whole.facts[key] for key in hashes}
 
     async def _find(self, run: RunId) -> tuple[RunRecord, _Whole]:

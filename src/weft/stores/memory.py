@@ -210,7 +210,7 @@ class MemoryStore:
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
-        return _pick("fact", self._stored(run).facts or {}, hashes)
+        return _pick("fact", self._stored(run).facts or {}, hashes, run)
 
     # -- OwnedStore ------------------------------------------------------------------------------
 
@@ -317,7 +317,9 @@ def _keep(contents: Mapping[ContentHash, bytes], there: dict[ContentHash, bytes]
         there.setdefault(key, content)
 
 
-def _pick(kind: str, there: Mapping[ContentHash, bytes], hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:
+def _pick(
+    kind: str, there: Mapping[ContentHash, bytes], hashes: Collection[ContentHash], run: RunId | None = None
+) -> dict[ContentHash, bytes]:
     if missing := [each for each in hashes if each not in there]:
-        raise MissingContent(kind, missing)
+        raise MissingContent(kind, missing, run)
     return {each: there[each] for each in hashes}

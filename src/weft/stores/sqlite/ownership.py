@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weft.errors import InvalidStoreOption
+from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
 
 _OPEN_SESSION = query("open_session")
@@ -57,7 +58,7 @@ class Session:
         """Write it down, so that runs can name it; remove what dead sessions have left."""
         with transaction(db):
             for key, token in db.execute("select key, token from sessions").fetchall():
-                _remove_if_dead(db, self._database, key, token)
+                _remove_if_dead(db, self._database, key, rows.token(f"session {key}", token))
             self.key = db.execute(_OPEN_SESSION, (self.token, socket.gethostname(), os.getpid())).lastrowid or 0
         _remove_strays(db, self._database)
 
@@ -82,9 +83,9 @@ class Session:
         """Return the other sessions that are alive, in words; remove the dead ones."""
         found = db.execute("select key, token, pid, host from sessions where key != ?", (self.key,)).fetchall()
         return {
-            key: f"process {pid} on {host}"
+            key: rows.holder(f"session {key}", pid, host)
             for key, token, pid, host in found
-            if not _remove_if_dead(db, self._database, key, token)
+            if not _remove_if_dead(db, self._database, key, rows.token(f"session {key}", token))
         }
 
 

@@ -9,27 +9,47 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from weft.errors import MissingContent, RunNotFound
-from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment
+from weft.errors import DamagedRow, MissingContent, RunNotFound
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
+from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
+
+Row = tuple[Any, ...]
 
 _RECORD = query("record")
 _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
 _SEGMENTS = query("segments")
+_SEEN = query("statuses")
+_STRAYS = query("strays")
+_STATUSES = get_args(RunStatus)
+
+Damaged = Callable[[DamagedRow], object]
+"""Told of a row that cannot be read, and is left out."""
 
 
 def find(db: sqlite3.Connection, run: RunId) -> tuple[int, RunRecord]:
-    """Return the key and the record of a run."""
-    row = db.execute(_RECORD, (run,)).fetchone()
-    if row is None:
+    """
+    Return the key and the record of a run.
+
+    Raises:
+        RunNotFound: nothing is stored under this id.
+        DamagedRow: it cannot be read.
+    """
+    row = _row(db, run)
+    return row[0], rows.record(row)
+
+
+def _row(db: sqlite3.Connection, run: RunId) -> Row:
+    found = fetched(db, _RECORD, (run,))
+    if not found:
         raise RunNotFound(run)
-    return row[0], _record(row)
+    return found[0]
 
 
 def exists(db: sqlite3.Connection, run: RunId) -> bool:
@@ -40,24 +60,35 @@ def exists(db: sqlite3.Connection, run: RunId) -> bool:
 def load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
     """Return the segments that hold what came after *position*."""
     with _one_moment(db):
-        key, record = find(db, run)
-        found = db.execute(_SEGMENTS, {"run": key, "position": position})
-        segments = [Segment(*row) for row in found]
-        (known,) = db.execute("select chain from runs where key = ?", (key,)).fetchone()
-        return LoadedRun(record, segments, known)
+        row = _row(db, run)
+        found = fetched(db, _SEGMENTS, {"run": row[0], "position": position})
+        known = rows.blob(f"run {run!r}", "runs.chain", row[6])
+        return LoadedRun(rows.record(row), rows.segments(run, found, position), known)
 
 
 def load_facts(db: sqlite3.Connection, run: RunId, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:
     """Return large values of a run."""
     with _one_moment(db):
-        key, _ = find(db, run)
-        return _contents(db, "fact", hashes, "select body from facts where hash = ? and run = ?", key)
+        key, sql = _row(db, run)[0], "select body from facts where hash = ? and run = ?"
+        found = {each: db.execute(sql, (each, key)).fetchone() for each in hashes}
+    if missing := [each for each, row in found.items() if row is None]:
+        raise MissingContent("fact", missing, run)
+    return {each: rows.blob(f"run {run!r}", "facts.body", row[0]) for each, row in found.items()}
 
 
 def load_definitions(db: sqlite3.Connection, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:
     """Return definitions."""
     with _one_moment(db):
-        return _contents(db, "definition", hashes, "select body from definitions where hash = ?")
+        sql = "select body from definitions where hash = ?"
+        found = {each: db.execute(sql, (each,)).fetchone() for each in hashes}
+    if missing := [each for each, row in found.items() if row is None]:
+        raise MissingContent("definition", missing)
+    return {each: rows.blob(definition(each), "definitions.body", row[0]) for each, row in found.items()}
+
+
+def definition(content: ContentHash) -> str:
+    """Return how to speak of a definition, which may be that of many runs."""
+    return f"the definition {content.hex()}"
 
 
 def page(
@@ -66,44 +97,80 @@ def page(
     workflow: str | None,
     after: RunRecord | None,
     limit: int,
+    damaged: Damaged | None = None,
 ) -> list[RunRecord]:
-    """Return a page of runs, oldest first, merged from one page per status: that is what the index is for."""
-    asked: dict[str, Any] = {"workflow": workflow, "limit": limit}
-    if after is not None:
-        asked |= {"created_at": after.created_at, "id": after.id}
-    sql = _FIRST_PAGE if after is None else _PAGE
+    """
+    Return a page of runs, oldest first, merged from one page per status: that is what the index is for.
+
+    Args:
+        damaged: told of the runs that cannot be read, and are left out.
+
+    Raises:
+        DamagedRow: a run cannot be read, and nobody wants to be told of it.
+    """
+    tell = damaged or _raise
     with _one_moment(db):
-        pages: list[Sequence[RunRecord]] = [
-            [_record(row) for row in db.execute(sql, {**asked, "status": status})]
-            for status in (get_args(RunStatus) if statuses is None else dict.fromkeys(statuses))
-        ]
+        if statuses is None and after is None:
+            _look_for_strays(db, workflow, tell)
+        among = dict.fromkeys(_STATUSES if statuses is None else statuses)
+        pages = [_page(db, status, workflow, after, limit, tell) for status in among]
     return list(heapq.merge(*pages, key=lambda record: (record.created_at, record.id)))[:limit]
 
 
-def _record(row: Sequence[Any]) -> RunRecord:
-    _, id_, workflow, version, status, reason, head, chain, epoch, created_at, updated_at, owner = row
-    return RunRecord(
-        id=id_,
-        workflow=workflow,
-        version=version,
-        status=status,
-        reason=reason,
-        head=head,
-        chain=chain,
-        epoch=epoch,
-        created_at=created_at,
-        updated_at=updated_at,
-        owner=owner,
-    )
+def _look_for_strays(db: sqlite3.Connection, workflow: str | None, tell: Damaged) -> None:
+    """Tell of runs whose status does not exist, and which no page would show."""
+    if all(row[0] in _STATUSES for row in fetched(db, _SEEN, ())):
+        return
+    for row in fetched(db, _STRAYS, ()):
+        if workflow is None or row[2] == workflow:
+            _read(row, tell)
 
 
-def _contents(
-    db: sqlite3.Connection, kind: str, hashes: Collection[ContentHash], sql: str, *key: int
-) -> dict[ContentHash, bytes]:
-    rows = {each: db.execute(sql, (each, *key)).fetchone() for each in hashes}
-    if missing := [each for each, row in rows.items() if row is None]:
-        raise MissingContent(kind, missing)
-    return {each: row[0] for each, row in rows.items()}
+def _page(
+    db: sqlite3.Connection, status: str, workflow: str | None, after: RunRecord | None, limit: int, tell: Damaged
+) -> list[RunRecord]:
+    """Return up to *limit* runs in *status*, however many damaged ones there are among them."""
+    records: list[RunRecord] = []
+    asked: dict[str, Any] = {"status": status, "workflow": workflow, "limit": limit, "offset": 0}
+    if after is not None:
+        asked |= {"created_at": after.created_at, "id": after.id}
+    while len(records) < limit:
+        found = fetched(db, _FIRST_PAGE if after is None else _PAGE, asked)
+        records += [record for row in found if (record := _read(row, tell)) is not None]
+        if len(found) < limit:
+            break
+        asked["offset"] += len(found)
+    return records[:limit]
+
+
+def _read(row: Row, tell: Damaged) -> RunRecord | None:
+    try:
+        return rows.record(row)
+    except DamagedRow as error:
+        tell(error)
+        return None
+
+
+def _raise(error: DamagedRow) -> None:
+    raise error
+
+
+def fetched(db: sqlite3.Connection, sql: str, asked: Sequence[Any] | dict[str, Any]) -> list[Row]:
+    """Return all rows; text that is no text has stray surrogates in it, so that who looks at it knows its run."""
+    try:
+        return db.execute(sql, asked).fetchall()
+    except sqlite3.OperationalError as error:
+        if "UTF-8" not in str(error):
+            raise
+    db.text_factory = _lenient
+    try:
+        return db.execute(sql, asked).fetchall()
+    finally:
+        db.text_factory = str
+
+
+def _lenient(found: bytes) -> str:
+    return found.decode(errors="surrogateescape")
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
-from weft.stores.sqlite import reading, schema
+from weft.stores.sqlite import reading, rows, schema
 from weft.stores.sqlite.ownership import is_alive
 from weft.stores.sqlite.problems import translated
 from weft.stores.sqlite.statements import query
@@ -83,9 +83,18 @@ class SQLiteView:
         workflow: str | None = None,
         after: RunRecord | None = None,
         limit: int = 100,
+        damaged: reading.Damaged | None = None,
     ) -> Sequence[RunRecord]:
-        """Return a page of runs, oldest first; *after* is the last record of the page before."""
-        return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit))
+        """
+        Return a page of runs, oldest first; *after* is the last record of the page before.
+
+        Args:
+            damaged: told of runs that cannot be read, which are left out then.
+
+        Raises:
+            DamagedRow: a run cannot be read, and nobody wants to be told of it.
+        """
+        return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit, damaged))
 
     def find(self, run: RunId) -> RunRecord:
         """
@@ -116,25 +125,30 @@ class SQLiteView:
 
     def times(self, run: RunId) -> Sequence[Written]:
         """Return when the events of a run were written, segment by segment."""
-        return self.ask(lambda db: [Written(*row) for row in db.execute(_TIMES, (run,))])
+        found = self.ask(lambda db: reading.fetched(db, _TIMES, (run,)))
+        return [Written(*rows.written(run, *row)) for row in found]
 
     def owners(self, run: RunId | None = None) -> dict[RunId, str]:
         """Return who holds which run, in words, where that is alive; of one *run*, or of all that are held."""
 
         def held_by(db: sqlite3.Connection) -> dict[RunId, str]:
-            held = db.execute(_HOLDERS, {"run": run}).fetchall()
-            alive = {token: is_alive(self.path, token) for token in {token for _, token, _ in held}}
-            return {id_: words for id_, token, words in held if alive[token]}
+            held: dict[RunId, tuple[str, str]] = {}
+            for id_, token, pid, host in reading.fetched(db, _HOLDERS, {"run": run}):
+                if isinstance(id_, str):  # else nobody can ask for it, and list() tells
+                    whose = f"run {id_!r}"
+                    held[id_] = rows.token(whose, token), rows.holder(whose, pid, host)
+            alive = {token: is_alive(self.path, token) for token in {token for token, _ in held.values()}}
+            return {id_: words for id_, (token, words) in held.items() if alive[token]}
 
         return self.ask(held_by)
 
     def facts(self, run: RunId) -> Mapping[ContentHash, bytes]:
         """Return the large values of a run, each of which is read when it is asked for."""
-        return _Contents(self.ask, _FACTS, run)
+        return _Contents(self.ask, "facts", _FACTS, f"run {run!r}", run)
 
     def definitions(self) -> Mapping[ContentHash, bytes]:
         """Return all definitions, each of which is read when it is asked for."""
-        return _Contents(self.ask, _DEFINITIONS)
+        return _Contents(self.ask, "definitions", _DEFINITIONS, "")
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Return the answer to *question*."""
@@ -143,21 +157,29 @@ class SQLiteView:
 
 
 class _Contents(Mapping[ContentHash, bytes]):
-    """What is stored by its hash, and read when it is asked for."""
+    """What a *table* holds by its hash, and read when it is asked for; *whose* it is, if it is not its own."""
 
-    def __init__(self, ask: Callable[[Callable[[sqlite3.Connection], Any]], Any], of: str, *key: RunId) -> None:
-        self._ask, self._of, self._key = ask, of, key
+    def __init__(
+        self,
+        ask: Callable[[Callable[[sqlite3.Connection], Any]], Any],
+        table: str,
+        of: str,
+        whose: str,
+        *key: RunId,
+    ) -> None:
+        self._ask, self._table, self._of, self._whose, self._key = ask, table, of, whose, key
 
     def __getitem__(self, content: ContentHash) -> bytes:
         sql = f"select body from {self._of} and hash = ?"  # noqa: S608 - one of two constants
         row = self._ask(lambda db: db.execute(sql, (*self._key, content)).fetchone())
         if row is None:
             raise KeyError(content.hex())
-        return bytes(row[0])
+        return rows.blob(self._whose or reading.definition(content), f"{self._table}.body", row[0])
 
     def __iter__(self) -> Iterator[ContentHash]:
         sql = f"select hash from {self._of}"  # noqa: S608 - as above
-        return iter(self._ask(lambda db: [bytes(row[0]) for row in db.execute(sql, self._key)]))
+        found = self._ask(lambda db: reading.fetched(db, sql, self._key))
+        return iter([rows.blob(self._whose or "a definition", f"{self._table}.hash", row[0]) for row in found])
 
     def __len__(self) -> int:
         sql = f"select count(*) from {self._of}"  # noqa: S608 - as above

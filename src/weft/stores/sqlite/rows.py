@@ -1,0 +1,151 @@
+"""
+Rows of the file, before anything believes them.
+
+A file can be edited by hand, mended by a tool or damaged where no checksum of SQLite looks.  Whatever is read goes
+through here: what a column must not hold is an error that names the run, the column and what was found there, and it
+is the error of that run alone.
+
+    >>> moment("run 'a'", "runs.created_at", "yesterday")
+    Traceback (most recent call last):
+        ...
+    weft.errors.DamagedRow: run 'a' is damaged in its store: runs.created_at is 'yesterday' and should be a time, ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast, get_args
+
+from weft.errors import DamagedRow
+from weft.ports.store import FIRST_EPOCH, RunRecord, RunStatus, Segment
+from weft.typing import RunId
+
+_STATUSES = get_args(RunStatus)
+
+
+def record(row: Sequence[Any]) -> RunRecord:
+    """Return what a row of ``record.sql`` says of a run."""
+    (key, id_, workflow, version, status, reason, link, epoch, created_at, updated_at, owner, *rest) = row
+    first, count, last_link, at, session, pid, host = rest
+    whose = run_named(id_, key)
+    if first is None:
+        head, last_link, at = 0, link, updated_at
+    else:
+        head = _first(whose, first) + _count(whose, count) - 1
+        at = moment(whose, "segments.at", at)
+    if owner is not None:
+        whole(whose, "runs.owner", owner, 0)
+    return RunRecord(
+        id=text(whose, "runs.id", id_),
+        workflow=text(whose, "runs.workflow", workflow),
+        version=text(whose, "runs.version", version),
+        status=_status(whose, status),
+        reason=text(whose, "runs.reason", reason),
+        head=head,
+        chain=blob(whose, "runs.chain" if first is None else "segments.chain", last_link),
+        epoch=whole(whose, "runs.epoch", epoch, FIRST_EPOCH),
+        created_at=moment(whose, "runs.created_at", created_at),
+        updated_at=max(moment(whose, "runs.updated_at", updated_at), at),
+        owner=None if session is None else holder(whose, pid, host),
+    )
+
+
+def segments(run: RunId, found: Sequence[Sequence[Any]], position: int) -> list[Segment]:
+    """Return the segments in *found* that hold what came after *position*; they follow one another without a gap."""
+    whose, kept = f"run {run!r}", list[Segment]()
+    following = 0
+    for first, count, body in found:
+        segment = Segment(_first(whose, first), _count(whose, count), blob(whose, "segments.body", body))
+        if first != (following or min(first, position + 1)):
+            raise DamagedRow(whose, "segments.place", *_out_of_order(first, following or position + 1))
+        following = segment.last + 1
+        if segment.last > position:
+            kept.append(segment)
+    return kept
+
+
+def written(run: RunId, first: Any, count: Any, at: Any) -> tuple[int, int, float]:
+    """Return a row of ``times.sql``."""
+    whose = f"run {run!r}"
+    return _first(whose, first), _count(whose, count), moment(whose, "segments.at", at)
+
+
+def token(whose: str, found: Any) -> str:
+    """Return what the file of a session is named after."""
+    if not isinstance(found, str) or not found.isalnum():
+        raise _damaged(whose, "sessions.token", found, "the letters and digits of a session")
+    return found
+
+
+def holder(whose: str, pid: Any, host: Any) -> str:
+    """Return who a session is, in words."""
+    return f"process {whole(whose, 'sessions.pid', pid, 0)} on {text(whose, 'sessions.host', host)}"
+
+
+def run_named(id_: Any, key: int) -> str:
+    """Return how to speak of a run, also if its id is damaged."""
+    return f"run {id_!r}" if isinstance(id_, str) and _is_unicode(id_) else f"the run with the key {key}"
+
+
+# -- columns -------------------------------------------------------------------------------------
+
+
+def text(whose: str, column: str, found: Any) -> str:
+    """Return what is *found* in a *column* of text."""
+    if not isinstance(found, str) or not _is_unicode(found):
+        raise _damaged(whose, column, found, "text")
+    return found
+
+
+def blob(whose: str, column: str, found: Any) -> bytes:
+    """Return what is *found* in a *column* of bytes."""
+    if not isinstance(found, bytes):
+        raise _damaged(whose, column, found, "a blob")
+    return found
+
+
+def whole(whose: str, column: str, found: Any, least: int) -> int:
+    """Return what is *found* in a *column* of numbers that are not less than *least*."""
+    if not isinstance(found, int) or found < least:
+        raise _damaged(whose, column, found, f"a whole number of at least {least}")
+    return found
+
+
+def moment(whose: str, column: str, found: Any) -> float:
+    """Return what is *found* in a *column* of times."""
+    if not isinstance(found, int | float) or not math.isfinite(found):
+        raise _damaged(whose, column, found, "a time, in seconds since the epoch")
+    return found
+
+
+def _damaged(whose: str, column: str, found: Any, expected: str) -> DamagedRow:
+    return DamagedRow(whose, column, f"{found!r:.60}", expected)
+
+
+def _out_of_order(first: int, expected: int) -> tuple[str, str]:
+    """Say what a segment begins with, and what it should."""
+    why = f"so that event {expected} is missing," if first > expected else "which is there twice,"
+    return f"event {first}, {why}", f"event {expected}"
+
+
+def _status(whose: str, found: Any) -> RunStatus:
+    if found not in _STATUSES:
+        raise _damaged(whose, "runs.status", found, f"one of {', '.join(_STATUSES)}")
+    return cast("RunStatus", found)
+
+
+def _first(whose: str, found: Any) -> int:
+    return whole(whose, "segments.place", found, 1)
+
+
+def _count(whose: str, found: Any) -> int:
+    return whole(whose, "segments.count", found, 1)
+
+
+def _is_unicode(found: str) -> bool:
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
