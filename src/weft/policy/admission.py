@@ -73,7 +73,7 @@ class Admission:
             if breaker.on_open != "wait":
                 return CircuitOpen(self.component, breaker.name)
             if wait > 0:  # nothing but time can open it for a probe
-                yield Pause(self._at_most(wait) or 0.0)
+                yield Pause(self._at_most(wait) or 0.0, about=key)
             else:  # others are probing
                 yield Await(key, self._at_most(breaker.reset_timeout))
 

@@ -39,6 +39,8 @@ class Pause(msgspec.Struct, frozen=True):
     """The failed attempt that the pause follows, for those who write down how far they are."""
     unless: CounterKey | None = None
     """A counter: when it changes, it is worth asking again before the time is up, for those who can listen."""
+    about: CounterKey | None = None
+    """The limit that it waits for, for those who tell."""
 
 
 class Await(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 
 from weft.core.runnable import Runnable
 from weft.core.scope import Activation
-from weft.policy.driver import Attempt, Begun, Conversation
+from weft.policy.driver import Attempt, Await, Begun, Conversation, Pause
 from weft.policy.policy import Policy
 
 
@@ -46,6 +46,10 @@ class Flight(msgspec.Struct, eq=False):
     """How long its attempts took."""
     timers: list[Any] | None = None
     """What will wake it, to be cancelled when it no longer matters."""
+    awaited: Pause | Await | None = None
+    """What it waits for, while it has timers."""
+    awaited_until: float = 0.0
+    """When that ends by itself, on the monotonic clock, if it does."""
     queue_timer: Any = None
     """What ends the wait for a first start."""
     children: dict[str, int] | None = None

@@ -67,6 +67,8 @@ class Journal:
         self._is_closing = False
         self.away: Exception | None = None
         """Why nothing can be written just now; None if all is well."""
+        self.away_since = 0.0
+        """When that began, by the clock of the loop."""
         self.batches = 0
         self.is_telling = False
         """Whether runs are being told what was stored; a call of :attr:`afterwards` follows."""
@@ -162,6 +164,7 @@ class Journal:
                 self._told(STORE_EXCEPTION, appends, started, error)
                 if self.away is None:
                     _log.warning("the store is away: %s; trying again", error)
+                    self.away_since = asyncio.get_running_loop().time()
                 self.away = error
                 if self._is_closing:
                     return [error] * len(appends)

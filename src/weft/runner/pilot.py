@@ -123,19 +123,20 @@ class Pilot:
                 assert about is not None  # noqa: S101
                 flight.attempt, flight.is_asking = Attempt(inquiry(about, question), None), True
                 self._take_place(flight)
-            case Pause(seconds, after, unless):
+            case Pause(seconds, after, unless, _):
                 if after is not None:
                     self._note_failure(flight, after)
                 waits: list[Any] = [self._later(seconds, self._resumed, flight)]
                 if unless is not None:
                     stiles, worker = self._office.turnstiles, self._worker
                     waits.append(stiles.wait(unless, worker, flight, self._resumed, one_by_one=False))
-                self._wait(flight, waits)
+                flight.awaited_until = self._office.monotonic() + seconds
+                self._wait(flight, instruction, waits)
             case Await(key, seconds):
                 timers: list[Any] = [self._office.turnstiles.wait(key, self._worker, flight, self._resumed)]
                 if seconds is not None:
                     timers.append(self._later(seconds, self._resumed, flight))
-                self._wait(flight, timers)
+                self._wait(flight, instruction, timers)
 
     def _prepare(self, flight: Flight, attempt: Attempt) -> None:
         """Start the attempt; a further one of a durable step only once the log says so."""
@@ -183,7 +184,8 @@ class Pilot:
         else:
             self._worker.line_up(flight)
 
-    def _wait(self, flight: Flight, timers: list[Any]) -> None:
+    def _wait(self, flight: Flight, awaited: Pause | Await, timers: list[Any]) -> None:
+        flight.awaited = awaited
         if self._worker.is_stopping:
             for timer in timers:
                 timer.cancel()

@@ -44,6 +44,7 @@ from weft.runner import defaults
 from weft.runner.callbacks import find
 from weft.runner.children import Children
 from weft.runner.custody import Custody
+from weft.runner.excuses import excuse
 from weft.runner.handle import Handle
 from weft.runner.journal import Journal
 from weft.runner.office import Office
@@ -363,8 +364,9 @@ class AsyncRunner:
         except TimeoutError:
             if not future.cancelled():
                 raise
-            state = (self._roster.get(worker.id) or worker).state
-            raise WaitTimeout(worker.id, timeout, state) from None
+            now = self._roster.get(worker.id) or worker
+            why = excuse(now, is_calling=self._waiters.is_calling(now))
+            raise WaitTimeout(worker.id, timeout, now.state, why) from None
 
     async def result(self, id: str, timeout: float | None = None) -> Any:
         """

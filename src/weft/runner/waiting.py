@@ -162,6 +162,10 @@ class Waiters:
             self._calling.pop(worker, None)
         worker.noticed(period)
 
+    def is_calling(self, worker: Worker) -> bool:
+        """Whether on_complete of *worker* is being called."""
+        return worker in self._calling
+
     def is_called_by(self, worker: Worker) -> bool:
         """Whether on_complete of *worker* is what asks."""
         return worker in self._calling and _CALLING.get() is worker

@@ -131,6 +131,11 @@ class Worker:
         return self._flights.get(key)
 
     @property
+    def flights(self) -> list[Flight]:
+        """What is under way, waits, or is in line."""
+        return list(self._flights.values())
+
+    @property
     def has_flights(self) -> bool:
         """Whether something is under way."""
         return bool(self._flights)

@@ -1,0 +1,106 @@
+"""
+Why a run is not settled yet, in words, for whoever has lost patience with it.
+
+Everything that can keep a run from being settled is here once: a store that is away, an attempt that runs or stands in
+line, a retry, a delay, a limit, a child, a callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from weft.policy.conversation import Await, Pause
+from weft.policy.limits import BELL
+from weft.runner.flight import Flight
+from weft.runner.worker import Worker
+
+_MOST = 3
+"""How many runnables are named."""
+
+_LIMITS = {
+    BELL: "a turn of the rate limit",
+    "circuit_breaker": "the circuit breaker",
+    "concurrency_limit": "a place in the concurrency limit",
+}
+
+
+def excuse(worker: Worker, *, is_calling: bool = False) -> str:
+    """Say what *worker* is waiting for; *is_calling* whether its ``on_complete`` is being called."""
+    told = [*_store(worker), *_flights(worker)]
+    if worker.is_dead:
+        told.append("its worker has crashed, and is being rebuilt")
+    if is_calling:
+        told.append("its on_complete has not returned yet")
+    return "; ".join(told) or "nothing is under way, and what was waited for does not hold"
+
+
+def _store(worker: Worker) -> Iterator[str]:
+    """Yield what the store still has to do."""
+    journal, unwritten = worker.office.journal, len(worker.run.memory.log) - worker.acknowledged
+    events = "1 event is" if unwritten == 1 else f"{unwritten:,} events are"
+    if journal.away is not None and unwritten:
+        ago = worker.office.monotonic() - journal.away_since
+        yield f"the store has been away for {_seconds(ago)}, and {events} not written ({journal.away})"
+    elif unwritten and worker.is_idle and not worker.is_settled:
+        yield f"{events} not written yet"
+
+
+def _flights(worker: Worker) -> list[str]:
+    flights = worker.flights
+    told = [_flight(worker, flight) for flight in flights[:_MOST]]
+    if len(flights) > _MOST:
+        told.append(f"{len(flights) - _MOST:,} more are under way")
+    return told
+
+
+def _flight(worker: Worker, flight: Flight) -> str:
+    """Say what one runnable is doing."""
+    office, name = worker.office, repr(flight.activation.node.name)
+    if office.is_lent(flight):
+        return f"{name} waits for {_children(worker, flight)}"
+    if office.is_started(flight):
+        if office.started(flight) is None:
+            return f"{name} waits for a worker of executor {flight.executor!r}"
+        spent = office.monotonic() - flight.started
+        return f"{name} has been running for {_seconds(spent)}{_attempt(flight)}"
+    if flight.is_aloft:
+        return f"{name} stands in line for executor {flight.executor!r}"
+    if flight.timers and flight.awaited is not None:
+        return f"{name} {_awaited(flight.awaited, flight.awaited_until - office.monotonic())}"
+    if flight.needed > worker.acknowledged:
+        return f"{name} starts once what it needs is stored"
+    return f"{name} waits for others of its run: max_concurrency={worker.options.max_concurrency} are under way"
+
+
+def _awaited(awaited: Pause | Await, left: float) -> str:
+    match awaited:
+        case Pause(after=failed) if failed is not None:
+            error = f"{failed.error.type}: {failed.error.message}"
+            return f"is tried again in {_seconds(left)}: attempt {failed.attempt} failed with {error}"
+        case Pause(about=None, unless=None):
+            return f"is delayed by its policy for {_seconds(left)} more"
+        case Pause():
+            return f"waits for {_limit(awaited.about or awaited.unless)}, {_seconds(left)} more"
+        case Await(key):
+            return f"waits for {_limit(key)}"
+
+
+def _limit(key: Any) -> str:
+    kind, name = key
+    return f"{_LIMITS.get(kind, kind)} {name!r}"
+
+
+def _children(worker: Worker, flight: Flight) -> str:
+    key, started = flight.activation.key, worker.run.memory.children or {}
+    mine = [child for child, event in started.items() if (event.component, event.inputs) == key]
+    return f"its child {', '.join(map(repr, mine[-_MOST:]))}" if mine else "another run"
+
+
+def _attempt(flight: Flight) -> str:
+    number = 1 if flight.attempt is None else flight.attempt.runnable.attempt
+    return f", attempt {number}" if number > 1 else ""
+
+
+def _seconds(seconds: float) -> str:
+    return f"{max(seconds, 0.0):.3g} s"
