@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from weft.core.components.condition import Condition, Expression, Leaf, expand, holds, leaves
+from weft.core.components.condition import Condition
+from weft.core.components.expression import Expression, Leaf, expand, leaves
+from weft.core.components.inquiry import inquiry, verdict
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
 from weft.core.components.rule import Rule
@@ -189,8 +191,11 @@ def _needs_of(expression: Expression, facts: Any) -> Needs:
     names = list(dict.fromkeys(leaves(expression)))
     if len(names) > _MOST:
         return frozenset()
-    answers = [dict(zip(names, said, strict=True)) for said in product((True, False), repeat=len(names))]
-    holding = [answer for answer in answers if holds(expression, answer)]
+    answers: list[dict[str, bool]] = [
+        dict(zip(names, said, strict=True)) for said in product((True, False), repeat=len(names))
+    ]
+    questions = inquiry(expression)
+    holding = [answer for answer in answers if verdict(questions, answer)]
     if not holding:
         return _NEVER
     return _common([frozenset((facts, name, said) for name, said in answer.items()) for answer in holding])

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.core.components.accumulator import Initial
-from weft.core.components.condition import Expression, inquiry, leaves
+from weft.core.components.expression import Expression, leaves
+from weft.core.components.inquiry import inquiry
 from weft.core.failure import EVERYTHING
 from weft.core.function import Function
 from weft.core.node import Kind, Node

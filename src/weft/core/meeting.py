@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
+from weft.core.components.inquiry import go_on
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
 from weft.core.failure import Failure, distance
@@ -66,16 +67,14 @@ def carry_nothing(memory: Memory, activation: Activation) -> None:
 def decide_gate(memory: Memory, asked: Asked) -> None:
     """Let the facts through, drop them, or ask the next condition."""
     gate, known = asked.gate, asked.known
-    while not isinstance(asked.at, bool):
-        name, yes, no = gate.inquiry[asked.at]
-        answer = known.get(name)
+    while not isinstance(at := go_on(gate.inquiry, known, asked.at, asked.inside), bool):
+        asked.at, name = at, gate.inquiry[at][0]
+        answer = _ask(memory, gate.tests[name], asked)
         if answer is None:
-            answer = _ask(memory, gate.tests[name], asked)
-            if answer is None:
-                return
-            known[name] = answer
-        asked.at = yes if answer else no
-    if asked.at:
+            return
+        known[name] = answer
+    asked.at = at
+    if at:
         memory.deliver(gate, asked.facts, asked.inputs, asked.scope, asked.order)
     if gate.tracked:
         memory.close(gate, asked.scope)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from weft.core.components.accumulator import Initial
-from weft.core.components.condition import Inquiry
+from weft.core.components.inquiry import Inquiry
 from weft.core.function import Function
 from weft.core.references import Context, Read
 from weft.core.ways import Ways
@@ -209,7 +209,7 @@ class Node(Hot):
         # Gates, joins, batches.
         self.inquiry: Inquiry = ()
         """What a gate asks."""
-        self.tests: Mapping[str, Node] = {}
+        self.tests: Mapping[str | int, Node] = {}
         self.shared = False
         """Whether several gates may ask this test about one fact."""
         self.parents: tuple[str, ...] = ()

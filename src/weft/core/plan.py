@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.core.components.condition import Condition, Expression, Leaf, expand
+from weft.core.components.condition import Condition
+from weft.core.components.expression import Expression, Leaf, expand
 from weft.core.components.turns import TurnEnd
 from weft.core.expansion import Expansion
 from weft.core.function import Function

@@ -188,7 +188,10 @@ class Asked(msgspec.Struct, eq=False):
     order: Order
     at: int | bool
     """The question of the gate that is asked now, or what the answers have come to."""
-    known: dict[str, bool]
+    known: dict[str | int, bool]
+    """What conditions have said, and what parts of the expression come to."""
+    inside: list[int] = []
+    """The questions about parts of the expression that are being asked."""
 
 
 class Meeting(msgspec.Struct, eq=False):

@@ -312,8 +312,13 @@ def _is_class(thing: object, base: type) -> bool:
     return isinstance(thing, type) and issubclass(thing, base)
 
 
+_FORMERLY = {"expression": "condition"}
+"""Modules whose records have moved there: what they are called in definitions stays."""
+
+
 def _part_name(kind: Any) -> str:
-    return f"{kind.__module__.rpartition('.')[2]}.{kind.__qualname__}"
+    module = kind.__module__.rpartition(".")[2]
+    return f"{_FORMERLY.get(module, module)}.{kind.__qualname__}"
 
 
 @functools.cache

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce as reduce_left
 from operator import and_
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weft import INPUT, Run, Workflow, condition, each, join, reduce, rule, step
 from weft.core.components.condition import Condition
+from weft.core.components.expression import And, Expression, Leaf, Not, Or, leaves, sides, substitute
+from weft.core.components.inquiry import go_on, inquiry, verdict
 from weft.errors import DuplicateName, InvalidComponent, UnknownReference, WrongArity
 
 
@@ -402,3 +407,119 @@ def test_thousands_of_conditions_can_refer_to_each_other_by_name() -> None:
 
     assert [workflow.run(value).values("keep") for value in (5, -1, 10)] == [[5], [], []]
     assert workflow.check() == []
+
+
+# -- conditions that are mentioned again and again ----------------------------------------------------
+
+LEVELS = 14
+"""So many that what goes through every mention of a part makes itself known."""
+
+
+def ladder(levels: int = LEVELS) -> list[Condition]:
+    """Conditions of which each names the one before it twice; the last one holds for 1 to 8."""
+    conditions = [condition(lambda x: x > 0, name="c0")]
+    for n in range(1, levels + 1):
+        less = condition(lambda x: x < 9, name=f"less{n}")
+        conditions.append(((f"c{n - 1}" & less) | (f"c{n - 1}" & ~less & less)).named(f"c{n}"))
+    return conditions
+
+
+def test_the_questions_of_a_gate_are_as_many_as_its_conditions_however_often_they_are_mentioned() -> None:
+    workflow = Workflow("w", *ladder(), rule(when=f"c{LEVELS}", then=lambda x: x, name="keep"))
+
+    gates = [node for node in workflow.compiled.nodes.values() if node.inquiry]
+
+    assert max(len(gate.inquiry) for gate in gates) <= 6 * LEVELS
+
+
+def test_conditions_that_are_mentioned_twice_at_every_level_are_asked_once_and_in_order() -> None:
+    asked: list[str] = []
+
+    def tell(name: str, holds: bool) -> bool:
+        asked.append(name)
+        return holds
+
+    conditions = [condition(lambda x: tell("c0", x > 0), name="c0")]
+    for n in range(1, LEVELS + 1):
+        other = condition(lambda x, n=n: tell(f"b{n}", x != n), name=f"b{n}")
+        conditions.append(((f"c{n - 1}" & other) | (~other & f"c{n - 1}" & other)).named(f"c{n}"))
+    keep = rule(when=f"c{LEVELS}", then=lambda x: x, name="keep")
+    workflow = Workflow("w", *conditions, keep)
+
+    told = [(workflow.run(value).values("keep"), [*asked], asked.clear())[:2] for value in (100, 3, -1)]
+
+    everything = ["c0", *(f"b{n}" for n in range(1, LEVELS + 1))]
+    assert told == [([100], everything), ([], everything), ([], everything)]
+
+
+def test_a_workflow_of_such_conditions_is_checked_without_going_through_every_mention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[int] = []
+
+    def counted(of: Any) -> Any:
+        looked_at.append(1)
+        return sides(of)
+
+    for module in ("expression", "inquiry"):
+        monkeypatch.setattr(f"weft.core.components.{module}.sides", counted)
+    workflow = Workflow("w", *ladder(), rule(when=f"c{LEVELS}", then=lambda x: x, name="keep"))
+
+    assert workflow.check() == []
+    assert workflow.run(5).values("keep") == [5]
+    assert len(looked_at) < 400 * LEVELS
+
+
+def test_conditions_that_are_put_together_from_the_same_ones_are_one_part_each() -> None:
+    whole = condition(lambda x: x > 0, name="positive") & condition(lambda x: x < 9, name="small")
+    for _ in range(LEVELS):
+        whole = whole | ~whole
+
+    assert len(inquiry(substitute(whole.tree, lambda of: of.name))) <= 4 * LEVELS
+    assert len(list(leaves(whole.tree))) == 2
+    assert whole(5) is True
+
+
+def tree(drawn: Any) -> Expression:
+    """Return an expression whose parts are made of those before them, shared as it comes."""
+    parts: list[Expression] = [Leaf(name) for name in "abc"]
+    for kind, left, right in drawn:
+        one, other = parts[left % len(parts)], parts[right % len(parts)]
+        parts.append(Not(one) if kind is Not else kind(one, other))
+    return parts[-1]
+
+
+def answer(expression: Expression, ask: Callable[[str], bool]) -> bool:
+    """Return what an expression comes to, in the plainest way there is."""
+    match expression:
+        case Leaf(name):
+            return ask(name)
+        case Not(of):
+            return not answer(of, ask)
+        case And(left, right):
+            return answer(left, ask) and answer(right, ask)
+        case Or(left, right):
+            return answer(left, ask) or answer(right, ask)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([And, Or, Not]), st.integers(0, 99), st.integers(0, 99)), max_size=9),
+    st.fixed_dictionaries(dict.fromkeys("abc", st.booleans())),
+)
+def test_whatever_is_shared_the_same_questions_are_asked_in_the_same_order(drawn: Any, says: dict[str, bool]) -> None:
+    expression = tree(drawn)
+    plainly: dict[str, bool] = {}
+    asked: dict[str | int, bool] = {}
+    questions, inside = inquiry(expression), list[int]()
+
+    expected = answer(expression, lambda name: plainly.setdefault(name, says[name]))
+    at: int | bool = len(questions) - 1
+    while not isinstance(at := go_on(questions, asked, at, inside), bool):
+        name = questions[at][0]
+        assert isinstance(name, str)
+        assert name not in asked
+        asked[name] = says[name]
+
+    assert at is expected
+    assert [name for name in asked if isinstance(name, str)] == list(plainly)
+    assert verdict(questions, says) is expected

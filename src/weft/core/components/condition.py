@@ -13,157 +13,19 @@ what it was asked about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, overload
-
-import msgspec
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 from weft.core.components.base import Component, check_arity
+from weft.core.components.expression import And, Expression, Leaf, Not, Or, leaves, substitute, text, written
+from weft.core.components.inquiry import go_on, inquiry
 from weft.core.function import Function
 from weft.core.symbol import tracing
 from weft.errors import InvalidComponent, NoRun
 
 if TYPE_CHECKING:
     from weft.core.expansion import Expansion
-
-
-class Leaf(msgspec.Struct, frozen=True):
-    """A condition inside an expression, by object or by name."""
-
-    condition: Any
-
-
-class Not(msgspec.Struct, frozen=True):
-    """The opposite of an expression."""
-
-    of: Expression
-
-
-class And(msgspec.Struct, frozen=True):
-    """Both of two expressions; the right one is asked only if the left one holds."""
-
-    left: Expression
-    right: Expression
-
-
-class Or(msgspec.Struct, frozen=True):
-    """Either of two expressions; the right one is asked only if the left one does not hold."""
-
-    left: Expression
-    right: Expression
-
-
-Expression = Leaf | Not | And | Or
-
-
-Question = tuple[str, "int | bool", "int | bool"]
-"""A condition, and where to go on if it holds or not: to another question, by its place, or to an end."""
-Inquiry = tuple[Question, ...]
-"""The questions of an expression.  The last one is asked first."""
-
-T = TypeVar("T")
-
-
-def inquiry(expression: Expression) -> Inquiry:
-    """
-    Return *expression*, over names, as questions to be asked one after the other.
-
-    >>> inquiry(And(Leaf("a"), Not(Leaf("b"))))
-    (('b', False, True), ('a', 0, False))
-    """
-    questions: list[Question] = []
-    # Right sides first, so that a left side knows where they begin: at the question written last, if None is said.
-    stack: list[tuple[Expression, int | bool | None, int | bool | None]] = [(expression, True, False)]
-    while stack:
-        top, yes, no = stack.pop()
-        yes = len(questions) - 1 if yes is None else yes
-        no = len(questions) - 1 if no is None else no
-        match top:
-            case Leaf(of):
-                questions.append((str(of), yes, no))
-            case Not(of):
-                stack.append((of, no, yes))
-            case And(left, right):
-                stack += [(left, None, no), (right, yes, no)]
-            case Or(left, right):
-                stack += [(left, yes, None), (right, yes, no)]
-    return tuple(questions)
-
-
-def holds(expression: Expression, said: Mapping[str, bool]) -> bool:
-    """
-    Return whether *expression* holds, where all that it asks has been *said*.
-
-    >>> holds(And(Leaf("a"), Not(Leaf("b"))), {"a": True, "b": False})
-    True
-    """
-    questions = inquiry(expression)
-    at: int | bool = len(questions) - 1
-    while not isinstance(at, bool):
-        name, yes, no = questions[at]
-        at = yes if said[name] else no
-    return at
-
-
-def leaves(expression: Expression) -> Iterator[Any]:
-    """Yield the conditions of *expression*, left to right, repeated ones again."""
-    stack: list[Expression] = [expression]
-    while stack:
-        match stack.pop():
-            case Leaf(of):
-                yield of
-            case Not(of):
-                stack.append(of)
-            case And(left, right) | Or(left, right):
-                stack += [right, left]
-
-
-def _fold(expression: Expression, leaf: Callable[[Any], T], combine: Callable[[Not | And | Or, list[T]], T]) -> T:
-    """Return what *combine* makes of *expression* from its sides up; without recursion, however deep it is."""
-    made: list[T] = []
-    stack: list[tuple[Expression, bool]] = [(expression, False)]
-    while stack:
-        top, done = stack.pop()
-        if isinstance(top, Leaf):
-            made.append(leaf(top.condition))
-        elif done:
-            width = 1 if isinstance(top, Not) else 2
-            made[-width:] = [combine(top, made[-width:])]
-        elif isinstance(top, Not):
-            stack += [(top, True), (top.of, False)]
-        else:
-            stack += [(top, True), (top.right, False), (top.left, False)]
-    return made[0]
-
-
-def expand(expression: Expression, leaf: Callable[[Any], Expression]) -> Expression:
-    """Return *expression* with every condition replaced by what *leaf* makes of it."""
-    return _fold(expression, leaf, lambda of, sides: type(of)(*sides))
-
-
-def substitute(expression: Expression, name: Callable[[Any], str]) -> Expression:
-    """Return *expression* with every condition replaced by its *name*."""
-    return expand(expression, lambda of: Leaf(name(of)))
-
-
-def text(expression: Expression) -> str | None:
-    """Return *expression* as it would be written, or None if a condition in it has no name."""
-    return _fold(expression, lambda of: of if isinstance(of, str) else of.name, _written)
-
-
-def _written(expression: Not | And | Or, sides: list[str | None]) -> str | None:
-    """Return *expression* as it would be written, where its *sides* are written like this."""
-    if None in sides:
-        return None
-    if isinstance(expression, Not):
-        return f"~{sides[0]}" if isinstance(expression.of, Leaf | Not) else f"~({sides[0]})"
-    kind = type(expression)
-    shown = [
-        f"({side})" if isinstance(of, And | Or) and not isinstance(of, kind) else side
-        for side, of in zip(sides, (expression.left, expression.right), strict=True)
-    ]
-    return f"{shown[0]} {'&' if kind is And else '|'} {shown[1]}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,17 +49,15 @@ class Condition(Component):
             return cast("bool", tracer.draw(self, args, kwargs))
         if self.function is not None:
             return bool(self.function.plainly(args, kwargs))
-        known: dict[str, bool] = {}
-        asked: dict[str, Any] = {_label(leaf): leaf for leaf in leaves(self.tree)}
-        questions = inquiry(substitute(self.tree, _label))
+        known: dict[str | int, bool] = {}
+        asked: dict[str | int, Any] = {_label(leaf): leaf for leaf in leaves(self.tree)}
+        questions, inside = inquiry(substitute(self.tree, _label)), list[int]()
         at: int | bool = len(questions) - 1
-        while not isinstance(at, bool):
-            name, yes, no = questions[at]
-            if name not in known:
-                if isinstance(asked[name], str):
-                    raise NoRun(f"{self.label!r} asks {name!r}, which only a workflow knows by name")
-                known[name] = bool(asked[name](*args, **kwargs))
-            at = yes if known[name] else no
+        while not isinstance(at := go_on(questions, known, at, inside), bool):
+            name = questions[at][0]
+            if isinstance(asked[name], str):
+                raise NoRun(f"{self.label!r} asks {name!r}, which only a workflow knows by name")
+            known[name] = bool(asked[name](*args, **kwargs))
         return at
 
     @property
@@ -308,7 +168,7 @@ def _compose(kind: type[Not | And | Or], *things: object) -> Condition:
     """Return *things* as one condition.  What is written of them is put together, not read from the whole again."""
     sides = [_side(thing) for thing in things]
     expression = kind(*(side for side, _ in sides))
-    said = _written(expression, [shown for _, shown in sides])
+    said = written(expression, [shown for _, shown in sides])
     return Condition(said, expression=expression, said=said)
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from weft.core.components.base import Component, check_arity
-from weft.core.components.condition import Condition, Expression, as_condition, leaves, substitute, text
+from weft.core.components.condition import Condition, as_condition
+from weft.core.components.expression import Expression, leaves, substitute, text
 from weft.core.function import Function
 from weft.core.symbol import tracing
 from weft.errors import InvalidComponent

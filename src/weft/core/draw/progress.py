@@ -11,13 +11,13 @@ to its value (a rule's condition, the turns of a loop) counts for it too; what r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from weft.core import events as ev
-from weft.core.components.condition import Inquiry
+from weft.core.components.inquiry import verdict
 from weft.core.lineage import Cell
 from weft.core.meeting import maker_of
 from weft.core.node import Kind, Node
@@ -225,7 +225,7 @@ class _Tally:
         for gate in self._gates:
             inlets = memory.workflow.wiring.fed_by(gate.owner)
             for inputs, answers in self._answers.items():
-                said = _verdict(gate.inquiry, answers)
+                said = verdict(gate.inquiry, answers)
                 if all(not inlet.is_join and answers.get(inlet.parents[0]) is False for inlet in inlets):
                     continue  # a condition before it said no
                 if said is None or not self._reaches(gate, [memory.lineage.cell(at) for at in inputs]):
@@ -336,17 +336,6 @@ class _Tally:
         if found.skipped:
             return "skipped"
         return "gated" if found.refused else "unreached"
-
-
-def _verdict(questions: Inquiry, answers: Mapping[str, bool]) -> bool | None:
-    """Return what an expression comes to; None if an answer that it needs is not there."""
-    at: int | bool = len(questions) - 1
-    while not isinstance(at, bool):
-        name, yes, no = questions[at]
-        if name not in answers:
-            return None
-        at = yes if answers[name] else no
-    return at
 
 
 def _standing(memory: Memory, name: str) -> str:

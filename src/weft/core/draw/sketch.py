@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from weft.core.components.base import Component
-from weft.core.components.condition import text
+from weft.core.components.expression import text
 from weft.core.components.rule import Rule
 from weft.core.components.turns import TurnEnd
 from weft.core.draw.inside import Inside

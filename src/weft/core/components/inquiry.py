@@ -1,0 +1,129 @@
+"""
+An expression as questions to be asked one after the other, of which each says where to go on.
+
+A part that is mentioned in several places is asked about once: it has questions of its own, and whoever needs it goes
+there, comes back with what it came to, and remembers that.  So there are as many questions as there are conditions in
+the parts, however often these are mentioned, and an answer takes no more steps than that.
+
+    >>> inquiry(And(Leaf("a"), Not(Leaf("b"))))
+    (('b', False, True), ('a', 0, False))
+    >>> either = Or(Leaf("a"), Leaf("b"))
+    >>> inquiry(And(either, Not(either)))
+    (('b', True, False), ('a', True, 0), (1, False, True), (1, 2, False))
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from weft.core.components.expression import And, Expression, Leaf, Not, Or, sides
+
+Question = tuple[str | int, "int | bool", "int | bool"]
+"""
+A condition, or the place where the questions of a part begin; and where to go on if it holds or not: to another
+question, by its place, or to an end.
+"""
+Inquiry = tuple[Question, ...]
+"""The questions of an expression, after those of its parts.  The last one is asked first."""
+
+
+def inquiry(expression: Expression) -> Inquiry:
+    """Return *expression*, over names, as questions."""
+    questions: list[Question] = []
+    places: dict[int, int] = {}
+    for part in _parts(expression):
+        _add(questions, part, places)
+        places[id(part)] = len(questions) - 1
+    _add(questions, expression, places)
+    return tuple(questions)
+
+
+def _add(questions: list[Question], expression: Expression, places: Mapping[int, int]) -> None:
+    """Add the questions of *expression*, some parts of which have theirs at *places*."""
+    # Right sides first, so that a left side knows where they begin: at the question written last, if None is said.
+    stack: list[tuple[Expression, int | bool | None, int | bool | None]] = [(expression, True, False)]
+    while stack:
+        top, yes, no = stack.pop()
+        yes = len(questions) - 1 if yes is None else yes
+        no = len(questions) - 1 if no is None else no
+        if id(top) in places:
+            questions.append((places[id(top)], yes, no))
+            continue
+        match top:
+            case Leaf(of):
+                questions.append((str(of), yes, no))
+            case Not(of):
+                stack.append((of, no, yes))
+            case And(left, right):
+                stack += [(left, None, no), (right, yes, no)]
+            case Or(left, right):
+                stack += [(left, yes, None), (right, yes, no)]
+
+
+def _parts(expression: Expression) -> list[Expression]:
+    """Return what is put together and mentioned more than once in *expression*, inner parts first."""
+    mentioned: Counter[int] = Counter()
+    seen: set[int] = set()
+    found: list[Expression] = []
+    stack = [(_bare(expression), False)]
+    while stack:
+        top, is_done = stack.pop()
+        if is_done:
+            found.append(top)
+        elif id(top) not in seen and not isinstance(top, Leaf):
+            seen.add(id(top))
+            stack.append((top, True))
+            for side in map(_bare, sides(top)):
+                mentioned[id(side)] += 1
+                stack.append((side, False))
+    return [part for part in found if mentioned[id(part)] > 1]
+
+
+def _bare(expression: Expression) -> Expression:
+    """Return *expression* without a *not* around it, which is no question of its own."""
+    while isinstance(expression, Not):
+        expression = expression.of
+    return expression
+
+
+def go_on(questions: Inquiry, known: dict[str | int, bool], at: int | bool, inside: list[int]) -> int | bool:
+    """
+    Go on *at* a question as far as it is *known* what to answer.
+
+    Args:
+        known: answers of conditions; what parts come to is added.
+        inside: the questions whose parts are being asked about, which changes.
+
+    Returns:
+        The place of a question that nobody has answered, or what the expression comes to.
+    """
+    while True:
+        if isinstance(at, bool):
+            if not inside:
+                return at
+            name, yes, no = questions[inside.pop()]
+            known[name] = at
+            at = yes if at else no
+            continue
+        name, yes, no = questions[at]
+        answer = known.get(name)
+        if answer is not None:
+            at = yes if answer else no
+        elif isinstance(name, int):
+            inside.append(at)
+            at = name
+        else:
+            return at
+
+
+def verdict(questions: Inquiry, answers: Mapping[str, bool]) -> bool | None:
+    """
+    Return what an expression comes to; None if an answer that it needs is not there.
+
+    >>> verdict(inquiry(And(Leaf("a"), Not(Leaf("b")))), {"a": True, "b": False})
+    True
+    """
+    known: dict[str | int, bool] = dict(answers.items())
+    at = go_on(questions, known, len(questions) - 1, [])
+    return at if isinstance(at, bool) else None
