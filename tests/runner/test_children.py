@@ -121,6 +121,91 @@ async def test_each_child_of_a_step_has_a_name_of_its_own() -> None:
     assert all(name.startswith("p/spread/") for name in named)
 
 
+def descending(names: list[str], fails: int = 0) -> Workflow:
+    """Return a workflow that starts itself until its input is 0, and notes the ids; its steps fail *fails* times."""
+    failed: dict[str, int] = {}
+
+    async def descend(depth: int) -> int:
+        here = current()
+        if depth == 0:
+            return 0
+        child = await here.astart_child(family[0], depth - 1)
+        names.append(child.id)
+        failed[child.id] = failed.get(child.id, 0) + 1
+        if failed[child.id] <= fails:
+            raise OSError("once more")
+        return 1 + int(await child.result())
+
+    family = [Workflow("descent", step(descend)).with_policies([("descend", Policy(max_retries=fails))])]
+    return family[0]
+
+
+@virtually
+async def test_ids_of_children_of_children_are_told_apart_and_do_not_grow_for_ever() -> None:
+    names: list[str] = []
+    async with runner_on(MemoryStore()) as runner:
+        result = await (await runner.start(descending(names), 40, id="top")).result()
+
+        stored = await runner.stored()
+
+    assert (result, len(names), set(stored)) == (40, 40, {"top", *names})
+    assert max(map(len, names)) <= 255
+    assert all(name.startswith("top/") and name.endswith("/descent") for name in names)
+
+
+@virtually
+async def test_a_child_deep_below_is_found_again_by_the_next_attempt() -> None:
+    names: list[str] = []
+    async with runner_on(MemoryStore()) as runner:
+        await (await runner.start(descending(names, fails=1), 12, id="top")).result()
+
+        stored = await runner.stored()
+
+    assert (len(names), len(stored)) == (24, 13)
+
+
+@virtually
+async def test_ids_do_not_depend_on_when_or_where_they_were_made() -> None:
+    families: list[list[str]] = [[], []]
+    for names in families:
+        async with runner_on(MemoryStore()) as runner:
+            await (await runner.start(descending(names), 12, id="top")).result()
+
+    assert families[0] == families[1]
+
+
+@virtually
+async def test_names_that_are_long_themselves_make_no_long_id() -> None:
+    async def delegate(x: int) -> str:
+        return (await current().astart_child(double.renamed("w" * 300), x)).id
+
+    async with runner_on(MemoryStore()) as runner:
+        parent = Workflow("parent", step(delegate, name="s" * 300))
+        child = await (await runner.start(parent, 1, id="r" * 300)).result()
+
+    assert child.startswith("r" * 40 + "/~")
+    assert len(child) <= 255
+
+
+@virtually
+async def test_a_child_that_was_noted_under_a_longer_id_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, run = parent_of(double), "r" * 300
+    async with MemoryStore() as store:
+        with monkeypatch.context() as before:
+            before.setattr("weft.runner.children._LONGEST", 10_000)
+            async with runner_on(store, lasts=lambda each: 100.0 * (each.component == "double"), grace=0.0) as runner:
+                await runner.start(parent, 21, id=run)
+                await asyncio.sleep(1.0)
+        async with runner_on(store) as runner:
+            result = await (await runner.resume(run, workflow=parent)).result()
+
+            children = await children_of(runner, run)
+            stored = await runner.stored()
+
+    assert (result, len(children), len(stored)) == (42, 1, 2)
+    assert len(children[0]) > 300
+
+
 @virtually
 async def test_elements_of_a_map_have_children_of_their_own() -> None:
     async def delegate(x: int) -> int:

@@ -12,11 +12,12 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.core import events as ev
 from weft.core.fold import record
+from weft.core.identity import digest
 from weft.core.references import MISSING
 from weft.core.runnable import Runnable
 from weft.core.workflow import Workflow
@@ -114,7 +115,8 @@ class Children:
         worker, flight = self._under_way(parent)
         _check(workflow, value, with_parent=with_parent)
         told, given = self._given(options, worker.options)
-        child = _name(parent, flight, workflow) if id is None else id
+        known = worker.run.memory.children or {}
+        child = _name(parent, flight, workflow, known) if id is None else id
         check_text("id", child)
         if child == worker.id:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
@@ -231,14 +233,31 @@ class Children:
                 await self._waiters.stored(worker, "cancelled")
 
 
-def _name(parent: Runnable, flight: Flight, workflow: Workflow) -> str:
-    """Return the id of the next child of this attempt: the same one at every attempt."""
+_LONGEST = 255
+"""How many characters the id of a child has at most, unless its parent has given it one."""
+_LEGIBLE = 40
+"""How many characters of a name stand in an id that was too long."""
+
+
+def _name(parent: Runnable, flight: Flight, workflow: Workflow, known: Container[str]) -> str:
+    """
+    Return the id of the next child of this attempt: the same one at every attempt.
+
+    One that would be too long, since its parent is a child of children, says where all of them began, and a hash of
+    the way from there.  What is *known* by its long id, because it was started before ids had an end, keeps it.
+    """
     if flight.children is None:
         flight.children = {}
     number = flight.children[workflow.name] = flight.children.get(workflow.name, 0) + 1
     again = "" if number == 1 else f"-{number}"
     key = parent.lineage.idempotency_key(parent.run_id, *parent.key)
-    return f"{parent.run_id}/{parent.component}/{key[:16]}/{workflow.name}{again}"
+    whole = f"{parent.run_id}/{parent.component}/{key[:16]}/{workflow.name}{again}"
+    if len(whole) <= _LONGEST or whole in known:
+        return whole
+    began, component, name = (
+        text[:_LEGIBLE] for text in (parent.run_id.partition("/")[0], parent.component, workflow.name)
+    )
+    return f"{began}/~{digest(b'child', whole.encode()).hex()}/{component}/{name}{again}"
 
 
 def _check(workflow: object, value: Any, *, with_parent: object) -> None:
