@@ -16,48 +16,37 @@ All runs share one event loop, one journal and a few executors; a run that waits
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from weft.core import events as ev
 from weft.core.references import MISSING
-from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     InvalidOption,
-    RunClosed,
-    RunnerClosed,
     RunNotFound,
-    RunParked,
-    WaitTimeout,
     WorkflowNotFound,
 )
 from weft.log import check_encodable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import ListableStore, RunRecord, Store
+from weft.ports.store import Store
 from weft.runner import defaults
 from weft.runner.callbacks import find
 from weft.runner.children import Children
-from weft.runner.custody import Custody
-from weft.runner.excuses import excuse
 from weft.runner.handle import Handle
-from weft.runner.journal import Journal
-from weft.runner.office import Office
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
-from weft.runner.roster import Roster
+from weft.runner.premises import Premises
+from weft.runner.questions import Questions
 from weft.runner.strategies import Checkpoints, as_checkpoints
-from weft.runner.waiting import Waiters
 from weft.runner.whole import growing
 from weft.runner.worker import Worker
 from weft.typing import PoliciesMode
 
 
-class AsyncRunner:
+class AsyncRunner(Questions):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(
@@ -92,11 +81,15 @@ class AsyncRunner:
             clock: where the time of day comes from.
             counters: where the states of limits live.
         """
-        self._store = defaults.store() if store is None else growing(store)
-        self._owns_store = False
-        self._clock = clock or defaults.clock()
-        self._counters = counters or defaults.counters()
-        self._executors = {**defaults.executors(threads=threads, processes=processes), **(executors or {})}
+        self._premises = Premises(
+            defaults.store() if store is None else growing(store),
+            {**defaults.executors(threads=threads, processes=processes), **(executors or {})},
+            clock or defaults.clock(),
+            counters or defaults.counters(),
+            grace,
+        )
+        self._roster, self._waiters = self._premises.roster, self._premises.waiters
+        self._children = self._premises.children = Children(self, self._roster, self._waiters, self._given)
         self._options = self._checked(
             RunOptions(
                 max_concurrency=max_concurrency,
@@ -105,15 +98,6 @@ class AsyncRunner:
                 context=dict(context or {}),
             )
         )
-        self._grace = grace
-        self._door = asyncio.Lock()
-        """Held to open and to close."""
-        self._is_spent = False
-        self._custody = Custody(self._store, self._is_open)
-        self._waiters = Waiters(self._clock.time)
-        self._office: Office | None = None
-        self._roster = Roster(self._custody, self._waiters, self._clock, lambda: self._open)
-        self._children = Children(self, self._roster, self._waiters, self._given)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -125,58 +109,12 @@ class AsyncRunner:
             StoreError: the store cannot be used.
             RunnerClosed: it was closed before.
         """
-        async with self._door:
-            if self._is_spent:
-                raise RunnerClosed(again=True)
-            if self._office is None:
-                self._office = await self._opened()
+        await self._premises.open()
         return self
-
-    async def _opened(self) -> Office:
-        if not self._store.is_open:
-            await self._store.open()
-            self._owns_store = True
-        journal = Journal(self._store, self._clock.time)
-        office = Office(
-            journal=journal,
-            executors=self._executors,
-            clock=self._clock,
-            counters=self._counters,
-            crashed=self._roster.supervisor.crashed,
-        )
-        self._children.open(office)
-        office.open()
-        journal.open()
-        return office
 
     async def close(self, *, grace: float | None = None) -> None:
         """Start nothing more, let what is under way end, write everything, and give up all runs."""
-        async with self._door:  # who comes second waits for the first
-            if self._office is not None:
-                await self._close(self._office, self._grace if grace is None else grace)
-
-    async def _close(self, office: Office, patience: float) -> None:
-        office.is_closing = True
-        self._roster.supervisor.close()
-        self._children.close()
-        workers = list(self._roster)
-        for worker in workers:
-            worker.stop()
-        end = office.monotonic() + patience
-        await asyncio.gather(*(executor.close(patience) for executor in office.executors.values()))
-        office.collect()
-        await self._waiters.called(workers, end - office.monotonic())
-        for worker in workers:
-            worker.abandon()
-            worker.checkpoint()
-        await office.journal.close()
-        self._waiters.close()
-        if self._owns_store:  # closing it gives up all runs
-            await self._store.close()
-        else:
-            await self._custody.release([worker.id for worker in workers])
-        self._roster.clear()
-        self._office, self._is_spent = None, True
+        await self._premises.close(grace)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -185,15 +123,6 @@ class AsyncRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    @property
-    def _open(self) -> Office:
-        if self._office is None or self._office.is_closing:
-            raise RunnerClosed
-        return self._office
-
-    def _is_open(self) -> bool:
-        return self._office is not None and not self._office.is_closing
 
     # -- starting --------------------------------------------------------------------------------
 
@@ -212,7 +141,7 @@ class AsyncRunner:
             id: the name of the run; unique by itself if not given.
             options: those of :meth:`start_workflow`, and ``deadline=``.
         """
-        self._open  # noqa: B018
+        self._premises.check_open()
         name = uuid.uuid4().hex if id is None else id
         told, given = self._given(options, self._options)
         await self._roster.start(name, workflow, told, value=value, **given)
@@ -254,7 +183,7 @@ class AsyncRunner:
             InvalidPolicy: a policy that this runner cannot keep.
             MissingContext: a required context key was not given.
         """
-        self._open  # noqa: B018
+        self._premises.check_open()
         told = self._options.but(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
@@ -269,7 +198,7 @@ class AsyncRunner:
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
         """Return what holds for a run that is started with *options*, and what it is given besides."""
-        if not options:
+        if not options and usual is self._options:  # a child has neither the hooks nor the callback of its parent
             return usual, {}
         besides = ("policies", "policies_mode", "deadline")
         given: dict[str, Any] = {key: options.pop(key) for key in besides if key in options}
@@ -280,8 +209,10 @@ class AsyncRunner:
         return self._checked(self._options.but(**options))
 
     def _checked(self, options: RunOptions) -> RunOptions:
-        if options.executor not in self._executors:
-            raise InvalidOption(f"executor={options.executor!r}: use one of {', '.join(map(repr, self._executors))}")
+        if options.executor not in self._premises.executors:
+            raise InvalidOption(
+                f"executor={options.executor!r}: use one of {', '.join(map(repr, self._premises.executors))}"
+            )
         if options.executor == "async":
             raise InvalidOption("executor='async' is for coroutine functions, which always run there; use 'thread'")
         if options.on_complete is not None:
@@ -319,118 +250,14 @@ class AsyncRunner:
             UnencodableValue: the value could not be stored.
             RunClosed: the run was cancelled.
         """
-        worker = await self._worker(id)
+        worker = await self._premises.worker(id)
         worker.check_open()
         if policies is not None:
             worker.rule(policies, policies_mode)
         worker.take(value, key=key, deadline=deadline)
-        await self._stored(worker)
+        await self._premises.taken(worker)
 
-    # -- waiting ---------------------------------------------------------------------------------
-
-    async def wait(self, id: str, timeout: float | None = None) -> Run:
-        """
-        Wait until the run *id* has nothing left to do, and all of that is durable; return it as it is then.
-
-        Raises:
-            WorkflowNotFound: there is no such run here.
-            WaitTimeout: it took longer than *timeout* seconds.
-            RunParked: it needs a person.
-        """
-        return (await self._idle(id, timeout)).still()
-
-    async def _idle(self, id: str, timeout: float | None) -> Run:
-        """Return the run *id* itself, once it has nothing left to do."""
-        worker = await self._worker(id)
-        if not self._waiters.is_settled(worker):
-            await self._in_time(worker, timeout, self._waiters.idle(worker))
-        worker = self._roster.get(id) or worker
-        if worker.state == "parked":
-            raise RunParked(id, worker.reason)
-        return worker.run
-
-    async def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
-        """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
-        worker = await self._worker(id)
-        run: Run = await self._in_time(worker, timeout, self._waiters.until(worker, predicate))
-        return run
-
-    async def _in_time(self, worker: Worker, timeout: float | None, future: asyncio.Future[Any]) -> Any:
-        if timeout is None:
-            return await future
-        try:
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            if not future.cancelled():
-                raise
-            now = self._roster.get(worker.id) or worker
-            why = excuse(now, is_calling=self._waiters.is_calling(now))
-            raise WaitTimeout(worker.id, timeout, now.state, why) from None
-
-    async def result(self, id: str, timeout: float | None = None) -> Any:
-        """
-        Wait until the run *id* has nothing left to do; return its output.
-
-        Raises:
-            StepFailed: something failed, and there is no output.
-            RunClosed: the run was cancelled.
-        """
-        run = await self._idle(id, timeout)
-        if run.memory.cancelled is not None:
-            raise RunClosed(id, run.memory.cancelled)
-        if run.failed and not run.results():
-            raise next(iter(run.failures.values()))
-        return run.output
-
-    # -- looking ---------------------------------------------------------------------------------
-
-    async def get_results(self, id: str) -> dict[str, Any]:
-        """Return what the leaves of the run *id* have made so far."""
-        return (await self._worker(id)).run.results()
-
-    async def get_workflow(self, id: str) -> Run:
-        """Return the run *id* as it is now."""
-        return (await self._worker(id)).run.still()
-
-    async def log(self, id: str) -> list[ev.AnyEvent]:
-        """Return everything that has happened in the run *id*."""
-        return (await self._worker(id)).run.log()
-
-    async def status(self, id: str) -> str:
-        """Return the state of the run *id*."""
-        return (await self._worker(id)).state
-
-    async def lookup(self, id: str) -> Handle[Self] | None:
-        """Return a handle of the run *id*, or None if it is not in this runner."""
-        return Handle(self, id) if id in self._roster else None
-
-    async def list_workflows(self) -> list[str]:
-        """Return the ids of the runs in this runner."""
-        return [worker.id for worker in self._roster]
-
-    async def stored(self, **filters: Any) -> list[str]:
-        """Return the ids of all runs in the store, oldest first; *filters* are those of its ``list``."""
-        return [found.id for found in await self.records(**filters)]
-
-    async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return what the store knows of its runs, oldest first."""
-        self._open  # noqa: B018
-        return await self._custody.records(**filters)
-
-    async def _worker(self, id: str) -> Worker:
-        self._open  # noqa: B018
-        if self._roster.supervisor.is_at_work:
-            await self._roster.supervisor.restarted(id)
-            self._open  # noqa: B018
-        worker = self._roster.get(id)
-        if worker is not None and not worker.acknowledged:  # it is being created, or turns out to exist
-            async with self._roster.alone(id):
-                worker = self._roster.get(id)
-        if worker is None:
-            stored = isinstance(self._store, ListableStore) and await self._store.exists(id)
-            raise WorkflowNotFound(id, stored=stored)
-        return worker
+    # -- forgetting ------------------------------------------------------------------------------
 
     async def delete(self, id: str) -> None:
         """
@@ -440,29 +267,29 @@ class AsyncRunner:
             WorkflowNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
-        self._open  # noqa: B018
+        self._premises.check_open()
         async with self._roster.alone(id):
             await self._roster.supervisor.restarted(id)
             worker = self._roster.get(id)
             if worker is not None:
-                await self._stop(worker)
+                await self._premises.let_go(worker)
             try:
-                await self._custody.listed().delete(id)
+                await self._premises.custody.listed().delete(id)
             except RunNotFound:
                 raise WorkflowNotFound(id) from None
 
     async def purge(self, *, before: float, **filters: Any) -> int:
         """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
-        self._open  # noqa: B018
-        return await self._custody.listed().purge(before=before, **filters)
+        self._premises.check_open()
+        return await self._premises.custody.listed().purge(before=before, **filters)
 
     # -- stopping and resuming -------------------------------------------------------------------
 
     async def checkpoint(self, id: str) -> None:
         """Write everything that has happened in the run *id*."""
-        worker = await self._worker(id)
+        worker = await self._premises.worker(id)
         worker.checkpoint()
-        await self._waiters.durable(worker, len(worker.run.memory.log))
+        await self._premises.written(worker)
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
@@ -471,37 +298,12 @@ class AsyncRunner:
         Args:
             persist: whether to write what has happened since the last checkpoint.
         """
-        await self._worker(id)
+        await self._premises.worker(id)
         async with self._roster.alone(id):
             await self._roster.supervisor.restarted(id)
             worker = self._roster.get(id)
             if worker is not None:  # else somebody else has stopped it meanwhile
-                await self._stop(worker, persist=persist, grace=grace)
-
-    async def _stop(self, worker: Worker, *, persist: bool = True, grace: float | None = None) -> None:
-        end = asyncio.get_running_loop().time() + (self._grace if grace is None else grace)
-        if worker.stop():
-            try:
-                async with asyncio.timeout_at(end):
-                    await self._waiters.grounded(worker)
-            except TimeoutError:
-                self._open.collect()  # what ends in the last moment counts
-        if self._waiters.is_called_by(worker):  # on_complete itself lets go of its run, and is not waited for
-            worker.noticed(worker.period)
-        else:
-            await self._waiters.called([worker], end - asyncio.get_running_loop().time())
-        worker.abandon()
-        try:
-            if not persist:
-                worker.forget()
-            elif worker.lost is None:  # else everybody knows why nothing can be written
-                worker.checkpoint()
-                await self._waiters.durable(worker, len(worker.run.memory.log))
-        except Exception:
-            if worker.lost is not None:  # it will never be written, so nothing keeps it here
-                await self._roster.leave(worker)
-            raise
-        await self._roster.leave(worker)
+                await self._premises.let_go(worker, persist=persist, grace=grace)
 
     async def resume(
         self,
@@ -524,34 +326,34 @@ class AsyncRunner:
             RunOwned: another process that is alive has it.
             MissingContext: a required context key was not given.
         """
-        self._open  # noqa: B018
+        self._premises.check_open()
         await self._roster.resume(id, workflow, self._told(options), strict=strict)
         return Handle(self, id)
 
     async def resume_all(self, **options: Any) -> list[Handle[Self]]:
         """Bring back every stored run that has something to do and that nobody alive owns."""
-        self._open  # noqa: B018
+        self._premises.check_open()
         return [Handle(self, run) for run in await self._roster.resume_all(self._told(options))]
 
     # -- changing --------------------------------------------------------------------------------
 
     async def cancel(self, id: str, reason: str = "") -> None:
         """Close the run *id*: what is under way is stopped or left behind, and nothing more happens."""
-        worker = await self._worker(id)
+        worker = await self._premises.worker(id)
         if worker.state != "cancelled":
             worker.cancel(reason)
-        await self._waiters.durable(worker, len(worker.run.memory.log))
+        await self._premises.written(worker)
         await self._children.farewell(worker)
 
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
         """Let these *policies* hold for the run *id* from the next decision on."""
-        worker = await self._worker(id)
+        worker = await self._premises.worker(id)
         worker.rule(policies, mode)
-        await self._stored(worker)
+        await self._premises.taken(worker)
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for work of the run *id* that is pending."""
-        return (await self._worker(id)).run.preview(policies, mode=mode)
+        return (await self._premises.worker(id)).run.preview(policies, mode=mode)
 
     async def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
         """
@@ -563,7 +365,7 @@ class AsyncRunner:
             UnencodableValue: the input could not be stored.
             RunClosed: the run was cancelled.
         """
-        worker = await self._worker(id)
+        worker = await self._premises.worker(id)
         worker.check_open()
         if input is not MISSING:
             check_encodable(input, "INPUT")
@@ -572,16 +374,11 @@ class AsyncRunner:
 
     async def discard(self, id: str, which: object = None) -> None:
         """Give dead letters of the run *id* up."""
-        worker = await self._worker(id)
+        worker = await self._premises.worker(id)
         worker.check_open()
         worker.run.discard(which)
         await self._changed(worker)
 
     async def _changed(self, worker: Worker) -> None:
         worker.changed()
-        await self._stored(worker)
-
-    async def _stored(self, worker: Worker) -> None:
-        """Wait until what *worker* was told is as durable as its strategy asks for."""
-        if worker.options.checkpoints.takes_input_first:
-            await self._waiters.durable(worker, len(worker.run.memory.log))
+        await self._premises.taken(worker)

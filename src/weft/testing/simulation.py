@@ -184,8 +184,7 @@ class _Simulation:
             counters=counters,
         )
         await runner.open()
-        office = runner._office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        assert office is not None  # noqa: S101
+        office = runner._premises.office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         office.draw = self.dice.random  # else jitter would be different every time
         runner.register(self.workflow)
         await self.clients.use(runner, connection.inner)
@@ -229,8 +228,7 @@ class _LoopClock:
 
 def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:
     """Return what a runner that has nothing to do still holds."""
-    office = runner._office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    assert office is not None  # noqa: S101
+    office = runner._premises.office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     used = [key for key, state in counters.states().items() if isinstance(state, UseState) and state.used]
     problems = [f"places of {key} are still taken" for key in used]
     if office.is_busy:
