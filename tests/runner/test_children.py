@@ -29,6 +29,7 @@ from weft.errors import (
 )
 from weft.policy import DEFAULT
 from weft.ports.store import LogStore
+from weft.runner.options import WorkerHooks
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing.executor import SimulatedExecutor
 from weft.testing.wrapping import WrappedStore
@@ -225,6 +226,19 @@ async def test_a_child_sees_the_context_of_its_parent() -> None:
     async with runner_on(MemoryStore()) as runner:
         handle = await runner.start(parent_of(child), 21, context={"rate": 2})
         assert await handle.result() == 42
+
+
+@virtually
+async def test_a_child_has_neither_the_callback_nor_the_hooks_of_its_parent() -> None:
+    told: list[str] = []
+    hooks = WorkerHooks(on_dispatch=lambda runnable: told.append(runnable.component))
+    async with runner_on(MemoryStore()) as runner:
+        handle = await runner.start(
+            parent_of(double), 1, id="p", on_complete=lambda id, _: told.append(id), hooks=hooks
+        )
+        await handle.wait()
+
+    assert told == ["delegate", "p"]
 
 
 @virtually
