@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from weather import double, runner_on, virtually
 
-from weft import AsyncRunner, Policy, Runnable, Runner, Workflow, context, current, each, reduce, step
+from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step
 from weft.core.events import ChildStarted
 from weft.errors import (
     InvalidOption,
@@ -231,11 +231,13 @@ async def test_a_child_sees_the_context_of_its_parent() -> None:
 @virtually
 async def test_a_child_has_neither_the_callback_nor_the_hooks_of_its_parent() -> None:
     told: list[str] = []
+
+    async def tell(id: str, _: Run) -> None:
+        told.append(id)
+
     hooks = WorkerHooks(on_dispatch=lambda runnable: told.append(runnable.component))
     async with runner_on(MemoryStore()) as runner:
-        handle = await runner.start(
-            parent_of(double), 1, id="p", on_complete=lambda id, _: told.append(id), hooks=hooks
-        )
+        handle = await runner.start(parent_of(double), 1, id="p", on_complete=tell, hooks=hooks)
         await handle.wait()
 
     assert told == ["delegate", "p"]

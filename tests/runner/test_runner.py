@@ -765,9 +765,9 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
 
 
 def test_an_async_runner_has_the_same_methods() -> None:
-    names = {name for name in vars(Runner) if not name.startswith("_")}
+    names = {name for name in dir(Runner) if not name.startswith("_")}
 
-    assert names == {name for name in vars(AsyncRunner) if not name.startswith("_")}
+    assert names == {name for name in dir(AsyncRunner) if not name.startswith("_")}
 
 
 def run_async(main: Callable[[], Awaitable[Any]]) -> Any:
