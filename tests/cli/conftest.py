@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -142,7 +140,7 @@ class Shop:
 
 def end(process: subprocess.Popen[str]) -> None:
     """Kill a process with -9, and wait for its end."""
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.communicate(timeout=20)
 
 

@@ -194,11 +194,15 @@ def test_a_run_is_followed_until_somebody_has_seen_enough(shop: Any, busy: Any) 
         before = [follower.stdout.readline() for _ in range(9)]
         busy.stdin.close()
         busy.stdin = None
+        ended = busy.wait(timeout=60)
 
+        if ended:  # nothing more will come
+            follower.kill()
         after = follower.stdout.readline()
         follower.send_signal(signal.SIGINT)
         _, complaints = follower.communicate(timeout=20)
 
+    assert ended == 0
     assert before[0].split() == ["SEQ", "TIME", "EVENT", "COMPONENT"]
     assert before[-1].split()[2:4] == ["RunnableDispatched", "send"]
     assert after.split()[2:4] == ["ReactionOccurred", "send"]

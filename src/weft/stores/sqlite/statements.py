@@ -8,19 +8,21 @@ is half of what a row costs (benchmarks/stores.py).
     >>> widened("insert into t values (?, ?)", 3)
     'insert into t values (?, ?), (?, ?), (?, ?)'
 
-A statement that joins its rows can be narrowed to one row, which needs no join:
+A statement that joins its rows can be narrowed to one row, which needs no join.  Its values are wanted in another
+order then, some of them twice: a sequence has to be bound to placeholders without numbers (Python 3.14 refuses others).
 
-    >>> narrowed("update t set a = v.column2\\nfrom (values (?, ?)) as v\\nwhere b = v.column1")
-    'update t set a = ?2\\nwhere b = ?1'
+    >>> narrowed("update t set a = v.column2\\nfrom (values (?, ?)) as v\\nwhere b = v.column1 and a < v.column2")
+    ('update t set a = ?\\nwhere b = ? and a < ?', [1, 0, 1])
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 _FOLDER = files("weft.stores.sqlite")
@@ -28,6 +30,8 @@ _ROW = re.compile(r"\(\?(?:, \?)*\)")
 _VALUES = re.compile(r"^from \(values \(.*\)\) as v\n", re.MULTILINE)
 _COLUMN = re.compile(r"\bv\.column(\d+)\b")
 _WIDTH = 64
+
+Row = tuple[Any, ...]
 
 
 class Migration(NamedTuple):
@@ -58,27 +62,33 @@ def widened(sql: str, rows: int) -> str:
     return _ROW.sub(lambda row: ", ".join([row[0]] * rows), sql, count=1)
 
 
-def narrowed(sql: str) -> str:
-    """Return *sql* for one row, without the table of rows that an update takes its values from."""
-    return _COLUMN.sub(r"?\1", _VALUES.sub("", sql, count=1)) if sql.startswith("update") else sql
+def narrowed(sql: str) -> tuple[str, list[int]]:
+    """Return the update *sql* for one row, without the table of rows, and which value of the row goes where."""
+    alone = _VALUES.sub("", sql, count=1)
+    return _COLUMN.sub("?", alone), [int(number) - 1 for number in _COLUMN.findall(alone)]
 
 
 class RowStatement:
     """A statement for one row, and for many at once."""
 
-    __slots__ = ("_many", "_one")
+    __slots__ = ("_many", "_one", "_order")
 
     def __init__(self, name: str) -> None:
         sql = query(name)
-        self._one, self._many = narrowed(sql), widened(sql, _WIDTH)
+        self._one, self._many = sql, widened(sql, _WIDTH)
+        self._order: Callable[[Row], Row] | None = None
+        if sql.startswith("update"):
+            self._one, order = narrowed(sql)
+            self._order = itemgetter(*order)
 
-    def execute(self, db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
+    def execute(self, db: sqlite3.Connection, rows: Sequence[Row]) -> int:
         """Run it for all *rows*, in order; return how many rows of the table it touched."""
         if len(rows) == 1:
-            return db.execute(self._one, rows[0]).rowcount
+            return db.execute(self._one, rows[0] if self._order is None else self._order(rows[0])).rowcount
         touched, wide = 0, len(rows) - len(rows) % _WIDTH
         for start in range(0, wide, _WIDTH):
             touched += db.execute(self._many, list(chain.from_iterable(rows[start : start + _WIDTH]))).rowcount
         if wide < len(rows):
-            touched += db.executemany(self._one, rows[wide:]).rowcount
+            rest = rows[wide:] if self._order is None else map(self._order, rows[wide:])
+            touched += db.executemany(self._one, rest).rowcount
         return touched
