@@ -1,4 +1,4 @@
-"""What must hold for every layout: nothing overlaps, lines lead down and cross no box."""
+"""What must hold for every layout: nothing overlaps, lines lead down and cross no box, no title and no words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from weft.core.draw.layout import Layout, Line, Rect
 from weft.core.draw.picture import Picture
 from weft.core.draw.ports import attach
-from weft.core.draw.svg import measured
+from weft.core.draw.svg import label, measured
+from weft.core.draw.ways import way_in, words
 
 STEPS = 16
 """At how many points of a bend a line is looked at."""
@@ -82,4 +83,33 @@ def mistakes(picture: Picture) -> list[str]:
         for name, rect in others:
             if any(overlap(rect, point) for point in points(line)):
                 found.append(f"a line of {line.net} crosses {name}")
+    return found + mistaken_words(picture, layout)
+
+
+def written(picture: Picture, layout: Layout) -> dict[str, Rect]:
+    """Where something is written outside of boxes: at the ways into them, and on frames."""
+    found = {f"the title of {group}": Rect(at.x, at.y, layout.titles[group], 17) for group, at in layout.groups.items()}
+    for line in layout.lines:
+        if line.lower is not None and (text := words(line.edge)):
+            found[f"{text!r} at {line.lower} {way_in(line.net, line.edge)}"] = label(text, line)
+    return found
+
+
+def mistaken_words(picture: Picture, layout: Layout) -> list[str]:
+    """Everything that is wrong with what is written outside of boxes."""
+    texts = list(written(picture, layout).items())
+    whole = Rect(0, 0, layout.width, layout.height)
+    found = [f"{name} is outside of the picture" for name, rect in texts if not contains(whole, rect)]
+    found += [
+        f"{a} and {b} overlap" for i, (a, one) in enumerate(texts) for b, other in texts[:i] if overlap(one, other)
+    ]
+    found += [
+        f"{name} is hidden by {box}" for name, rect in texts for box, at in layout.boxes.items() if overlap(rect, at)
+    ]
+    for line in layout.lines:
+        found += [
+            f"a line of {line.net} to {line.lower} runs through {name}"
+            for name, rect in texts
+            if any(overlap(rect, point) for point in points(line))
+        ]
     return found

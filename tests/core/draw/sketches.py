@@ -18,6 +18,7 @@ from weft import (
     accumulator,
     condition,
     each,
+    fact_count,
     join,
     latest,
     reduce,
@@ -85,6 +86,55 @@ def races() -> Workflow:
         a >> one("either"),
         b >> one("either"),
     )
+
+
+def parcel() -> FSM:
+    """States with many ways in, all of them named, and several ways back."""
+    return FSM(
+        "parcel",
+        initial="paid",
+        states={
+            "paid": {"pack": "packed", "refund": "refunded", "cancel": "refunded"},
+            "packed": {"ship": "shipped", "unpack": "paid", "lose": "lost"},
+            "shipped": {"deliver": "delivered", "return to sender": "returned", "lose": "lost"},
+            "delivered": {"return": "returned"},
+            "returned": {"refund": "refunded", "resend": "packed", "begin again": "paid"},
+            "lost": {"refund": "refunded", "resend": "packed"},
+            "refunded": {},
+        },
+        final=["refunded"],
+    )
+
+
+def reads() -> Workflow:
+    """Steps that read the same from several places, and several things each."""
+    spent = accumulator(lambda so_far, x: so_far + x, init=0, name="spent")
+    late = step(lambda x, a=state_of("spent"), b=latest("early"), c=fact_count("begin"): x, name="late")
+    later = step(lambda x, a=state_of("spent"), b=latest("late"), c=latest("early"): x, name="later")
+    return Workflow("reads", one("begin") >> [spent, one("early"), late, later])
+
+
+def mended() -> Workflow:
+    """A step with three error routes."""
+    risky = one("risky")
+    routes = (
+        risky.on_error(ValueError, then=one("value")),
+        risky.on_error(KeyError, IndexError, then=one("lookup")),
+        risky.on_error(then=one("rest")),
+    )
+    return Workflow("mended", *routes, risky >> one("next"))
+
+
+def titled() -> Workflow:
+    """Nested workflows with names longer than what is in them, one of them with several ways in."""
+    long = Workflow("a_workflow_with_a_name_as_long_as_it_gets", one("x") >> one("y"))
+    short = Workflow("customer_onboarding", one("p") >> one("q"))
+    wide = Workflow("two_ways_into_this_one", one("u") >> one("v"), one("w"))
+    return Workflow("titled", one("a") >> long >> short >> one("b"), [one("c"), one("d")] >> two("both") >> wide)
+
+
+CROWDED = {"parcel": parcel, "reads": reads, "mended": mended, "titled": titled}
+"""Where there is much to write beside lines, and little room for it."""
 
 
 def tank() -> Any:

@@ -143,6 +143,16 @@ def test_a_component_that_decides_in_one_place_is_one_box() -> None:
     assert [box.id for box in Workflow("w", account()).picture().boxes] == ["INPUT", "account"]
 
 
+def test_what_undoes_the_last_transaction_is_not_drawn_as_nothing_leads_to_it() -> None:
+    saga = Saga("trip")
+    for name in ("flight", "hotel"):
+        saga.transaction(lambda request, results: 1, name=name, compensate=lambda request, results: -1)
+
+    picture = Workflow("w", saga).picture()
+
+    assert [box.id for box in picture.boxes] == ["INPUT", "trip.flight", "trip.hotel", "trip.flight.undo", "trip"]
+
+
 def test_an_aborted_saga_is_done_and_only_the_transaction_has_failed() -> None:
     assert shown(aborted_run()) == {
         "ask": "✓ 3 ms",

@@ -6,21 +6,26 @@ import functools
 import operator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from placing import laid_out, mistakes
-from sketches import DEFINITIONS, one, two
+from sketches import CROWDED, DEFINITIONS, RUNS, one, two
 
 from weft import INPUT, Workflow, latest, step
 from weft.core.draw import layers
 from weft.core.draw.picture import Box, Edge, Group, Picture
+from weft.core.draw.spread import BETWEEN
 
 
 def chain(size: int) -> Workflow:
     return Workflow("chain", functools.reduce(operator.rshift, [one(f"s{i}") for i in range(size)]))
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
-def test_nothing_overlaps_and_no_line_crosses_a_box(name: str) -> None:
-    assert mistakes(DEFINITIONS[name]().picture()) == []
+@pytest.mark.parametrize("name", [*DEFINITIONS, *RUNS, *CROWDED])
+def test_nothing_overlaps_and_no_line_crosses_a_box_or_words(name: str) -> None:
+    picture = {**DEFINITIONS, **RUNS, **CROWDED}[name]().picture()
+
+    assert mistakes(picture) == []
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -104,6 +109,68 @@ def test_groups_inside_groups_keep_what_is_theirs() -> None:
     edges = tuple(Edge(f"b{i}", f"b{j}") for i in range(8) for j in range(i + 1, 8) if (i * j) % 3 != 1)
 
     assert mistakes(Picture("p", boxes, groups, edges)) == []
+
+
+WORDS = ("", "retry", "power off", "much longer than the others")
+
+
+@st.composite
+def pictures(draw: st.DrawFn) -> Picture:
+    """Boxes in groups inside of groups, with edges of all kinds between them, most of which say something."""
+    parents = draw(st.lists(st.integers(0, 9), max_size=4))
+    groups = [
+        Group(
+            f"g{i}", "workflow", "a_long_name_of_a_workflow"[: 4 + 7 * (i % 4)], f"g{up % i}" if i and up % 3 else None
+        )
+        for i, up in enumerate(parents)
+    ]
+    homes = draw(st.lists(st.sampled_from([None, *(group.id for group in groups)]), min_size=2, max_size=10))
+    boxes = [Box(f"b{i}", "step", f"b{i}" * (1 + i % 4), group=home) for i, home in enumerate(homes)]
+    inside = {box.group for box in boxes}
+    for group in reversed(groups):
+        inside |= {group.parent} if group.id in inside else set()
+    end, kinds = st.integers(0, len(boxes) - 1), st.sampled_from(["flow", "flow", "join", "read", "error", "ask"])
+    ways = draw(
+        st.lists(st.tuples(end, end, kinds, st.sampled_from(WORDS)), max_size=18, unique_by=lambda way: way[:3])
+    )
+    edges = (
+        Edge(f"b{a}", f"b{b}", kind, "any" if kind == "join" else said, 0 if kind == "join" else place, is_back=a > b)
+        for place, (a, b, kind, said) in enumerate(ways, 1)
+        if a != b
+    )
+    return Picture("p", tuple(boxes), tuple(group for group in groups if group.id in inside), tuple(edges))
+
+
+@given(pictures())
+@settings(max_examples=60, deadline=None)
+def test_nothing_overlaps_whatever_is_drawn(picture: Picture) -> None:
+    assert mistakes(picture) == []
+
+
+def test_what_is_read_by_several_ways_is_written_at_each_of_them() -> None:
+    svg = CROWDED["reads"]().to_svg()
+
+    assert [svg.count(f">{word}</text>") for word in ("state_of", "latest", "fact_count")] == [2, 2, 1]
+
+
+def test_a_title_gives_way_to_the_lines_where_a_frame_would_become_too_wide() -> None:
+    svg = CROWDED["titled"]().to_svg()
+
+    assert ">customer_onboarding</text>" in svg
+    assert ">a_workflow_with_a_name_as_long_as_it_gets</text>" not in svg
+    assert "<title>a_workflow_with_a_name_as_long_as_it_gets</title>" in svg
+
+
+def test_a_box_that_nothing_leads_to_stands_beside_the_others() -> None:
+    names = ("top", "left", "right", "alone")
+    boxes = (*(Box(f"b{i}", "step", "a wide box, and another wide box") for i in range(4)),)
+    boxes = (*(Box(name, "step", name) for name in names), *boxes)
+    edges = (Edge("top", "left"), Edge("top", "right"), *(Edge("right", f"b{i}") for i in range(4)))
+
+    placed = laid_out(Picture("p", boxes, (), edges)).boxes
+
+    assert placed["alone"].y == placed["top"].y
+    assert placed["alone"].x - (placed["top"].x + placed["top"].width) == pytest.approx(BETWEEN, abs=1)
 
 
 def test_a_hub_costs_as_many_bends_as_its_longest_line() -> None:

@@ -6,8 +6,24 @@ from typing import Any
 
 from sketches import batch, failed_run, live_run, one, two
 
-from weft import FSM, Policy, ProcessManager, Run, Workflow, condition, each, join, repeat, rule, state_machine, step
+from weft import (
+    FSM,
+    Policy,
+    ProcessManager,
+    Run,
+    Runner,
+    Workflow,
+    condition,
+    current,
+    each,
+    join,
+    repeat,
+    rule,
+    state_machine,
+    step,
+)
 from weft.core.draw.progress import Progress
+from weft.stores import MemoryStore
 from weft.testing import VirtualClock
 
 
@@ -89,6 +105,34 @@ def test_a_failure_says_what_failed_and_how_often_it_was_tried() -> None:
     assert (found.state, found.failed, found.attempts, found.error) == ("failed", 1, 3, "ValueError: no price")
     assert "×3" in found.summary
     assert progress(run, "after").state == "unreached"
+
+
+def test_a_failure_that_is_kept_says_that_it_is_a_dead_letter() -> None:
+    workflow = Workflow("w", step(broken)).add_policy("broken", Policy(on_failure="dead_letter"))
+    run = workflow.run(1)
+    run.run(2)
+
+    assert progress(run, "broken").letters == 2
+    assert progress(run, "broken").summary.startswith("✗ 2 failed · 2 dead letters")
+
+    run.discard(run.dead_letters[0])
+
+    assert progress(run, "broken").letters == 1
+    assert all("· dead letter" in drawn for drawn in (run.to_svg(), run.to_mermaid(), run.to_dot()))
+    assert [node["data"].get("dead_letters") for node in run.to_cytoscape()["nodes"]] == [None, 1]
+
+
+def test_a_step_that_started_other_runs_says_how_many() -> None:
+    child = Workflow("child", one("work"))
+    ask = step(lambda count: [current().start_child(child, x).result() for x in range(count)], name="ask")
+
+    with Runner(MemoryStore()) as runner:
+        one_child, three = (runner.start(Workflow("parent", ask >> one("after")), count).wait() for count in (1, 3))
+
+    assert (progress(one_child, "ask").children, progress(three, "ask").children) == (1, 3)
+    assert progress(one_child, "ask").summary.startswith("✓ 1 child run")
+    assert progress(three, "ask").summary.startswith("✓ 3 child runs")
+    assert progress(three, "after").children == 0
 
 
 def test_what_was_left_out_is_skipped() -> None:

@@ -105,7 +105,7 @@ def test_a_map_and_all_that_runs_per_element_is_a_group() -> None:
     picture = batch().picture()
 
     assert {name: box(picture, name).group for name in ("lines", "total")} == {"lines": None, "total": None}
-    assert {group_of(picture, name).label for name in ("map_1", "price", "rounded")} == {"for each element"}
+    assert {group_of(picture, name).label for name in ("map_1", "price", "rounded")} == {"for each"}
 
 
 def test_a_nested_workflow_is_a_group_in_which_names_are_short() -> None:
@@ -138,7 +138,7 @@ def test_a_map_inside_a_nested_workflow_is_a_group_inside_its_group() -> None:
 
     assert picture.groups == (
         Group("workflow inner", "workflow", "inner"),
-        Group("map inner.all", "map", "for each element", "workflow inner"),
+        Group("map inner.all", "map", "for each", "workflow inner"),
     )
     assert box(picture, "inner.b").group == "map inner.all"
 

@@ -61,4 +61,8 @@ def _progress(progress: Progress) -> dict[str, Any]:
         data["at"] = progress.at
     if progress.error:
         data["error"] = progress.error
+    if progress.letters:
+        data["dead_letters"] = progress.letters
+    if progress.children:
+        data["children"] = progress.children
     return data

@@ -3,7 +3,8 @@ A component that runs several functions, as it is wired inside.
 
 Its parts are boxes, and so is the component itself: what it hands on.  Facts come in where the component takes them,
 which for a saga is its first transaction and for a loop the first step of a turn.  Nodes that only exist in a plan
-are passed over.  What gets the same as the component itself (``trip.on_complete``) stands below it.
+are passed over, and so are parts that nothing can lead to: what undoes the last transaction of a saga.  What gets the
+same as the component itself (``trip.on_complete``) stands below it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Inside:
         self.edges = tuple(_edges(owner, nodes))
         forward = [edge for edge in self.edges if not edge.is_back]
         successors = {name: [edge.target for edge in forward if edge.source == name] for name in nodes}
-        order = topological(successors) or list(nodes)
+        linked = {owner, *(end for edge in self.edges for end in (edge.source, edge.target))}
+        order = [name for name in topological(successors) or nodes if name in linked]
         self.entry = order[0]
         """Where what arrives comes in."""
         self._nodes = {name: nodes[name] for name in order}

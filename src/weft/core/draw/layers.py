@@ -29,12 +29,14 @@ Net = tuple[str, str]
 class Item:
     """Something that has its place in a layer: a box, a group, a port of the group around, or a bend of a net."""
 
-    __slots__ = ("downs", "height", "is_thin", "key", "place", "rank", "ups", "width", "x", "y")
+    __slots__ = ("downs", "height", "is_thin", "key", "landing", "place", "rank", "takeoff", "ups", "width", "x", "y")
 
     def __init__(self, key: object, width: float, height: float, *, is_thin: bool = False) -> None:
         self.key, self.width, self.height, self.is_thin = key, width, height, is_thin
         self.rank = self.place = 0
         self.x = self.y = 0.0
+        self.landing = self.takeoff = 0.0
+        """How far above it lines do not bend any more, and how far below it they do not bend yet."""
         self.ups: list[Link] = []
         self.downs: list[Link] = []
 

@@ -10,6 +10,8 @@ for them: no line crosses a box.
     >>> picture = Picture("p", (Box("a", "step", "a"), Box("b", "step", "b")), (), (Edge("a", "b"),))
     >>> [(rect.x, rect.y) for rect in Layout(picture, {"a": (40, 20), "b": (40, 20)}, {}).boxes.values()]
     [(0.0, 0.0), (0.0, 66.0)]
+
+Above a box that has words at its lines nothing bends: the words stand there (``weft.core.draw.ways``).
 """
 
 from __future__ import annotations
@@ -24,14 +26,25 @@ import msgspec
 from weft.core.draw.layers import Item, Link, Net, layered, ordered, ranked
 from weft.core.draw.picture import Edge, Picture
 from weft.core.draw.spread import spread
+from weft.core.draw.ways import LANDING, breadth, room, way_in, words
 
 GAP: Final = 46.0
 """The least distance between two layers."""
 WIDEST_GAP: Final = 120.0
+MORE_GAP: Final = 14.0
+"""How much more there is above a layer with words."""
 INSET: Final = 16.0
 """The distance from a frame to what is inside."""
 TITLE: Final = 34.0
 """The same at the top, where the title is."""
+TAB_HEIGHT: Final = 20.0
+"""How far below the edge of a frame its title reaches, and lines that enter do not bend."""
+CORNER: Final = 18.0
+"""How much wider than its title a frame is at least."""
+CLEAR: Final = 8.0
+"""The distance between a title and a line that enters beside it."""
+WIDER: Final = 72.0
+"""By how much a frame is widened on each side to keep its lines off its title; beyond it the title is cut short."""
 
 Size = tuple[float, float]
 
@@ -60,6 +73,8 @@ class Line(msgspec.Struct):
     x2: float
     end: float
     bottom: float
+    is_left: bool = False
+    """Whether what is written beside its lower end stands to the left of it."""
 
 
 class Layout:
@@ -70,7 +85,6 @@ class Layout:
         picture: Picture,
         sizes: Mapping[str, Size],
         titles: Mapping[str, float],
-        words: Mapping[str, float] | None = None,
     ) -> None:
         """
         Lay out *picture*.
@@ -78,13 +92,16 @@ class Layout:
         Args:
             sizes: how large its boxes are.
             titles: how wide the titles of its groups are.
-            words: by box, how much wider than itself is the room it needs, for what is written beside its lines.
         """
         self.boxes: dict[str, Rect] = {}
         self.groups: dict[str, Rect] = {}
+        self.titles: dict[str, float] = {}
+        """How much room there is for the title of each group."""
         self.lines: list[Line] = []
-        self._sizes, self._titles, self._words = sizes, titles, words or {}
+        self._wanted = titles
         self._tree = Tree(picture)
+        self._room = self._tree.room()
+        self._sizes = {box: (max(size[0], self._room[box][0]), size[1]) for box, size in sizes.items()}
         self.width, self.height = self._place(None)
         self._shift(None, 0.0, 0.0)
         self.boxes = {box.id: self.boxes[box.id] for box in picture.boxes}
@@ -101,8 +118,12 @@ class Layout:
                 items[child] = Item(child, width, height)
             else:
                 width, height = self._sizes[child]
-                items[child] = Item(child, width + self._words.get(child, 0.0), height)
+                around = self._room[child][1]
+                items[child] = Item(child, max(width, around), height)
+                items[child].landing = LANDING if around else 0.0
         entries = {net: Item(("in", net), 8.0, 0.0, is_thin=True) for net in level.enters}
+        for entry in entries.values():
+            entry.takeoff = TAB_HEIGHT
         exits = {net: Item(("out", net), 8.0, 0.0, is_thin=True) for net in level.leaves}
         links: list[Link] = []
         for net, source, target, edge in level.wires:
@@ -120,7 +141,7 @@ class Layout:
         bands = _bands(layers, links, has_entries=bool(entries), has_exits=bool(exits))
         height = bands[-1][1] if bands else 0.0
         if group is not None:
-            wider = max(width + 2 * INSET, self._titles[group])
+            wider = self._framed(group, width, entries.values())
             for layer in layers:
                 for item in layer:
                     item.x += (wider - width) / 2
@@ -133,6 +154,15 @@ class Layout:
         self._keep(level, items.values(), links, bands)
         return width, height
 
+    def _framed(self, group: str, width: float, entries: Iterable[Item]) -> float:
+        """Return how wide the frame around a *width* is: no line that enters should run through the title."""
+        title = self._wanted[group]
+        wider = max(width + 2 * INSET, title + CORNER)
+        first = min((item.x for item in entries), default=float("inf")) + (wider - width) / 2
+        more = min(max(title + CLEAR - first, 0.0), WIDER)
+        self.titles[group] = min(title, first + more - CLEAR)
+        return wider + 2 * more
+
     def _offset(self, child: str | None, net: Net, *, enters: bool = False) -> float:
         """Return how far from the middle of *child* the *net* meets it; only the frame of a group has a say in that."""
         if child is None or child not in self._tree.levels:
@@ -144,9 +174,11 @@ class Layout:
         self, level: Level, items: Iterable[Item], links: Iterable[Link], bands: list[tuple[float, float]]
     ) -> None:
         """Note where things stand, counted from the corner of the level."""
+        landings = [0.0] * len(bands)
         for item in items:
             top, bottom = bands[item.rank]
             item.y = (top + bottom) / 2
+            landings[item.rank] = max(landings[item.rank], item.landing - (bottom - top - item.height) / 2)
             width = self._sizes[str(item.key)][0] if item.key in self._sizes else item.width
             rect = Rect(item.x - width / 2, item.y - item.height / 2, width, item.height)
             (self.groups if item.key in self._tree.levels else self.boxes)[str(item.key)] = rect
@@ -157,7 +189,8 @@ class Layout:
             bottom = below[1] if lower.is_thin else lower.y - lower.height / 2
             line = Line(
                 link.net, link.edge, self._box(upper), self._box(lower),
-                upper.x + link.at, top, above[1], lower.x + link.to, below[0], bottom,
+                upper.x + link.at, top, above[1] + upper.takeoff,
+                lower.x + link.to, below[0] - landings[lower.rank], bottom,
             )  # fmt: skip
             level.lines.append(line)
 
@@ -198,7 +231,9 @@ def _bands(
         if has_exits and rank == len(layers) - 2:
             gap = max(INSET + 8, min(gap - 20, 60.0))
         elif has_entries and rank == 0:
-            gap = max(TITLE + 6, gap - 8)
+            gap = max(TITLE + 6, gap - 8) if reach[0] < 1 else gap + TAB_HEIGHT
+        if any(item.landing for below in layers[rank + 1 : rank + 2] for item in below):
+            gap += MORE_GAP
         top = bottom + gap
     return bands
 
@@ -241,6 +276,15 @@ class Tree:
                     seen.add(child)
                     self.levels[self._parents[child]].children.append(child)
         self._connect(picture.edges)
+
+    def room(self) -> dict[str, tuple[float, float]]:
+        """Return, by box, how wide it must be for what is written at its ways in, and how wide it is with that."""
+        found: dict[str, dict[Hashable, float]] = {}
+        for level in self.levels.values():
+            for net, _, lower, edge in level.wires:
+                if edge is not None and lower is not None:
+                    found.setdefault(lower, {})[way_in(net, edge)] = breadth(words(edge))
+        return {box: room(found.get(box, {}).values()) for box in self._parents if box not in self.levels}
 
     def _way(self, of: str) -> list[str]:
         """Return *of* and the groups around it, innermost first."""

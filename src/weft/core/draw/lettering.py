@@ -17,7 +17,8 @@ _SPACES = re.compile(r"\s+")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
 _NARROW: Final = frozenset("ijlIft.,:;'|!()[]{}`r/\\ ")
-_BROAD: Final = frozenset("mwMW@%&—…")
+_BROAD: Final = frozenset("mMwW@%&—…")
+_BROADEST: Final = frozenset("mW")
 
 
 def visible(text: str) -> str:
@@ -50,9 +51,9 @@ def _advance(char: str) -> int:
     if char in _NARROW:
         return 40
     if char in _BROAD:
-        return 98
+        return 110 if char in _BROADEST else 98
     if char.isascii():
-        return 74 if char.isupper() else 63
+        return 80 if char.isupper() else 63
     if unicodedata.combining(char):
         return 0
     return 105 if unicodedata.east_asian_width(char) in "WF" else 80

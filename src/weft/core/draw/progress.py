@@ -61,6 +61,10 @@ class Progress(msgspec.Struct, frozen=True):
     """What failed last."""
     at: str = ""
     """The state that it is in, if it is a machine that has one."""
+    letters: int = 0
+    """How many of its failures are kept as dead letters."""
+    children: int = 0
+    """How many other runs it has started."""
 
     @property
     def summary(self) -> str:
@@ -74,6 +78,10 @@ class Progress(msgspec.Struct, frozen=True):
             parts.append(f"{self.refused:,} no")
         if self.at:
             parts.append(f"in {self.at}")
+        if self.letters:
+            parts.append("dead letter" if self.letters == 1 else f"{self.letters:,} dead letters")
+        if self.children:
+            parts.append("1 child run" if self.children == 1 else f"{self.children:,} child runs")
         if self.attempts > 1:
             parts.append(f"×{self.attempts:,}")
         if self.seconds:
@@ -127,10 +135,14 @@ def progress_of(memory: Memory) -> dict[str, Progress]:
 class _Counts:
     """What is known of one component while the log is read."""
 
-    __slots__ = ("attempts", "done", "error", "failed", "nanoseconds", "refused", "skipped", "under_way")
+    __slots__ = (
+        *("attempts", "children", "done", "error", "failed", "letters", "nanoseconds", "refused", "skipped"),
+        "under_way",
+    )
 
     def __init__(self) -> None:
         self.done = self.failed = self.skipped = self.refused = self.attempts = self.nanoseconds = 0
+        self.letters = self.children = 0
         self.error = ""
         self.under_way: State | None = None
 
@@ -257,6 +269,12 @@ class _Tally:
             for shown in self._shown(name):
                 self._found[shown].failed = self._found[shown].failed or 1
                 self._found[shown].error = f"{failure.error.type}: {failure.error.message}"
+        for letter in (memory.letters or {}).values():
+            for shown in self._shown(letter.event.component):
+                self._found[shown].letters += 1
+        for child in (memory.children or {}).values():
+            for shown in self._shown(child.component):
+                self._found[shown].children += 1
         ready = [*memory.ready.values()]
         blocked = [*(memory.blocked or {}).values()]
         scopes: dict[int, Scope] = {}
@@ -319,6 +337,8 @@ class _Tally:
             seconds=found.nanoseconds / 1e9,
             error=found.error,
             at=at,
+            letters=found.letters,
+            children=found.children,
         )
 
     def _region(self, name: str) -> str | None:

@@ -193,7 +193,7 @@ def _groups(frames: Iterable[tuple[Frame, ...]], taken: Mapping[str, Component])
                 while own in ids:
                     own += "'"
                 ids.add(own)
-                label = "for each element" if kind == "map" else _label(name, path[:-1])
+                label = "for each" if kind == "map" else _label(name, path[:-1])
                 found[path] = Group(own, kind, label, parent)
     return found
 

@@ -37,6 +37,7 @@ def spread(layers: Sequence[Sequence[Item]]) -> None:
         if max((_settle(layer, _around) for layer in reversed(layers)), default=0.0) + moved < STILL:
             break
     _straighten(layers)
+    _gather(layers)
     for layer in layers:
         for item in layer:  # halves are enough, and are the same however a version of Python adds numbers up
             item.x = floor(2 * item.x + 0.5 + 1e-6) / 2
@@ -75,6 +76,17 @@ def _settle(layer: Sequence[Item], pulls: Pulls) -> float:
     return max(abs(item.x - x) for item, x in zip(layer, before, strict=True))
 
 
+def _gather(layers: Sequence[Sequence[Item]]) -> None:
+    """Put what has no links, and so is pulled nowhere, right beside its neighbours at either end of a layer."""
+    for layer in layers:
+        linked = [place for place, item in enumerate(layer) if item.ups or item.downs]
+        if linked:
+            for place in range(linked[-1] + 1, len(layer)):
+                layer[place].x = layer[place - 1].x + _distance(layer[place - 1], layer[place])
+            for place in range(linked[0] - 1, -1, -1):
+                layer[place].x = layer[place + 1].x - _distance(layer[place], layer[place + 1])
+
+
 def _straighten(layers: Sequence[Sequence[Item]]) -> None:
     """Give the bends of one line the same place, as far down as there is room for it in all their layers."""
     done: set[Item] = set()
@@ -107,14 +119,18 @@ def _room(layer: Sequence[Item], item: Item) -> tuple[float, float]:
     return left, right
 
 
+def _distance(item: Item, after: Item) -> float:
+    """Return how far apart the centres of two neighbours are at least."""
+    return (item.width + after.width) / 2 + (BESIDE if item.is_thin or after.is_thin else BETWEEN)
+
+
 def _separate(layer: Sequence[Item], wanted: Sequence[float], weights: Sequence[float]) -> None:
     """Put the items of *layer* as near to where they are *wanted* as their order and sizes allow."""
     offsets: list[float] = []
     offset = 0.0
     for place, item in enumerate(layer):
         if place:
-            before = layer[place - 1]
-            offset += (before.width + item.width) / 2 + (BESIDE if before.is_thin or item.is_thin else BETWEEN)
+            offset += _distance(layer[place - 1], item)
         offsets.append(offset)
     pools: list[tuple[float, float, int]] = []  # mean, weight, how many
     for want, shift, weight in zip(wanted, offsets, weights, strict=True):

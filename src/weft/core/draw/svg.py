@@ -15,14 +15,14 @@ from weft.core.draw.layout import Layout, Line, Rect, Size
 from weft.core.draw.lettering import shortened, visible, width
 from weft.core.draw.outline import outline
 from weft.core.draw.picture import Box, Edge, Group, Picture
-from weft.core.draw.ports import attach, way_in
-from weft.core.draw.theme import EDGE, ERROR, FRAME, PLAIN, READ, paint_of, shape_of
+from weft.core.draw.ports import attach
+from weft.core.draw.theme import EDGE, ERROR, FRAME, PLAIN, READ, TAB, WORDS, paint_of, shape_of
+from weft.core.draw.ways import AWAY, LABEL_SIZE, breadth, short, way_in, words
 
 NAME_SIZE: Final = 13.0
 SMALL_SIZE: Final = 10.5
-LABEL_SIZE: Final = 9.5
-LONGEST: Final = 34
-"""How many characters of a name are shown; the whole of it is in the title, which browsers show on hovering."""
+TITLE_EDGES: Final = 19.0
+"""How much wider than its text a title is."""
 MARGIN: Final = 12.0
 JOINED: Final = 13.0
 """How far above a box the edges of a join meet."""
@@ -36,51 +36,39 @@ def to_svg(picture: Picture) -> str:
     """Return *picture* as an SVG document."""
     layout = Layout(picture, *measured(picture))
     attach(layout.lines, layout.boxes)
-    left, right = _reach(layout)
-    wide, high = right - left, layout.height + 2 * MARGIN
+    wide, high = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
-        f'viewBox="{left:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
+        f'viewBox="{-MARGIN:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
         f'font-family="{FONT}" style="max-width:100%;height:auto">'
     )
     parts = [opening, f"<title>{_text(picture.name)}</title>"]
     parts.extend(_frame(layout.groups[group.id]) for group in picture.groups)
     parts.extend(_lines(layout))
     parts.extend(_loop(edge, layout.boxes[edge.source]) for edge in picture.edges if edge.source == edge.target)
-    parts.extend(_title(group, layout.groups[group.id]) for group in picture.groups)
+    parts.extend(_title(group, layout.groups[group.id], layout.titles[group.id]) for group in picture.groups)
     parts.extend(_box(box, layout.boxes[box.id]) for box in picture.boxes)
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
 
-def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float], dict[str, float]]:
-    """Return how large the boxes of *picture* are, how wide the titles of its groups, and the words beside its flow."""
-    sizes = {box.id: _size(box) for box in picture.boxes}
-    words: dict[str, float] = {}
-    for edge in picture.edges:
-        if edge.kind == "flow" and edge.label not in ("", "or"):
-            for end in (edge.source, edge.target):  # which of them is the lower one is not known yet
-                beyond = 2 * (width(_short(edge.label), LABEL_SIZE) + 20) - sizes[end][0]
-                words[end] = max(words.get(end, 0.0), beyond)
-    titles = {group.id: width(_short(group.label), SMALL_SIZE) + 36 for group in picture.groups}
-    return sizes, titles, words
+def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float]]:
+    """Return how large the boxes of *picture* are by themselves, and how wide the titles of its groups."""
+    titles = {group.id: width(short(group.label), SMALL_SIZE) + TITLE_EDGES for group in picture.groups}
+    return {box.id: _size(box) for box in picture.boxes}, titles
 
 
 def _text(text: str) -> str:
     return escape(visible(text))
 
 
-def _short(text: str) -> str:
-    return shortened(visible(text), LONGEST)
-
-
 # -- boxes ---------------------------------------------------------------------------------------
 
 
 def _rows(box: Box) -> list[tuple[str, float]]:
-    rows = [(_short(box.label), NAME_SIZE if box.kind != "input" else SMALL_SIZE + 0.5)]
+    rows = [(short(box.label), NAME_SIZE if box.kind != "input" else SMALL_SIZE + 0.5)]
     if box.note:
-        rows.append((_short(box.note), SMALL_SIZE))
+        rows.append((short(box.note), SMALL_SIZE))
     if box.progress is not None and box.progress.summary:
         rows.append((box.progress.summary, SMALL_SIZE))
     return rows
@@ -139,12 +127,15 @@ def _frame(rect: Rect) -> str:
     )
 
 
-def _title(group: Group, rect: Rect) -> str:
-    text = _short(group.label)
-    wide = width(text, SMALL_SIZE) + 14
+def _title(group: Group, rect: Rect, room: float) -> str:
+    """Draw the title of *group*, as much of it as there is *room* for."""
+    text = short(group.label)
+    while len(text) > 1 and width(text, SMALL_SIZE) + TITLE_EDGES > room:
+        text = shortened(text, len(text) - 1)
+    wide = width(text, SMALL_SIZE) + TITLE_EDGES - 5
     tab = f"M{rect.x + 9:.1f} {rect.y:.1f}h{wide - 9:.1f}q5 0 5 5v7q0 5 -5 5h{-wide:.1f}v-8q0 -9 9 -9z"
     return (
-        f'<g><path d="{tab}" fill="{FRAME}"/>'
+        f'<g><title>{_text(group.label)}</title><path d="{tab}" fill="{TAB}"/>'
         f'<text x="{rect.x + 8:.1f}" y="{rect.y + 12.5:.1f}" font-size="{SMALL_SIZE:g}" fill="#ffffff">'
         f"{escape(text)}</text></g>"
     )
@@ -158,7 +149,11 @@ def _lines(layout: Layout) -> Iterator[str]:
     joins: dict[tuple[object, ...], list[Line]] = {}
     for line in layout.lines:
         if line.edge is not None and line.edge.kind == "join" and not line.net[1].startswith("back "):
-            joins.setdefault((line.lower, way_in(line)), []).append(line)
+            joins.setdefault((line.lower, way_in(line.net, line.edge)), []).append(line)
+    labels: dict[tuple[object, ...], str] = {}
+    for line in layout.lines:
+        if line.lower is not None and (text := words(line.edge)):
+            labels[line.lower, way_in(line.net, line.edge)] = _label(text, line)
     marks: list[str] = []
     for members in joins.values():
         marks.append(_join(members))
@@ -170,24 +165,7 @@ def _lines(layout: Layout) -> Iterator[str]:
     for (_, kind), members in nets.items():
         yield _net(kind, members)
     yield from marks
-    yield from (_beside(edge, line, layout.boxes) for edge, line in _labelled(layout))
-
-
-def _labelled(layout: Layout) -> Iterator[tuple[Edge, Line]]:
-    """Yield the lines beside which something is written."""
-    for line in layout.lines:
-        edge = line.edge
-        if edge is not None and edge.kind != "join" and edge.label not in ("", "or"):
-            yield edge, line
-
-
-def _reach(layout: Layout) -> tuple[float, float]:
-    """Return from where to where the picture reaches, with all that is written beside lines."""
-    left, right = -MARGIN, layout.width + MARGIN
-    for edge, line in _labelled(layout):
-        at, wide = _span(_short(edge.label), line.x2, is_left=_is_left(line, layout.boxes))
-        left, right = min(left, at - 4), max(right, at + wide + 4)
-    return round(left), round(right)
+    yield from labels.values()
 
 
 def _net(kind: str, members: list[Line]) -> str:
@@ -228,42 +206,31 @@ def _head(x: float, y: float, *, up: bool = False) -> str:
     return f"M{x:.1f} {y:.1f}l-3.8 {back:g}h7.6z"
 
 
-def _beside(edge: Edge, line: Line, boxes: dict[str, Rect]) -> str:
-    """Write what an edge is about beside its lower end, on the side that is nearer to the edge of the box."""
-    is_left = _is_left(line, boxes)
-    return _said(_short(edge.label), line.x2, line.bottom - 16, _COLOURS.get(edge.kind, EDGE), is_left=is_left)
+def label(text: str, line: Line) -> Rect:
+    """Return where *text* stands beside the lower end of *line*."""
+    wide = breadth(text)
+    return Rect(line.x2 - AWAY - wide if line.is_left else line.x2 + AWAY, line.bottom - 22.5, wide, 13.0)
 
 
-def _is_left(line: Line, boxes: dict[str, Rect]) -> bool:
-    rect = boxes[str(line.lower)]
-    return line.x2 < rect.x + rect.width / 2
-
-
-def _span(text: str, x: float, *, is_left: bool) -> tuple[float, float]:
-    """Return where the ground of *text*, beside a line at *x*, begins, and how wide it is."""
-    wide = width(text, LABEL_SIZE) + 4
-    return (x - 6 - wide if is_left else x + 6), wide
-
-
-def _said(text: str, x: float, y: float, colour: str, *, is_left: bool) -> str:
-    """Write *text* beside a line at *x*, on a ground of its own: another line may pass there."""
-    left, wide = _span(text, x, is_left=is_left)
+def _label(text: str, line: Line) -> str:
+    """Write *text* beside *line*, on a ground of its own: a line that has no room may run behind it."""
+    at = label(text, line)
+    colour = WORDS[line.edge.kind if line.edge is not None else "flow"]
     return (
-        f'<g><rect x="{left:.1f}" y="{y - 6.5:.1f}" width="{wide:.1f}" height="13" rx="3" fill="{PLAIN.fill}"/>'
-        f'<text x="{left + wide / 2:.1f}" y="{y + 3.2:.1f}" font-size="{LABEL_SIZE:g}" text-anchor="middle" '
+        f'<g><rect x="{at.x:.1f}" y="{at.y:.1f}" width="{at.width:.1f}" height="{at.height:g}" rx="3" '
+        f'fill="{PLAIN.fill}"/>'
+        f'<text x="{at.x + at.width / 2:.1f}" y="{at.y + 9.7:.1f}" font-size="{LABEL_SIZE:g}" text-anchor="middle" '
         f'fill="{colour}">{escape(text)}</text></g>'
     )
 
 
 def _join(members: list[Line]) -> str:
-    """Draw the mark in which the edges of a join meet, and what it waits for."""
+    """Draw the mark in which the edges of a join meet."""
     x, y = members[0].x2, members[0].bottom
-    label = members[0].edge.label if members[0].edge is not None else ""
-    said = _said(label, x, y - JOINED, EDGE, is_left=False) if label not in ("", "all") else ""
     return (
         f'<g><path d="M{x:.1f} {y - JOINED:.1f}V{y - 4:.1f}" stroke="{EDGE}" stroke-width="1.4" fill="none"/>'
         f'<path d="{_head(x, y)}" fill="{EDGE}"/>'
-        f'<circle cx="{x:.1f}" cy="{y - JOINED:.1f}" r="3.4" fill="{EDGE}"/>{said}</g>'
+        f'<circle cx="{x:.1f}" cy="{y - JOINED:.1f}" r="3.4" fill="{EDGE}"/></g>'
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from weft.core.draw.picture import Box
+from weft.core.draw.picture import Box, EdgeKind
 from weft.core.draw.progress import State
 
 Shape = Literal["box", "pill", "hexagon", "octagon", "fan_out", "fan_in", "store", "frame"]
@@ -57,6 +57,15 @@ EDGE: Final = "#7f8a9d"
 READ: Final = "#8d7fc4"
 ERROR: Final = "#cf4a45"
 FRAME: Final = "#8f9bb0"
+TAB: Final = "#68748b"
+WORDS: Final[dict[EdgeKind, str]] = {
+    "flow": "#566178",
+    "join": "#566178",
+    "ask": "#566178",
+    "read": "#6455a3",
+    "error": "#b2332e",
+}
+"""The ink of what is written beside lines, always on a light ground."""
 
 
 def shape_of(box: Box) -> Shape:
