@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -264,6 +264,31 @@ def test_code_of_another_python_is_not_compared() -> None:
     assert again.run(value).results() == workflow.run(value).results()
     with pytest.raises(ChangedCode):
         Workflow.from_dict(data, strict=True)
+
+
+@pytest.mark.parametrize(("call", "value"), [(bool, 1), (dict.items, {1: 2}), (str.upper, "a"), (float, "1.5")])
+@pytest.mark.parametrize(("required", "variadic"), [([], True), (["self"], False)])
+def test_a_builtin_that_tells_of_its_parameters_in_one_python_only_is_the_same_in_another(
+    call: Any, value: Any, required: list[str], variadic: bool
+) -> None:
+    workflow = Workflow("w", step(call, name="s"))
+    data = as_json(workflow) | {"python": "cpython-3.8"}
+    [body] = [body for kind, body in parts(data) if kind == "function.Function"]
+    body |= {"required": {"$tuple": required}, "variadic": variadic}
+
+    again = Workflow.from_dict(data)
+
+    assert again.unresolved == ()
+    assert again.run(value).value("s") == call(value)
+
+
+def parts(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the parts of a definition, wherever they stand in it."""
+    if isinstance(data, dict) and "$part" in data:
+        kind, body = data["$part"]
+        yield kind, body
+    for inner in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from parts(inner)
 
 
 # -- constants and policies ----------------------------------------------------------------------

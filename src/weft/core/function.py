@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -25,7 +26,17 @@ from weft.core.identity import canonical, digest, fingerprint, hidden_state
 from weft.core.references import Context, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
 
-__all__ = ["Function", "context"]
+__all__ = ["Function", "context", "is_builtin"]
+
+_BUILTIN = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+)
+_IMMUTABLE = 1 << 8
+"""The flag of classes that nobody can change: those of the interpreter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +47,7 @@ class Function:
     required: tuple[str, ...]
     """The parameters that take the arriving values, in order."""
     variadic: bool
-    """Whether it takes any number of values: ``*args``, or a builtin that does not tell."""
+    """Whether it takes any number of values: ``*args``, or a builtin that does not tell or need not have any."""
     by_keyword: bool = False
     """Whether arriving values go by name, because a bound constant stands before one of them."""
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -252,9 +263,23 @@ def _read(call: Callable[..., Any], parameters: list[inspect.Parameter]) -> Func
             required.append(p.name)
         elif p.kind is p.KEYWORD_ONLY:
             unfilled.append(p.name)
+    if not required and is_builtin(call) and any(p.kind is p.POSITIONAL_ONLY for p in parameters):
+        variadic = (
+            True  # bool, float, list: whether one tells that it could do without depends on the version of Python
+        )
     return Function(
         call, tuple(required), variadic, references=references, is_async=_is_async(call), unfilled=tuple(unfilled)
     )
+
+
+def is_builtin(call: object) -> bool:
+    """
+    Whether *call* is part of the interpreter: what it tells of its parameters depends on the version of Python.
+
+    >>> [is_builtin(call) for call in (len, bool, dict.items, "".join, Function.of, Function)]
+    [True, True, True, True, False, False]
+    """
+    return isinstance(call, _BUILTIN) or (isinstance(call, type) and bool(call.__flags__ & _IMMUTABLE))
 
 
 def _is_async(call: Any) -> bool:

@@ -32,7 +32,7 @@ from typing import Any, cast
 import msgspec
 
 from weft.core.components.base import Component
-from weft.core.function import Function
+from weft.core.function import Function, is_builtin
 from weft.core.references import MISSING
 from weft.core.unresolved import Lost, Unresolved
 from weft.errors import CorruptLog, DefinitionError, UnencodableValue
@@ -198,8 +198,8 @@ class Reader:
             return dataclasses.replace(
                 stored, call=self._unresolved(reference, "was bound to a value that cannot be read here")
             )
-        if not is_suspect or isinstance(call, Unresolved):
-            return stored
+        if not is_suspect or isinstance(call, Unresolved) or is_builtin(call):
+            return stored  # a builtin tells of its parameters in one version of Python, and not in another
         try:
             fresh = Function.of(call).bind(constants)
         except DefinitionError:

@@ -249,7 +249,7 @@ def test_a_guard_reads_other_components() -> None:
 
 
 def test_a_guard_that_says_no_changes_nothing() -> None:
-    machine = FSM("m", initial="a", states={"a": {"go": Transition("b", when=list)}, "b": {}})
+    machine = FSM("m", initial="a", states={"a": {"go": Transition("b", when=lambda event: [])}, "b": {}})
 
     run = fed(machine, "go")
 

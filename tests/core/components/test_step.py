@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import operator
+from typing import Any
 
 import pytest
 
-from weft import INPUT, Workflow, context, current, each, fact_count, latest, state_of, step
+from weft import INPUT, Workflow, condition, context, current, each, fact_count, latest, state_of, step
 from weft.errors import CannotSpread, InvalidComponent, NoRun, WrongArity
 
 # -- the plain function --------------------------------------------------------------------------
@@ -428,3 +429,17 @@ def test_a_run_inside_a_step_does_not_change_what_is_running() -> None:
 def test_what_is_composed_is_no_function(thing: object) -> None:
     with pytest.raises(InvalidComponent, match=r"expected a function.*beside >>"):
         step(thing)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("call", [bool, int, float, str, list, tuple, frozenset, dict.fromkeys, str.upper, len, repr])
+def test_a_builtin_gets_what_arrives_whether_or_not_it_could_do_without(call: Any) -> None:
+    value = "7"
+
+    assert Workflow("w", step(call, name="s")).run(value).value("s") == call(value)
+
+
+@pytest.mark.parametrize("call", [bool, float, str])
+def test_a_builtin_that_is_a_condition_is_asked_about_what_arrives(call: Any) -> None:
+    workflow = Workflow("w", condition(call, name="c") >> step(lambda x: x, name="s"))
+
+    assert workflow.run(1).values("s") == [1]
