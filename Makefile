@@ -1,4 +1,4 @@
-# Needs make and Python 3.11 or newer; everything else goes into .venv and .venv-bench.
+# Needs make and Python 3.11 or newer; everything else goes into .venv, .venv-bench and .venv-3.X.
 # Another interpreter: make setup PYTHON=python3.13.   Arguments: make test ARGS="-k join", make bench ARGS=--quick.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulate check format pictures bench clean
+.PHONY: help setup demo test versions simulate check format pictures bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ demo: $(CORE)  ## Run the demonstration; needs no development tools
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
 	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
+
+versions:  ## Run the tests on every version of Python that is found here; says which are not
+	$(check_python)
+	@$(PYTHON) tests/versions $(ARGS)
 
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)
@@ -49,11 +53,15 @@ bench: $(BENCH)  ## Measure Weft beside its alternatives
 	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
 
 clean:  ## Remove the environments, builds and caches
-	rm -rf .venv .venv-bench build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-3.* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-define create_venv
+define check_python
 @$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Weft needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
+endef
+
+define create_venv
+$(check_python)
 @echo "installing into $(@D)"
 @$(PYTHON) -m venv $(@D)
 endef
