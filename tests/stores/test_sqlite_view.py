@@ -182,6 +182,28 @@ def test_the_database_of_another_application_is_refused(path: Path) -> None:
         SQLiteView(path)
 
 
+def test_a_file_that_another_process_makes_a_store_of_meanwhile_is_nobody_elses(path: Path) -> None:
+    maker = schema.connect(path, "full", 1.0)
+
+    class Slow(sqlite3.Connection):
+        """Asks whose the file is, and is held up before it asks what is in it."""
+
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            answer = super().execute(sql, *parameters)
+            if "application_id" in sql:
+                schema.migrate(maker, path)
+            return answer
+
+    looker = sqlite3.connect(path, isolation_level=None, factory=Slow)
+
+    with pytest.raises(StoreNotFound, match="nothing has been stored"):
+        schema._check_current(looker, path)
+    schema._check_current(looker, path)
+
+    looker.close()
+    maker.close()
+
+
 def test_damage_is_said_so(path: Path) -> None:
     inside(path, lambda store: store.append([first(f"r{i}", b"x" * 500) for i in range(50)]))
     damaged = bytearray(path.read_bytes())

@@ -118,15 +118,27 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
 
 def _check(db: sqlite3.Connection, path: Path) -> int:
     """Return the schema version of a file that is ours or empty."""
-    (application,) = db.execute("pragma application_id").fetchone()
-    version = _version(db)
-    if application != APPLICATION_ID:
-        (tables,) = db.execute("select count(*) from sqlite_master").fetchone()
-        if application or version or tables:
-            raise ForeignStore(f"the database at {path}", f"application id {application}, {tables} tables and indexes")
+    application, version, tables = _told(db)
+    if application != APPLICATION_ID and (application or version or tables):
+        raise ForeignStore(f"the database at {path}", f"application id {application}, {tables} tables and indexes")
     if version > VERSION:
         raise NewerStore(f"the store at {path}", version, VERSION)
     return version
+
+
+def _told(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return whose the file is, its version and how much is in it, as of one moment: another process may migrate it."""
+    is_alone = not db.in_transaction
+    if is_alone:
+        db.execute("begin")
+    try:
+        (application,) = db.execute("pragma application_id").fetchone()
+        version = _version(db)
+        (tables,) = db.execute("select count(*) from sqlite_master").fetchone()
+    finally:
+        if is_alone and db.in_transaction:
+            db.execute("rollback")
+    return int(application), version, int(tables)
 
 
 def _write_ahead(db: sqlite3.Connection, path: Path) -> None:
