@@ -97,7 +97,7 @@ class Office:
             self._awake()
         else:
             try:
-                self.loop.call_soon_threadsafe(self._awake)
+                self.loop.call_soon_threadsafe(self._woken)
             except RuntimeError:  # the loop is closed: nobody is left to tell
                 _log.debug("something ended after its runner had closed")
 
@@ -106,6 +106,11 @@ class Office:
         if not self._is_due and not self.journal.is_telling:
             self._is_due = True
             self.loop.call_soon(self._come_round)
+
+    def _woken(self) -> None:
+        """Something has ended on another thread, for which the loop has come round."""
+        self._is_awake = True
+        self.turn()
 
     def _come_round(self) -> None:
         self._is_due = False
