@@ -1,6 +1,6 @@
 """
-The components that take one thing after another its course, each as a few drawn numbers: sagas, loops, error routes,
-nested workflows, and steps that come to nothing.
+The components that take one thing after another its course, each as a few drawn numbers: sagas, loops over steps and
+over graphs, error routes, and nested workflows.
 
 As those of ``pieces``, they say in plain Python what has to come of what arrives; here one arrival has nothing to do
 with the next.
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from pieces import Arrivals, Came, Lost, Message, Piece, refuse
 
-from weft import Saga, Workflow, repeat, step
+from weft import Saga, Workflow, condition, each, join, reduce, repeat, step
 from weft.typing import Address
 
 
@@ -107,6 +107,7 @@ class Loop(Piece, frozen=True):
     """A loop of one or two steps a turn."""
 
     is_stateful: ClassVar[bool] = False
+    makes_one: ClassVar[bool] = True
     steps: int
     goal: int
     at_most: int
@@ -153,6 +154,94 @@ class Loop(Piece, frozen=True):
             except ValueError:
                 continue
         return came
+
+
+class Rounds(Piece, frozen=True):
+    """A loop over a graph: a turn adds, and then takes two ways at once, one of two, a map, or a loop of its own."""
+
+    is_stateful: ClassVar[bool] = False
+    makes_one: ClassVar[bool] = True
+    turn: Literal["fork", "either", "map", "loop"]
+    goal: int
+    at_most: int
+    gives_last: bool
+    bad: int
+
+    @staticmethod
+    def draw(name: str, dice: Random) -> Rounds:
+        """Return one."""
+        turn: Any = dice.choice(("fork", "either", "map", "loop"))
+        return Rounds(name, turn, dice.randint(6, 40), dice.randint(1, 3), dice.random() < 0.5, dice.choice((0, 0, 5)))
+
+    def message(self, number: int) -> Message:
+        return number % 12
+
+    def component(self) -> Any:
+        goal, bad = self.goal, self.bad
+        add = step(lambda x: refuse(x, bad) + 1, name="add")
+        left, right = step(lambda x: x + 2, name="left"), step(lambda x: 2 * x, name="right")
+        both = step(lambda a, b: (a + b) % 43, name="both")
+        match self.turn:
+            case "fork":
+                body: Any = add >> [left, right] >> both
+            case "either":
+                is_even = condition(lambda x: x % 2 == 0, name="is_even")
+                body = add >> join(is_even >> left, ~is_even >> right, wait="any")
+            case "map":
+                total = reduce(lambda total, x: total + x, init=0, name="total")
+                body = add >> step(lambda x: [x] * (x % 3), name="list") >> each(left, name="each") >> total
+            case "loop":
+                inner = repeat([left, right] >> both, until=lambda x: x > 9, at_most=2, otherwise="last", name="inner")
+                body = add >> inner
+        otherwise: Any = "last" if self.gives_last else "fail"
+        return repeat(body, until=lambda x: x >= goal, at_most=self.at_most, otherwise=otherwise, name=self.name)
+
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+        came = Came()
+        for _, x in arrivals:
+            came.facts.append([])
+            for turn in range(1, self.at_most + 1):
+                if self.bad and x % self.bad == 0:
+                    came.failed.add("add")
+                    break
+                x = self.turned(x + 1, came)  # noqa: PLW2901
+                if x >= self.goal or (turn == self.at_most and self.gives_last):
+                    came.facts[-1].append(x)
+                    break
+            else:
+                came.failed.add("")
+        return came
+
+    def turned(self, x: int, came: Came) -> int:
+        """Return what a turn makes that has added up to *x*."""
+        came.made("add", x)
+        match self.turn:
+            case "fork":
+                return self.forked(x, came, "")
+            case "either":
+                made = x + 2 if x % 2 == 0 else 2 * x
+                came.made("right" if x % 2 else "left", made)
+                return made
+            case "map":
+                elements = [x] * (x % 3)
+                came.made("list", elements)
+                for each_ in elements:
+                    came.made("left", each_ + 2)
+                came.made("total", sum(each_ + 2 for each_ in elements))
+                return sum(each_ + 2 for each_ in elements)
+            case "loop":
+                x = self.forked(x, came, "inner.")
+                if x <= 9:
+                    x = self.forked(x, came, "inner.")
+                came.made("inner", x)
+                return x
+
+    def forked(self, x: int, came: Came, inside: str) -> int:
+        """Return what two ways at once make of *x*."""
+        came.made(f"{inside}left", x + 2)
+        came.made(f"{inside}right", 2 * x)
+        came.made(f"{inside}both", (3 * x + 2) % 43)
+        return (3 * x + 2) % 43
 
 
 class Route(Piece, frozen=True):
@@ -212,34 +301,3 @@ class Nest(Piece, frozen=True):
             came.made("more", x + self.by)
             came.made("both", [x + self.by, self.by])
         return came
-
-
-class Fragile(Piece, frozen=True):
-    """A step that may come to nothing: as a dead letter, which somebody gives another chance or up, or by policy."""
-
-    is_stateful: ClassVar[bool] = False
-    is_kept: bool
-
-    @staticmethod
-    def draw(name: str, dice: Random) -> Fragile:
-        """Return one."""
-        return Fragile(name, dice.random() < 0.5)
-
-    @property
-    def mendable(self) -> tuple[str, ...]:
-        """Itself, if it is kept when it fails."""
-        return ("",) if self.is_kept else ()
-
-    @property
-    def losable(self) -> tuple[str, ...]:
-        """Itself, if it is not."""
-        return () if self.is_kept else ("",)
-
-    def message(self, number: int) -> Message:
-        return number % 40
-
-    def component(self) -> Any:
-        return step(lambda x: ("held", x), name=self.name)
-
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
-        return Came([[] if ("", address) in lost else [("held", x)] for address, x in arrivals])

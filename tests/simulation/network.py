@@ -10,19 +10,27 @@ by a person or by a policy.  All else follows from the inputs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
-from courses import Fragile, Loop, Nest, Route, Trip
+from courses import Loop, Nest, Rounds, Route, Trip
+from families import Family, lives
+from families import told as told_of
 from pieces import NOTHING, Account, Arrivals, Came, Gate, Lost, Machine, Orders, Piece
+from remedies import Fragile, Spare
 
-from weft import Run, SagaOutcome, Workflow, each, step
+from weft import Policy, Run, SagaOutcome, Workflow, each, reduce, step
 from weft.core import events as ev
+from weft.testing import Trial
 
-KINDS = (Machine, Gate, Account, Orders, Trip, Trip, Loop, Route, Nest, Fragile)
+KINDS = (
+    *(Machine, Gate, Account, Orders, Trip, Trip, Loop, Route, Nest, Fragile, Fragile),
+    *(Spare, Spare, Rounds, Rounds, Family, Family),
+)
+Shape = Literal["plain", "map", "batch", "nested"]
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -30,7 +38,7 @@ class Place(msgspec.Struct, frozen=True):
 
     piece: Piece
     source: str | None
-    shape: Literal["plain", "map", "nested"]
+    shape: Shape
 
     @property
     def prefix(self) -> str:
@@ -54,7 +62,7 @@ class Place(msgspec.Struct, frozen=True):
     def adapt(self, value: Any) -> Any:
         """Return what the adapter makes of *value*: a message, or a few for a map."""
         number = mixed(value)
-        if self.shape == "map":
+        if self.shape in ("map", "batch"):
             return [self.piece.message(number // 3 + place) for place in range(number % 3)]
         return self.piece.message(number)
 
@@ -68,8 +76,14 @@ class Place(msgspec.Struct, frozen=True):
                 return adapter >> component
             case "map":
                 return adapter >> each(component, name=f"each_{self.piece.name}")
+            case "batch":
+                return adapter >> each(component, name=f"each_{self.piece.name}") >> self.total()
             case "nested":
                 return Workflow(f"in_{self.piece.name}", adapter >> component)
+
+    def total(self) -> Any:
+        """Return what waits until all elements of a map are done, and adds up what they made."""
+        return reduce(lambda total, value: total + mixed(value) % 1_000, init=0, name=f"total_{self.piece.name}")
 
 
 class Network(msgspec.Struct, frozen=True):
@@ -93,6 +107,40 @@ class Network(msgspec.Struct, frozen=True):
         """What a policy may give up."""
         return frozenset(place.part(part) for place in self.places for part in place.piece.losable)
 
+    @property
+    def policies(self) -> dict[str, Policy]:
+        """What policies have to say."""
+        return {place.part(part): policy for place in self.places for part, policy in place.piece.policies.items()}
+
+    @property
+    def kin(self) -> dict[str, Workflow]:
+        """The workflows that steps start."""
+        return {name: workflow for place in self.places for name, workflow in place.piece.kin.items()}
+
+    @property
+    def patient(self) -> frozenset[str]:
+        """What waits for those."""
+        mine = {place.name for place in self.places if place.piece.kin}
+        return frozenset(mine.union(*(place.piece.patient for place in self.places)))
+
+    @property
+    def amends(self) -> dict[str, Callable[[Any], Any]]:
+        """What makes other inputs for dead letters."""
+        return {place.name: place.piece.amend for place in self.places if isinstance(place.piece, Fragile)}
+
+    def told_to(self, trial: Trial, verdict: Verdict) -> Trial:
+        """Return *trial* with what may happen to this network, and what *verdict* says of its children."""
+        return msgspec.structs.replace(
+            trial,
+            mendable=self.mendable,
+            losable=self.losable,
+            policies=self.policies,
+            amends=self.amends,
+            kin=self.kin,
+            patient=self.patient,
+            check_kin=verdict.kin,
+        )
+
 
 def draw_network(dice: Random) -> Network:
     """Return a network of up to four pieces."""
@@ -100,9 +148,15 @@ def draw_network(dice: Random) -> Network:
     for number in range(dice.choice((1, 1, 2, 3, 4))):
         kind = dice.choice(KINDS)
         sources = [None, *(place.piece.name for place in places if place.shape == "plain")]
-        shape: Any = dice.choice(("plain", "plain", "plain", "map", "nested"))
+        shape = dice.choice(shapes(kind, "plain", "plain"))
         places.append(Place(kind.draw(f"{kind.__name__.lower()}{number}", dice), dice.choice(sources), shape))
     return Network(tuple(places))
+
+
+def shapes(kind: type[Piece], *more: Shape) -> tuple[Shape, ...]:
+    """Return in which shapes a piece of some *kind* can stand, and *more*."""
+    batch: tuple[Shape, ...] = ("batch",) if kind.makes_one else ()
+    return ("plain", "map", *batch, "nested", *more)
 
 
 def mixed(value: Any) -> int:
@@ -128,12 +182,15 @@ class Verdict:
 
     def __init__(self, network: Network, given: list[Any]) -> None:
         self.network, self.given = network, given
+        self.births: list[Any] = []
+        """What has to become of the children of the run that was looked at last."""
 
     def __repr__(self) -> str:
         return f"{self.given} given to {self.network!r}"
 
     def __call__(self, run: Run) -> Iterator[str]:
         """Yield what is wrong with *run*."""
+        self.births = []
         log = run.log()
         made: dict[str | None, list[Any]] = {None: self.given}
         for place in self.network.places:
@@ -145,9 +202,18 @@ class Verdict:
             if place.piece.is_stateful:
                 arrived, wrong = in_order(log, place, arrived)
                 yield from wrong
-            came = place.piece.expect(arrived, lost(log, place))
+            told = retold(log, place)
+            arrived = [(address, told.said(place.piece, address, message)) for address, message in arrived]
+            came = place.piece.expect(arrived, lost(log, place, told))
+            self.births += came.births
             made[place.piece.name] = [fact for facts in came.facts for fact in facts]
             yield from self.compare(run, place, came)
+
+    def kin(self, run: Run, runs: Mapping[str, Run]) -> Iterator[str]:
+        """Yield what is wrong with the children of *run*, which was looked at just now."""
+        found, wanted = told_of(lives(run, runs)), told_of(self.births)
+        if found != wanted:
+            yield f"its children should become{wanted} and became{found}"
 
     def compare(self, run: Run, place: Place, came: Came) -> Iterator[str]:
         """Yield where a piece has come to something else."""
@@ -162,20 +228,47 @@ class Verdict:
         wanted = {place.part(part): counted(values) for part, values in came.parts.items() if values}
         if parts != wanted:
             yield f"the parts of {name} should make {wanted} and made {parts}"
+        if place.shape == "batch":
+            yield from self.total(run, place, came)
         if came.state is not NOTHING and run.state_of(name) != came.state:
             yield f"the state of {name} should be {came.state} and is {run.state_of(name)}"
         in_doubt = {place.part(part) for part in (*place.piece.mendable, *place.piece.losable)}
         failed = {part for part in run.failures if part == name or owns(place, part)} - in_doubt
         if failed != {place.part(part) for part in came.failed}:
             yield f"of {name}, {came.failed} should fail and {failed} did"
+        if came.errors is not None:
+            failures = [event for event in log if isinstance(event, ev.RunnableFailed) and event.component == name]
+            said = [event.error.message.replace(f" of {name!r}", "") for event in failures]
+            if sorted(said) != sorted(came.errors):
+                yield f"{name} should fail with {came.errors} and failed with {said}"
         events = [(event.component.removeprefix(f"{name}."), event.inputs[0]) for event in inside]
         yield from (f"{name}: {wrong}" for wrong in place.piece.disorder(events, came))
+
+    def total(self, run: Run, place: Place, came: Came) -> Iterator[str]:
+        """Yield what is wrong with what was added up of each input behind a map, which a failed element makes fail."""
+        name, facts, by_input = f"total_{place.piece.name}", iter(came.facts), dict[Any, list[list[Any]]]()
+        for event in run.log():
+            if isinstance(event, ev.FannedOut) and event.component == each_of(place):
+                first = run.memory.lineage.ancestry(event.inputs[0])[0]
+                by_input.setdefault(first, []).extend(next(facts) for _ in event.value)
+        batches = list(by_input.values())
+        whole = [batch for batch in batches if all(batch)]
+        wanted = [sum(mixed(fact) % 1_000 for [fact] in batch) for batch in whole]
+        if counted(run.values(name)) != counted(wanted):
+            yield f"{name} should make {wanted} and made {run.values(name)}"
+        if (name in run.failures) != (len(whole) < len(batches)):
+            yield f"{name} should fail for {len(batches) - len(whole)} batches, and has {run.failures.get(name)}"
+
+
+def each_of(place: Place) -> str:
+    """Return what the map is called in which a piece stands."""
+    return f"each_{place.name}"
 
 
 def messages(place: Place, value: Any) -> list[Any]:
     """Return what arrives at a piece when its adapter gets *value*."""
     made = place.adapt(value)
-    return made if place.shape == "map" else [made]
+    return made if place.shape in ("map", "batch") else [made]
 
 
 def owns(place: Place, component: str) -> bool:
@@ -190,8 +283,8 @@ def names(events: list[Any]) -> dict[str, None]:
 
 def arrivals(log: list[Any], place: Place) -> Arrivals:
     """Return what arrived at a piece, in the order in which it was made."""
-    if place.shape == "map":
-        fans = [event for event in log if isinstance(event, ev.FannedOut) and event.component == f"each_{place.name}"]
+    if place.shape in ("map", "batch"):
+        fans = [event for event in log if isinstance(event, ev.FannedOut) and event.component == each_of(place)]
         return [((event.seq, index), value) for event in fans for index, value in enumerate(event.value)]
     made = [event for event in log if isinstance(event, ev.ReactionOccurred) and event.component == place.adapter]
     return [(event.seq, event.value) for event in made]
@@ -206,11 +299,38 @@ def in_order(log: list[Any], place: Place, arrived: Arrivals) -> tuple[Arrivals,
     return [(address, said[address]) for address in order], []
 
 
-def lost(log: list[Any], place: Place) -> Lost:
+class Retold(msgspec.Struct, frozen=True):
+    """What somebody has given dead letters in place of what they had."""
+
+    origins: dict[Any, Any]
+    """By where it stands: in place of what had arrived at first."""
+    times: Counter[Any]
+    """By where that had arrived: how often."""
+
+    def said(self, piece: Piece, address: Any, message: Any) -> Any:
+        """Return what *piece* was told in the end in place of *message*."""
+        for _ in range(self.times[address]):
+            message = piece.amend(message)
+        return message
+
+
+def retold(log: list[Any], place: Place) -> Retold:
+    """Return which dead letters of a piece were given something else, and how often; not what."""
+    found = Retold({}, Counter())
+    for event in log:
+        if isinstance(event, ev.RunnableRetried) and event.component == place.name and event.values is not None:
+            origin = found.origins.get(event.inputs[0], event.inputs[0])
+            found.origins[event.seq, 0] = origin
+            found.times[origin] += 1
+    return found
+
+
+def lost(log: list[Any], place: Place, told: Retold) -> Lost:
     """Return what somebody or something gave up: that did not complete in the end."""
     found: dict[tuple[str, Any], Any] = {}
     doubtful = {place.part(part): part for part in (*place.piece.mendable, *place.piece.losable)}
     for event in log:
         if isinstance(event, ev.ENDINGS) and event.component in doubtful:
-            found[doubtful[event.component], event.inputs[0]] = event
+            address = event.inputs[0]
+            found[doubtful[event.component], told.origins.get(address, address)] = event
     return {about for about, event in found.items() if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped)}

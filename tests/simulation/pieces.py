@@ -7,13 +7,13 @@ after another.  It knows nothing of how Weft does that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from random import Random
 from typing import Any, ClassVar
 
 import msgspec
 
-from weft import FSM, Aggregate, ProcessManager, Transition, state_machine
+from weft import FSM, Aggregate, Policy, ProcessManager, Transition, Workflow, state_machine
 from weft.typing import Address
 
 Message = Any
@@ -34,7 +34,11 @@ class Came(msgspec.Struct):
     """By part: what it made, in any order."""
     failed: set[str] = set()
     """The parts of which something failed; ``""`` is the piece itself."""
+    errors: list[str] | None = None
+    """What the piece itself fails with, in any order; None, if nobody asks."""
     state: Any = NOTHING
+    births: list[Any] = []
+    """What becomes of the runs that it starts."""
 
     def made(self, part: str, value: Any) -> None:
         """A *part* has made *value*."""
@@ -47,6 +51,8 @@ class Piece(msgspec.Struct, frozen=True):
     name: str
     is_stateful: ClassVar[bool] = True
     """Whether what comes of one arrival depends on those before."""
+    makes_one: ClassVar[bool] = False
+    """Whether one fact comes of every arrival, or else a failure."""
     outlet: ClassVar[str] = ""
     """The part whose facts flow on; ``""`` is the piece itself."""
 
@@ -72,6 +78,25 @@ class Piece(msgspec.Struct, frozen=True):
         """The parts that a policy may give up."""
         return ()
 
+    @property
+    def policies(self) -> dict[str, Policy]:
+        """By part: what its policy has to say."""
+        return {}
+
+    @property
+    def kin(self) -> dict[str, Workflow]:
+        """The workflows that it starts, by name."""
+        return {}
+
+    @property
+    def patient(self) -> tuple[str, ...]:
+        """The components of these that wait for others."""
+        return ()
+
+    def amend(self, message: Message) -> Message:
+        """Return what a dead letter gets in place of *message*."""
+        return message
+
     def disorder(self, events: list[tuple[str, Address]], came: Came) -> Iterator[str]:
         """Yield what is wrong with the order in which parts have completed, each for an arrival."""
         del events, came
@@ -83,6 +108,12 @@ def refuse(number: int, every: int) -> int:
     if every and number % every == 0:
         raise ValueError(f"{number} can be divided by {every}")
     return number
+
+
+def bare(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* without annotations, which whoever reads a log would work out each time."""
+    function.__annotations__.clear()
+    return function
 
 
 class Machine(Piece, frozen=True):

@@ -6,14 +6,18 @@ from random import Random
 from typing import Any
 
 import pytest
-from courses import Deed, Fragile, Loop, Nest, Route, Trip
-from network import KINDS, Network, Place, Verdict, draw_network
+from courses import Deed, Loop, Nest, Rounds, Route, Trip
+from families import Child, Family, Start, draw_starts
+from msgspec.structs import replace
+from network import KINDS, Network, Place, Verdict, draw_network, shapes
 from pieces import Account, Gate, Machine, Orders, Piece, Way
+from remedies import FALLBACKS, UNDOING, Fragile, Spare
 from world import draw, wired
 
-from weft import Policy, Run, Workflow
+from weft import AsyncRunner, Policy, Run, Workflow
 from weft.core.components import saga
-from weft.testing import Plot
+from weft.testing import Plot, run_virtually
+from weft.testing.executor import SimulatedExecutor
 from weft.testing.plotting import draw_plot
 
 PIECES: list[Piece] = [
@@ -37,13 +41,20 @@ PIECES: list[Piece] = [
     Route("p", 2),
     Nest("p", 3),
     Fragile("p", True),
+    Rounds("p", "fork", 30, 3, False, 5),
+    Rounds("p", "either", 20, 3, True, 0),
+    Rounds("p", "map", 30, 2, False, 0),
+    Rounds("p", "loop", 40, 2, True, 5),
+    *(Spare("p", 2, remedy, number % 2 == 0, number % 3 == 0) for number, remedy in enumerate((*FALLBACKS, *UNDOING))),
+    Spare("p", 3, "none", True, False),
 ]
+IN_SHAPES = [(piece, shape) for piece in PIECES for shape in shapes(type(piece))]
 
 
 def alone(piece: Piece, shape: Any) -> tuple[Workflow, Network]:
     """Return *piece* by itself."""
     network = Network((Place(piece, None, shape),))
-    return wired(Workflow("w"), network, None), network
+    return wired(Workflow("w"), network, None).with_policies(list(network.policies.items())), network
 
 
 def run_of(workflow: Workflow, values: list[Any]) -> Run:
@@ -54,8 +65,9 @@ def run_of(workflow: Workflow, values: list[Any]) -> Run:
     return run
 
 
-@pytest.mark.parametrize("shape", ["plain", "map", "nested"])
-@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: type(piece).__name__)
+@pytest.mark.parametrize(
+    ("piece", "shape"), IN_SHAPES, ids=lambda given: getattr(given, "remedy", type(given).__name__)
+)
 def test_a_piece_says_what_comes_of_it(piece: Piece, shape: Any) -> None:
     workflow, network = alone(piece, shape)
     values = list(range(40))
@@ -65,8 +77,9 @@ def test_a_piece_says_what_comes_of_it(piece: Piece, shape: Any) -> None:
     assert list(Verdict(network, values)(run)) == []
 
 
-@pytest.mark.parametrize("shape", ["plain", "map", "nested"])
-@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: type(piece).__name__)
+@pytest.mark.parametrize(
+    ("piece", "shape"), IN_SHAPES, ids=lambda given: getattr(given, "remedy", type(given).__name__)
+)
 def test_an_input_more_is_noticed(piece: Piece, shape: Any) -> None:
     workflow, network = alone(piece, shape)
 
@@ -89,6 +102,11 @@ OTHERS: list[tuple[Piece, Piece]] = [
     (Loop("p", 1, 20, 4, False, 7), Loop("p", 1, 20, 4, True, 7)),
     (Route("p", 2), Route("p", 3)),
     (Nest("p", 3), Nest("p", 4)),
+    (Rounds("p", "fork", 20, 2, True, 0), Rounds("p", "fork", 20, 3, True, 0)),
+    (Rounds("p", "fork", 20, 2, True, 0), Rounds("p", "loop", 20, 2, True, 0)),
+    (Spare("p", 2, "value", False, False), Spare("p", 2, "other", False, False)),
+    (Spare("p", 2, "broken", False, False), Spare("p", 2, "worse", False, False)),
+    (Spare("p", 2, "value", True, False), Spare("p", 2, "value", False, False)),
 ]
 
 
@@ -101,6 +119,69 @@ def test_a_component_that_does_something_else_is_noticed(piece: Piece, other: Pi
     run = run_of(workflow, values)
 
     assert list(Verdict(network, values)(run)) != []
+
+
+# -- families ------------------------------------------------------------------------------------
+
+
+def start(child: Child, **changes: Any) -> Start:
+    """Return that *child* is started and waited for."""
+    plain = Start(child, 1, 1, "awaited", goes_along=True, is_named=False, is_seen_off=True, is_forgiven=True)
+    return replace(plain, **changes)
+
+
+LEAF = Child("leaf", 3, True, ())
+FAMILIES = [
+    Family("p", (start(LEAF),)),
+    Family("p", (start(LEAF, count=2, is_forgiven=False), start(Child("other", 0, False, ()), fate="left"))),
+    Family("p", (start(LEAF, is_seen_off=False, is_forgiven=False), start(LEAF, fate="cancelled", is_seen_off=False))),
+    Family("p", (start(Child("middle", 5, True, (start(LEAF, is_named=True), start(LEAF, goes_along=False)))),)),
+    *(Family("p", draw_starts("p", Random(seed), 3)) for seed in range(6)),  # noqa: S311
+]
+
+
+def family_of(family: Family, values: list[int], shape: Any) -> tuple[Run, dict[str, Run], Verdict]:
+    """Return a run of *family*, and all that it started."""
+    workflow, network = alone(family, shape)
+
+    async def main() -> tuple[Run, dict[str, Run]]:
+        executor = SimulatedExecutor(lambda _: 0.0, max_workers=1)
+        executors = {"async": executor, "thread": SimulatedExecutor(lambda _: 0.0)}
+        async with AsyncRunner(executors=executors, context={"kin": network.kin}) as runner:
+            await runner.start_workflow("r", workflow)
+            for value in values:
+                await runner.run("r", value)
+            runs: dict[str, Run] = {}
+            while left := [name for name in await runner.list_workflows() if name not in runs]:
+                runs |= {name: await runner.wait(name) for name in left}
+            return await runner.wait("r"), runs
+
+    return *run_virtually(main()), Verdict(network, values)
+
+
+@pytest.mark.parametrize("shape", shapes(Family))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_says_what_becomes_of_its_children(family: Family, shape: Any) -> None:
+    run, runs, verdict = family_of(family, [1, 2, 7, 9], shape)
+
+    wrong = [*verdict(run), *verdict.kin(run, runs)]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("other", [Child("leaf", 3, False, ()), Child("leaf", 4, True, ()), Child("twig", 3, True, ())])
+def test_another_child_is_noticed(other: Child) -> None:
+    run, runs, _ = family_of(Family("p", (start(LEAF, fate="left"),)), [1, 2, 7, 9], "plain")
+    _, network = alone(Family("p", (start(other, fate="left"),)), "plain")
+    verdict = Verdict(network, [1, 2, 7, 9])
+
+    wrong = [*verdict(run)], [*verdict.kin(run, runs)]
+
+    assert wrong[0] == []
+    assert any("its children should become" in each for each in wrong[1])
+
+
+# -- what is drawn -------------------------------------------------------------------------------
 
 
 def test_compensations_in_another_order_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,17 +198,16 @@ def test_compensations_in_another_order_are_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_every_kind_of_piece_is_drawn_in_every_shape_and_behind_others() -> None:
-    networks = [draw_network(Random(seed)) for seed in range(400)]  # noqa: S311
+    networks = [draw_network(Random(seed)) for seed in range(800)]  # noqa: S311
 
-    shapes = {(type(place.piece), place.shape) for network in networks for place in network.places}
+    drawn = {(type(place.piece), place.shape) for network in networks for place in network.places}
     sources = {type(place.piece) for network in networks for place in network.places if place.source}
 
-    assert shapes == {(kind, shape) for kind in KINDS for shape in ("plain", "map", "nested")}
+    assert drawn == {(kind, shape) for kind in KINDS for shape in shapes(kind)}
     assert sources == set(KINDS)
 
 
-UNDRAWN = {"max_delay", "retryable", "non_retryable", "fallback", "compensation", "scheduled_at", "idempotency_key"}
-UNDRAWN |= {"telemetry_prefix", "log_level", "metadata"}
+UNDRAWN = {"max_delay", "retryable", "non_retryable", "scheduled_at", "telemetry_prefix", "log_level", "metadata"}
 """What policies have that makes no difference to a crash, or that only a function could say."""
 
 

@@ -70,7 +70,7 @@ def draw_compounds(dice: Random) -> Trial:
     inputs = tuple(dice.randint(0, 1_000) for _ in range(dice.choice((1, 1, 2, 4))))
     workflow = wired(Workflow("drawn"), network, None)
     verdict = Verdict(network, list(inputs))
-    return Trial(workflow, inputs, verdict, mendable=network.mendable, losable=network.losable)
+    return network.told_to(Trial(workflow, inputs, verdict), verdict)
 
 
 def behind(dice: Random, trial: Trial, judge: Judge, source: str) -> Trial:
@@ -85,7 +85,7 @@ def behind(dice: Random, trial: Trial, judge: Judge, source: str) -> Trial:
         yield from verdict(run)
 
     workflow = wired(trial.workflow, network, source)
-    return replace(trial, workflow=workflow, check=check, mendable=network.mendable, losable=network.losable)
+    return network.told_to(replace(trial, workflow=workflow, check=check), verdict)
 
 
 def wired(workflow: Workflow, network: Network, source: str | None) -> Workflow:

@@ -341,11 +341,13 @@ def _named(values: Mapping[str, Any], inside: frozenset[int]) -> bytes:
     return digest(b"named", *(digest(name.encode(), _constant(values[name], inside)) for name in sorted(values)))
 
 
+@functools.lru_cache(maxsize=1_024)
 def _code(code: types.CodeType) -> bytes:
     """
     Return the identity of compiled code: its instructions, with what they refer to.
 
-    Not the names of files, lines or the function itself, nor its docstring, nor where it was nested.
+    Not the names of files, lines or the function itself, nor its docstring, nor where it was nested.  It is worked out
+    once: whoever makes workflows in a function has the same code in each of them.
     """
     parts: list[bytes] = []
     for instruction in dis.get_instructions(code):

@@ -34,11 +34,15 @@ Lasts = Callable[[Runnable], float]
 Ending = Literal["completed", "failed", "skipped", "cancelled"]
 
 
+class Late(Exception):
+    """What an attempt fails with that has done all that it had to do."""
+
+
 class Watcher(Protocol):
     """Whoever wants to know what is executed."""
 
     def begins(self, runnable: Runnable) -> BaseException | None:
-        """An attempt begins; what this returns is raised in place of the call."""
+        """An attempt begins; what this returns is raised in place of the call, or after it by what is a Late."""
         ...
 
     def ends(self, runnable: Runnable, ending: Ending) -> None:
@@ -112,12 +116,11 @@ class SimulatedExecutor:
         self._begun.add(ticket)
         lasts = self._lasts(runnable)
         raised = None if self._watcher is None else self._watcher.begins(runnable)
-        if raised is not None:
+        if raised is not None and not isinstance(raised, Late):
             outcome = failed(runnable, raised, 0)
-        elif runnable.node.is_async:
-            outcome = await aattempt(runnable)
         else:
-            outcome = attempt(runnable)
+            outcome = await aattempt(runnable) if runnable.node.is_async else attempt(runnable)
+            outcome = outcome if raised is None else failed(runnable, raised, 0)
         await self._spend(lasts, runnable)
         self._end(ticket, outcome.status)
         self._ended[ticket] = replace(outcome, duration_ns=max(1, int(lasts * 1e9)))

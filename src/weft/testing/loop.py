@@ -23,6 +23,8 @@ from typing import Any, Final, TypeVar
 
 from weft.errors import Stuck
 
+_forget = asyncio._unregister_task  # noqa: SLF001 - for those who make loops; else all that ever died are kept in mind
+
 T = TypeVar("T")
 
 LONGEST: Final = 200_000
@@ -67,6 +69,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             coroutine: Any = task.get_coro()
             with suppress(BaseException):  # the last words of the dead are not heard
                 coroutine.close()
+            _forget(task)
         self._ready.clear()
         self._scheduled.clear()
         self.close()

@@ -5,6 +5,7 @@ What a simulation is of (a :class:`Trial`), and what happens in it (a :class:`Pl
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -23,12 +24,18 @@ faster, or give signs of life.
 """
 TIGHT = 8.0
 """The deadline of an input that may well be too short, in seconds."""
+UNWANTED = "unwanted"
+"""Why a step cancels a child of its own."""
 
 
 Rules: TypeAlias = tuple[tuple[Any, Policy], ...]
 
 
 def _all_is_well(_: Run) -> Iterable[str]:
+    return ()
+
+
+def _all_are_well(_: Run, __: Mapping[str, Run]) -> Iterable[str]:
     return ()
 
 
@@ -49,9 +56,22 @@ class Trial(msgspec.Struct, frozen=True):
     """
     losable: frozenset[str] = frozenset()
     """What may come to nothing because of its policy: *check* reads from the log what did."""
+    policies: Mapping[str, Policy] = {}
+    """By component: what its policy says, whatever else is drawn for it."""
+    amends: Mapping[str, Callable[[Any], Any]] = {}
+    """By component that is mendable: what makes another input of the one that its dead letter has had."""
+    kin: Mapping[str, Workflow] = {}
+    """
+    The workflows that steps start as children, by name.  Steps find them in ``context("kin")``, with the policies that
+    were drawn.  A step cancels a child for the reason :data:`UNWANTED`.
+    """
+    patient: frozenset[str] = frozenset()
+    """What waits for children, so that nobody can say how long it takes."""
+    check_kin: Callable[[Run, Mapping[str, Run]], Iterable[str]] = _all_are_well
+    """Returns what is wrong with the children of a run that has done everything, and with theirs; given all of them."""
 
 
-class Plot(msgspec.Struct, frozen=True, kw_only=True):
+class Plot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How runs are driven, and what befalls them."""
 
     strategy: Checkpoints = every_cycle
@@ -65,6 +85,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 2
     store: Literal["memory", "file"] = "memory"
     """Where the runs are; a file is a real one, of SQLite."""
+    components: frozenset[str] = frozenset()
+    """What there is; a rule for one of them is for its parts too, but not for another one inside of it."""
     rules: Rules = ()
     others: Rules = ()
     """The rules that a client sets while a run is live, in place of those or of these; if not given, the same."""
@@ -76,6 +98,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     """The share of what is mendable or losable of which all attempts fail, until somebody mends it."""
     discards: float = 0.0
     """How often a dead letter is given up, in place of another chance."""
+    amends: float = 0.0
+    """How often a dead letter gets another chance with another input, where a trial says which."""
     refusals: float = 0.0
     """The share of attempts that an executor refuses, so that their worker crashes; at most two of a run in a life."""
     notices: bool = False
@@ -87,6 +111,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     """How often a run is stopped and resumed after an input."""
     cancels: float = 0.0
     """How often a run is cancelled after an input."""
+    interrupts: int | None = None
+    """How many turns after the first cancelling has begun its process dies, if it does because of that."""
     rulings: float = 0.0
     """How often the policies of a run are set again after an input."""
     repeats: float = 0.0
@@ -101,11 +127,28 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
     def policies_of(self, component: str) -> tuple[Policy, ...]:
         """Return the policies that may hold for *component*; none, if there are no rules."""
-        found = (_first(rules, component) for rules in (self.rules, self.others))
-        return tuple(policy for policy in found if policy is not None)
+        known = self._known.get(component)
+        if known is None:
+            names = self._names(component)
+            found = (_first(rules, names) for rules in (self.rules, self.others))
+            known = self._known[component] = tuple(policy for policy in found if policy is not None)
+        return known
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[Policy, ...]]:
+        """The policies that somebody has asked for, by component."""
+        return {}
+
+    def _names(self, component: str) -> set[str]:
+        """Return what a rule for *component* may be called: it may be a part of another one."""
+        names = {component}
+        while "." in component and component not in self.components:
+            component = component.rpartition(".")[0]
+            names.add(component)
+        return names
 
     def __str__(self) -> str:
-        said = {name: getattr(self, name) for name in self.__struct_fields__ if name != "others"}
+        said = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("components", "others")}
         said |= {"others": () if self.others == self.rules else self.others}
         told = {name: value for name, value in said.items() if value != getattr(_PLAIN, name)}
         told |= {name: _told(told[name]) for name in ("rules", "others") if name in told}
@@ -115,12 +158,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 _PLAIN = Plot()
 
 
-def _first(rules: Rules, component: str) -> Policy | None:
-    """Return the policy for *component*: rules name components or parts of them, the last one is for all others."""
-    names = {component}
-    while "." in component:
-        component = component.rpartition(".")[0]
-        names.add(component)
+def _first(rules: Rules, names: set[str]) -> Policy | None:
+    """Return the first policy for something that has one of these *names*."""
     return next((policy for matcher, policy in rules if matcher is DEFAULT or matcher in names), None)
 
 

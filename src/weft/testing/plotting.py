@@ -3,7 +3,7 @@ Draws what happens in a simulation: a :class:`~weft.testing.plot.Plot`, from a d
 
 Policies are drawn so that what comes of a run stays what it would be without them: no more attempts fail than there
 are retries, limits let everything through in the end, deadlines are generous.  Only what a trial calls *losable* gets
-policies that give up.
+policies that give up, and what a trial itself says of policies holds besides.
 """
 
 from __future__ import annotations
@@ -39,19 +39,22 @@ def draw_plot(dice: Random, trial: Trial) -> Plot:
         max_concurrency=dice.choice((1, 2, 16)),
         workers=dice.choice((1, 2, 8)),
         store="file" if dice.random() < 0.06 else "memory",
+        components=frozenset(trial.workflow.components),
         rules=rules,
         others=others,
         retries=retries,
         flakes=dice.choice((0.0, 0.3)),
         breaks=dice.choice((0.0, 0.2, 0.5)),
         discards=dice.choice((0.0, 0.3, 1.0)),
+        amends=dice.choice((0.0, 0.5)),
         refusals=dice.choice((0.0, 0.0, 0.1)),
         notices=dice.random() < 0.5,
         resumes_all=dice.random() < 0.5,
         starts_whole=dice.random() < 0.5,
         is_wanted_twice=dice.random() < 0.3,
         stops=dice.choice((0.0, 0.3)),
-        cancels=dice.choice((0.0, 0.0, 0.0, 0.3)),
+        cancels=dice.choice((0.0, 0.3) if trial.kin else (0.0, 0.0, 0.0, 0.3)),
+        interrupts=dice.choice((None, _turn(dice, 40))),
         rulings=dice.choice((0.0, 0.2, 0.5)),
         repeats=dice.choice((0.0, 0.3)),
         checkpoints=dice.choice((0.0, 0.3)),
@@ -66,9 +69,9 @@ def _strategy(dice: Random) -> Checkpoints:
     return dice.choice((every_cycle, every_cycle, every_cycle, ahead, apart, on_complete, manual))
 
 
-def _turn(dice: Random) -> int:
+def _turn(dice: Random, last: int = _LATEST_CRASH) -> int:
     """Return when to crash: early more often than late."""
-    return int(math.exp(dice.uniform(0.0, math.log(_LATEST_CRASH))))
+    return int(math.exp(dice.uniform(0.0, math.log(last))))
 
 
 # -- policies ------------------------------------------------------------------------------------
@@ -105,11 +108,12 @@ def _limits(dice: Random) -> _Limits:
 
 def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
     """Return policies for some components and for the others, all with the same *retries*, and some more like them."""
-    if not retries and not trial.mendable and not trial.losable and dice.random() < 0.4:
+    said = {*trial.mendable, *trial.losable, *trial.policies}
+    if not retries and not said and dice.random() < 0.4:
         return (), ()
     components = trial.workflow.components
     names = [name for name in components if dice.random() < 0.4]
-    names += sorted((trial.mendable & set(components)) - set(names))
+    names += sorted(((trial.mendable | {*trial.policies}) & set(components) | trial.patient) - set(names))
     parts = [name for name in sorted(trial.mendable - set(components)) if dice.random() < 0.4]
     limits = _limits(dice)
 
@@ -117,15 +121,21 @@ def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
         rules: list[tuple[Any, Policy]] = [(name, _lossy(dice, retries)) for name in sorted(trial.losable)]
         for name in (*parts, *names):
             policy = _policy(dice, retries, limits)
-            rules.append((name, _kept(policy) if name in trial.mendable else policy))
+            rules.append((name, _suited(trial, name, policy)))
         return (*rules, (DEFAULT, _policy(dice, retries, _Limits(None, None, None))))
 
     rules = drawn()
     return rules, drawn() if dice.random() < 0.3 else rules
 
 
-def _kept(policy: Policy) -> Policy:
-    return msgspec.structs.replace(policy, on_failure="dead_letter")
+def _suited(trial: Trial, name: str, policy: Policy) -> Policy:
+    """Return *policy* as a trial can have it for the component *name*."""
+    if name in trial.mendable:
+        policy = msgspec.structs.replace(policy, on_failure="dead_letter")
+    if name in trial.patient:  # it would time out as its children are slow, and wait for them with what they wait for
+        free = {"timeout": None, "heartbeat": None, "concurrency_limit": None, "circuit_breaker": None}
+        policy = msgspec.structs.replace(policy, **free)
+    return policy.merge(trial.policies[name]) if name in trial.policies else policy
 
 
 def _policy(dice: Random, retries: int, limits: _Limits) -> Policy:

@@ -17,6 +17,7 @@ import msgspec
 
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append
+from weft.testing.births import Births
 from weft.testing.faults import Crash
 from weft.testing.wrapping import FullStore, WrappedStore
 
@@ -55,10 +56,11 @@ class Connection(WrappedStore):
         weather: Weather,
         tell: Callable[[str], None],
         heads: dict[str, int],
+        births: Births,
         dies: tuple[int, Moment] | None = None,
     ) -> None:
         super().__init__(inner)
-        self._dies, self._heads = dies, heads
+        self._dies, self._heads, self._births = dies, heads, births
         self.appends = 0
         """How many there were."""
         self.is_dying = False
@@ -88,6 +90,7 @@ class Connection(WrappedStore):
 
         async def act() -> Sequence[StoreError | None]:
             results = await self.inner.append(batch)
+            self._births.committed(batch, results)
             for append, refused in zip(batch, results, strict=True):
                 if refused is None:
                     self._heads[append.run] = append.head

@@ -24,24 +24,30 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from weft.errors import Stuck
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
 from weft.stores import MemoryStore
+from weft.testing.births import Births
 from weft.testing.clients import Clients
 from weft.testing.executor import Lasts, SimulatedExecutor
 from weft.testing.faults import Crash
+from weft.testing.kin import family
 from weft.testing.loop import VirtualLoop
 from weft.testing.plot import Plot, Trial
 from weft.testing.plotting import draw_plot
 from weft.testing.process import Connection
 from weft.testing.storage import InMemory, OnFile, Storage
-from weft.testing.verdict import examine
+from weft.testing.verdict import examine_family
 from weft.testing.witness import Witness
 
 START = 1_700_000_000.0
 """When a simulation begins, in seconds since the epoch."""
+_ENOUGH = 50
+"""How many problems are not worth waiting for more."""
 _AN_AGE = 1e7
 """How many seconds no simulation takes, unless something waits for a timer that should be none of its business."""
 
@@ -80,6 +86,7 @@ def simulate(
     dice = Random(seed)  # noqa: S311 - it should be the same every time
     trial = draw(dice)
     plot = plot or draw_plot(dice, trial)
+    trial = _ruled(trial, plot)
     storage = OnFile() if store is None and plot.store == "file" else InMemory(store or MemoryStore())
     try:
         return _Simulation(seed, dice, trial, plot, storage).run()
@@ -94,10 +101,14 @@ class _Simulation:
         self.heads: dict[str, int] = {}
         """How many events of each run are durable."""
         self.witness = Witness(dice, trial, plot, self.heads, self.tell)
-        self.workflow = trial.workflow.with_policies(plot.rules) if plot.rules else trial.workflow
-        self.clients = Clients(dice, trial, plot, self.workflow, self.witness, self.tell)
+        self.births = Births(plot.runs, self.witness.cancelled, has_kin=bool(trial.kin))
+        self.clients = Clients(dice, trial, plot, self.witness, self.tell, self.interrupt)
         self.now = START
         self.life = 0
+        self.loop: VirtualLoop | None = None
+        self.end: int | None = None
+        """At which turn the process dies that is alive."""
+        self.is_interrupted = False
 
     def tell(self, line: str) -> None:
         self.report.story.append(f"{self.now_or_then() - START:10.3f} life {self.life}: {line}")
@@ -107,6 +118,12 @@ class _Simulation:
             return asyncio.get_running_loop().time()
         except RuntimeError:
             return self.now
+
+    def interrupt(self) -> None:
+        """Somebody begins to cancel a run: if the plot says so, let the process die soon, once."""
+        if self.plot.interrupts is not None and not self.is_interrupted:
+            assert self.loop is not None  # noqa: S101
+            self.is_interrupted, self.end = True, self.loop.turns + self.plot.interrupts
 
     # -- lives -----------------------------------------------------------------------------------
 
@@ -120,7 +137,7 @@ class _Simulation:
         except Exception as error:  # noqa: BLE001 - whatever a runner raises where it should not is a finding
             report.problems += [f"{type(each).__name__}: {each}" for each in getattr(error, "exceptions", (error,))]
         report.lives, report.executions = self.life, len(self.witness.executions)
-        report.problems += self.witness.problems + self.clients.problems
+        report.problems += self.witness.problems + self.clients.problems + self.births.problems
         if self.now - START > _AN_AGE:
             report.problems.append(f"it took {self.now - START:,.0f} seconds")
         if not report.problems:
@@ -129,19 +146,21 @@ class _Simulation:
 
     def _live(self) -> bool:
         """Live until the crash or the end; return whether everything is done."""
-        crash_at = self.plot.crashes[self.life] if self.life < len(self.plot.crashes) else None
+        self.end = self.plot.crashes[self.life] if self.life < len(self.plot.crashes) else None
         self.life += 1
         self.witness.new_life(self.now)
 
         dies = self.plot.dies if self.life == 1 else None
         store = self.storage.connect()
-        connection = Connection(store, self.dice, self.plot.weather, self.tell, self.heads, dies)
+        connection = Connection(store, self.dice, self.plot.weather, self.tell, self.heads, self.births, dies)
 
         def before_turn(number: int) -> None:
-            if number == crash_at or connection.is_dying:
+            if len(self.witness.problems) > _ENOUGH:
+                raise Stuck("so much is wrong that it may never end")
+            if number == self.end or connection.is_dying:
                 raise Crash
 
-        loop = VirtualLoop(self.now, before_turn=before_turn)
+        loop = self.loop = VirtualLoop(self.now, before_turn=before_turn)
         try:
             loop.run_until_complete(self._process(connection))
         except Crash:
@@ -186,7 +205,7 @@ class _Simulation:
         await runner.open()
         office = runner._premises.office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         office.draw = self.dice.random  # else jitter would be different every time
-        runner.register(self.workflow)
+        runner.register(self.trial.workflow, *self.trial.kin.values())
         await self.clients.use(runner, connection.inner)
         self.report.problems += _left_over(runner, counters)
         await runner.close()
@@ -201,13 +220,26 @@ class _Simulation:
         store = self.storage.connect()
         await store.open()
         problems: list[str] = []
+        known: set[str] = set()
         for run in self.plot.runs:
-            found, wrong = await examine(store, run, self.workflow, self.trial, self.plot, self.witness)
-            self.report.events += found
-            problems += [f"{run}: {each}" for each in wrong]
+            members = await family(store, run, self.trial)
+            known.update(members)
+            self.report.events += sum(len(member.run.log()) for member in members.values())
+            problems += examine_family(members, run, self.trial, self.plot, self.witness)
             problems += self.clients.unnoticed(run)
+        problems += [f"{each.id} is nobody's child" for each in await store.list(limit=1_000) if each.id not in known]
         await store.close()
         return problems
+
+
+def _ruled(trial: Trial, plot: Plot) -> Trial:
+    """Return *trial* with the policies of *plot*, and its children where its steps look for them."""
+    workflow, kin = trial.workflow, trial.kin
+    if plot.rules:
+        workflow = workflow.with_policies(plot.rules)
+        kin = {name: child.with_policies(plot.rules) for name, child in kin.items()}
+    context = {**trial.context, "kin": kin} if kin else trial.context
+    return replace(trial, workflow=workflow, kin=kin, context=context)
 
 
 class _LoopClock:
@@ -233,4 +265,7 @@ def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:
     problems = [f"places of {key} are still taken" for key in used]
     if office.is_busy:
         problems.append("flights are left in the air when every run is idle")
+    for name, desk in office._desks.items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if desk.aloft:
+            problems.append(f"executor {name!r} is said to have {desk.aloft} flights when every run is idle")
     return problems

@@ -7,15 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from weft.core import events as ev
 from weft.core.fold import record
 from weft.core.run import Run
 from weft.core.runnable import bind
-from weft.core.workflow import Workflow
-from weft.log import decode, decode_segments, encode, references, verify
+from weft.log import decode, encode
+from weft.testing.kin import Family, Stored, doomed
 from weft.testing.plot import TIGHT, Plot, Trial
+from weft.testing.questions import misled
 from weft.testing.witness import Execution, Witness
-from weft.testing.wrapping import FullStore
 
 _EARLY = 1e-3
 """How many seconds too early a timer may fire."""
@@ -23,29 +25,17 @@ _UNTRIED = ("weft.errors.DeadlineExceeded", "weft.errors.CircuitOpen", "weft.err
 """What something can fail with that was not even tried."""
 
 
-async def examine(
-    store: FullStore, name: str, workflow: Workflow, trial: Trial, plot: Plot, witness: Witness
-) -> tuple[int, list[str]]:
-    """Return how many events the run *name* has, and what is wrong with it."""
-    loaded = await store.load_since(name, 0)
-    stored = loaded.record
+def examine(stored: Stored, trial: Trial, plot: Plot, witness: Witness, *, is_cancelled: bool) -> list[str]:
+    """Return what is wrong with a run, which should be cancelled or have done everything."""
+    record, run = stored.record, stored.run
     problems: list[str] = []
-    if stored.owner is not None:
-        problems.append(f"still owned by {stored.owner}")
-    wanted_status = "cancelled" if name in witness.cancelled else "idle"
-    if stored.status != wanted_status:
-        problems.append(f"its status is {stored.status!r} ({stored.reason}), not {wanted_status!r}")
-    bodies = [segment.body for segment in loaded.segments]
-    wanted = references(bodies)
-    definitions = await store.load_definitions(wanted.definitions)
-    facts = await store.load_facts(name, wanted.facts)
-    verify(bodies, facts=facts, definitions=definitions, head=stored.chain, position=stored.head)
-    events = decode_segments(bodies, definitions=definitions, facts=facts, workflow=workflow)
-    run = Run.from_log(events, context=trial.context)
-    if Run.from_log(decode(encode(run.log()), workflow=workflow), context=trial.context) != run:
-        problems.append("it is not the fold of its log")
-    if name in witness.cancelled:
-        return len(events), problems
+    if record.owner is not None:
+        problems.append(f"still owned by {record.owner}")
+    wanted_status = "cancelled" if is_cancelled else "idle"
+    if record.status != wanted_status:
+        problems.append(f"its status is {record.status!r} ({record.reason}), not {wanted_status!r}")
+    if is_cancelled:
+        return problems
     if run.is_runnable:
         problems.append(f"something is left to do: {run.prepare()}")
     if run.memory.received != len(trial.inputs):
@@ -55,7 +45,34 @@ async def examine(
     problems += _History(run, trial, plot, witness).problems()
     if not problems and plot.deadline != TIGHT:
         problems += trial.check(run)
-    return len(events), problems
+    return problems
+
+
+def examine_family(members: Family, root: str, trial: Trial, plot: Plot, witness: Witness) -> list[str]:
+    """Return what is wrong with the run *root*, and with all that it has started."""
+    closed = doomed(members, root, is_cancelled=root in witness.cancelled)
+    run = members[root].run
+    problems = [f"{root}: {each}" for each in _examined(members[root], trial, plot, witness, closed)]
+    if Run.from_log(decode(encode(run.log()), workflow=run.workflow), context=trial.context) != run:
+        problems.append(f"{root}: it is not the fold of its log")
+    child_trial, child_plot = replace(trial, inputs=(None,), check=_unknown), replace(plot, deadline=None)
+    for name, member in members.items():
+        if name != root:
+            wrong = _examined(member, child_trial, child_plot, witness, closed)
+            problems += [f"{name}: {each}" for each in wrong]
+    if not problems and plot.deadline != TIGHT and root not in closed:
+        runs = {name: member.run for name, member in members.items()}
+        problems += [f"{root}: {each}" for each in trial.check_kin(runs[root], runs)]
+    return problems
+
+
+def _unknown(_: Run) -> tuple[str, ...]:
+    """Say nothing of what comes of a child by itself: that is for whoever knows its parent."""
+    return ()
+
+
+def _examined(member: Stored, trial: Trial, plot: Plot, witness: Witness, closed: set[str]) -> list[str]:
+    return examine(member, trial, plot, witness, is_cancelled=member.record.id in closed)
 
 
 class _Life:
@@ -86,11 +103,16 @@ class _History:
         for key, life in self.lives.items():
             if life.endings:
                 found += self._ended(life, self.witness.of(key))
+                retries = None if self._may_be_untried(life.endings[-1]) else self.retries
+                found += misled(self.witness.asked(key), life.endings[-1], retries=retries)
         mine = [each for each in self.witness.executions if each.run == self.run.id]
         strangers = {each.key for each in mine} - {key for key, life in self.lives.items() if life.endings}
         if strangers and self.plot.strategy.lag == 0:
             names = sorted({each.component for each in mine if each.key in strangers})
             found.append(f"what was executed is not in the log: {names}")
+        given = sum(event.values is not None for life in self.lives.values() for event in life.chances)
+        if given < self.witness.amended[self.run.id]:
+            found.append(f"{self.witness.amended[self.run.id]} dead letters got another input, and the log has {given}")
         return [*found, *self._late(mine)]
 
     def _read(self) -> Iterator[str]:
@@ -132,6 +154,7 @@ class _History:
         if failures > self.retries:
             yield f"{failures} attempts of {name} were retried, with {self.retries} retries"
         is_final = isinstance(event, ev.RunnableFailed) and event.error.type not in _UNTRIED
+        is_final = is_final and not (event.component in self.trial.policies and self.plot.deadline == TIGHT)
         if is_final and failures < self.retries:
             yield f"{name} was given up after {failures} of {self.retries} retries"
 
@@ -160,7 +183,8 @@ class _History:
     def _may_be_untried(self, event: Any) -> bool:
         """Whether a policy, and nothing that was executed, may have made this ending."""
         is_limited = event.component in self.trial.losable or self.plot.deadline == TIGHT
-        return is_limited and isinstance(event, ev.RunnableFailed | ev.RunnableSkipped)
+        rescued = event.component in self.trial.policies  # by a fallback, when it is too late for an attempt
+        return is_limited and (rescued or isinstance(event, ev.RunnableFailed | ev.RunnableSkipped))
 
     def _late(self, executions: list[Execution]) -> Iterator[str]:
         """Yield what was started when its time was up: that of its policy, or that of all inputs."""

@@ -12,14 +12,20 @@ from random import Random
 import msgspec
 
 from weft.core.runnable import Runnable
-from weft.testing.executor import Ending
+from weft.runner.inquiry import Inquiry
+from weft.testing.executor import Ending, Late
 from weft.testing.gauges import Gauges
-from weft.testing.plot import TIMEOUT, Plot, Trial
+from weft.testing.plot import TIGHT, TIMEOUT, Plot, Trial
+from weft.testing.questions import Question, question, repeated
 from weft.typing import Address
 
 
 class Flaky(Exception):
     """A step failed because a die said so."""
+
+
+class FlakyLate(Flaky, Late):
+    """The same, when it had done everything."""
 
 
 class Execution(msgspec.Struct):
@@ -29,6 +35,9 @@ class Execution(msgspec.Struct):
     component: str
     inputs: tuple[Address, ...]
     key: str
+    """The idempotency key that follows from its inputs."""
+    own_key: str | None
+    """What it has in place of that, by its policy."""
     attempt: int
     life: int
     durable: int
@@ -47,12 +56,17 @@ class Witness:
         self, dice: Random, trial: Trial, plot: Plot, heads: Mapping[str, int], tell: Callable[[str], None]
     ) -> None:
         self._dice, self._plot, self._heads, self._tell = dice, plot, heads, tell
+        self._patient = trial.patient
         self._mendable, self._breakable = trial.mendable, trial.mendable | trial.losable
         self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
         self._gauges = Gauges(plot, but=trial.mendable)
         self.executions: list[Execution] = []
         self.problems: list[str] = []
         self._by_key: dict[str, list[Execution]] = {}
+        self._last: tuple[Runnable | None, str] = (None, "")
+        """What was last looked at, and its key: one is looked at several times in a row."""
+        self._asked: dict[str, list[Question]] = {}
+        """By key: what functions of policies were asked."""
         self._flakes: dict[str, int] = {}
         """By key: how many attempts still fail."""
         self._broken: dict[str, str] = {}
@@ -62,7 +76,9 @@ class Witness:
         self._refused: Counter[str] = Counter()
         self._life = 0
         self.cancelled: set[str] = set()
-        """The runs whose end was acknowledged."""
+        """The runs whose end was acknowledged, and the children that go with them."""
+        self.amended: Counter[str] = Counter()
+        """By run: how many dead letters were given another input, and somebody was told that they are."""
 
     def new_life(self, now: float) -> None:
         """A process has begun; what the last one had under way is lost."""
@@ -76,15 +92,29 @@ class Witness:
         """Return the executions under an idempotency key, in order."""
         return self._by_key.get(key, [])
 
+    def asked(self, key: str) -> list[Question]:
+        """Return what functions of policies were asked about the runnable of an idempotency key, in order."""
+        return self._asked.get(key, [])
+
     def mend(self, run: str) -> None:
         """Let nothing of *run* be broken any more that was."""
         self._broken = {key: broken for key, broken in self._broken.items() if broken != run}
+
+    def _key(self, runnable: Runnable) -> str:
+        """Return what identifies *runnable* in all runs, whatever its policy says."""
+        known, key = self._last
+        if known is not runnable:
+            key = runnable.lineage.idempotency_key(runnable.run_id, *runnable.key)
+            self._last = runnable, key
+        return key
 
     # -- how an attempt goes ---------------------------------------------------------------------
 
     def lasts(self, runnable: Runnable) -> float:
         """Say how long an attempt takes."""
-        key = runnable.idempotency_key
+        key = self._key(runnable)
+        if isinstance(runnable, Inquiry):
+            return self._dice.choice((0.0, 0.01, 1.0))
         if self._flakes.get(key, 0) > 0 and self._is_limited(runnable) and self._dice.random() < 0.5:
             self._hanging.add(key)
             return 100 * TIMEOUT
@@ -94,7 +124,7 @@ class Witness:
 
     def beats(self, runnable: Runnable) -> float:
         """Say how often an attempt gives a sign of life."""
-        return 0.0 if runnable.idempotency_key in self._hanging else TIMEOUT / 3
+        return 0.0 if self._key(runnable) in self._hanging else TIMEOUT / 3
 
     def _is_limited(self, runnable: Runnable) -> bool:
         """Whether an attempt that hangs is cut off, also if its policy changes while it does."""
@@ -107,7 +137,7 @@ class Witness:
 
     def refuses(self, runnable: Runnable) -> bool:
         """Say whether an executor does not take an attempt."""
-        run = runnable.run_id or ""
+        run = runnable.run_id
         if self._refused[run] >= 2 or self._dice.random() >= self._plot.refusals:
             return False
         self._refused[run] += 1
@@ -118,21 +148,32 @@ class Witness:
         return True
 
     def begins(self, runnable: Runnable) -> BaseException | None:
-        """An attempt begins."""
-        key, run, now = runnable.idempotency_key, runnable.run_id or "", asyncio.get_running_loop().time()
+        """An attempt begins, or a function of a policy is asked."""
+        key, run, now = self._key(runnable), runnable.run_id, asyncio.get_running_loop().time()
         component, durable = runnable.component, self._heads.get(run, 0)
-        new = Execution(run, component, runnable.inputs, key, runnable.attempt, self._life, durable, now)
-        self._tell(f"{run} executes {component}{runnable.inputs}, attempt {runnable.attempt}")
+        self._under_way[run] += 1
+        if self._under_way[run] > self._plot.max_concurrency:
+            self.problems.append(f"{run}: {self._under_way[run]} runnables are under way at once")
+        if isinstance(runnable, Inquiry):
+            asked = question(runnable, attempts=len(self.of(key)), durable=durable)
+            self._tell(f"{run} asks the {asked.kind} of {asked.name}")
+            if self._plot.deadline != TIGHT:  # else there may be no time for an attempt
+                self.problems += repeated(self.asked(key), asked)
+            self._asked.setdefault(key, []).append(asked)
+            return None
+        own, attempt = runnable.own_key, runnable.attempt
+        new = Execution(run, component, runnable.inputs, key, own, attempt, self._life, durable, now)
+        self._tell(f"{run} executes {component}{runnable.inputs}, attempt {attempt}")
         self._check(new)
         self._check_sources(new, runnable)
         for wrong in self._gauges.begins(run, component, now):
             self.problems.append(f"{run}: {component}{runnable.inputs}: {wrong}")
         self.executions.append(new)
         self._by_key.setdefault(key, []).append(new)
-        self._under_way[run] += 1
-        if self._under_way[run] > self._plot.max_concurrency:
-            self.problems.append(f"{run}: {self._under_way[run]} runnables are under way at once")
-        return Flaky(f"attempt {runnable.attempt} of {component}") if self._fails(new) else None
+        if not self._fails(new):
+            return None
+        is_late = component in self._patient and self._dice.random() < 0.5
+        return (FlakyLate if is_late else Flaky)(f"attempt {attempt} of {component}")
 
     def _fails(self, new: Execution) -> bool:
         key, dice, plot = new.key, self._dice, self._plot
@@ -148,7 +189,11 @@ class Witness:
 
     def ends(self, runnable: Runnable, ending: Ending) -> None:
         """An attempt has ended."""
-        execution = self._by_key[runnable.idempotency_key][-1]
+        if isinstance(runnable, Inquiry):
+            self.asked(self._key(runnable))[-1].ending = ending
+            self._under_way[runnable.run_id] -= 1
+            return
+        execution = self._by_key[self._key(runnable)][-1]
         execution.ending = ending
         self._under_way[execution.run] -= 1
         if execution.key in self._hanging and ending != "cancelled":
@@ -164,6 +209,8 @@ class Witness:
         if is_repeated and not before[-1].is_lost:
             how = "has completed" if before[-1].ending else "is under way"
             self.problems.append(f"{name} {how} and is executed again")
+        if before and before[-1].own_key != new.own_key:
+            self.problems.append(f"{name} has the key {new.own_key!r} and had {before[-1].own_key!r}")
         lag = self._plot.strategy.lag
         if lag and self._is_part_of_saga(new.component):
             lag = 0

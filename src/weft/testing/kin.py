@@ -1,0 +1,71 @@
+"""
+Families of simulated runs, as the store has them: which runs the steps of a run have started, and those of these.
+
+Whoever is cancelled takes along the children that go with it, and theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from weft.core.run import Run
+from weft.log import decode_segments, references, verify
+from weft.ports.store import RunRecord
+from weft.testing.plot import UNWANTED, Trial
+from weft.testing.wrapping import FullStore
+
+
+class Stored(msgspec.Struct, frozen=True, eq=False):
+    """A run as the store has it."""
+
+    record: RunRecord
+    run: Run
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was cancelled for its own sake, and not because its parent was."""
+        return self.run.memory.cancelled == UNWANTED
+
+
+Family = Mapping[str, Stored]
+"""By id, a run and all that came of it, parents first."""
+
+
+async def read(store: FullStore, name: str, trial: Trial) -> Stored:
+    """Return the run *name*, which is one of *trial* or of a child."""
+    loaded = await store.load_since(name, 0)
+    stored = loaded.record
+    workflow = trial.kin.get(stored.workflow, trial.workflow)
+    bodies = [segment.body for segment in loaded.segments]
+    wanted = references(bodies)
+    definitions = await store.load_definitions(wanted.definitions)
+    facts = await store.load_facts(name, wanted.facts)
+    verify(bodies, facts=facts, definitions=definitions, head=stored.chain, position=stored.head)
+    events = decode_segments(bodies, definitions=definitions, facts=facts, workflow=workflow)
+    return Stored(stored, Run.from_log(events, context=trial.context))
+
+
+async def family(store: FullStore, root: str, trial: Trial) -> dict[str, Stored]:
+    """Return the run *root*, and all that it has started and that exist, and so on."""
+    found: dict[str, Stored] = {root: await read(store, root, trial)}
+    line = [root]
+    for name in line:
+        for child in found[name].run.memory.children or ():
+            if child not in found and await store.exists(child):
+                found[child] = await read(store, child, trial)
+                line.append(child)
+    return found
+
+
+def doomed(members: Family, root: str, *, is_cancelled: bool) -> set[str]:
+    """Return who of *members* has to be cancelled, *root* or not; all others must not be."""
+    closed = {root} if is_cancelled else set[str]()
+    for name, member in members.items():
+        if member.is_closed:
+            closed.add(name)
+        if name in closed:
+            children = member.run.memory.children or {}
+            closed.update(child for child, started in children.items() if started.with_parent)
+    return closed

@@ -1,0 +1,253 @@
+"""
+A step that starts other runs, whose steps start others: waited for, left alone or cancelled, with what becomes of all
+of them in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
+
+from weft import Run, Workflow, context, current, step
+from weft.errors import StepFailed
+from weft.testing.plot import UNWANTED
+
+
+class Start(msgspec.Struct, frozen=True):
+    """That a step starts a child, or several of the same kind."""
+
+    child: Child
+    offset: int
+    count: int
+    fate: Literal["awaited", "left", "cancelled"]
+    goes_along: bool
+    """Whether it is cancelled with its parent."""
+    is_named: bool
+    """Whether the step says what it is called."""
+    is_seen_off: bool
+    """Whether the step sees to it at once, and not when it has started all of them."""
+    is_forgiven: bool
+    """Whether the step goes on when it fails."""
+
+
+class Child(msgspec.Struct, frozen=True):
+    """A run that a step starts."""
+
+    name: str
+    bad: int
+    """It fails on what this divides."""
+    goes_on: bool
+    """Whether it has a second step."""
+    starts: tuple[Start, ...]
+
+    @property
+    def begin(self) -> str:
+        """What its first step is called."""
+        return f"{self.name}_begin"
+
+    def workflow(self) -> Workflow:
+        """Return what it runs."""
+        bad, starts = self.bad, self.starts
+        if starts:
+
+            async def begin(x: int, kin: Any = context("kin")) -> Any:
+                return await see_to(starts, refuse(x, bad), kin)
+        else:
+
+            def begin(x: int) -> Any:
+                return (refuse(x, bad), [])
+
+        first: Any = step(bare(begin), name=self.begin)
+        then = step(lambda made: ["then", *made], name=f"{self.name}_then")
+        return Workflow(self.name, first >> then if self.goes_on else first)
+
+    def all(self) -> Iterator[Child]:
+        """Yield it, and its children."""
+        yield self
+        for start in self.starts:
+            yield from start.child.all()
+
+    def live(self, x: int) -> Life:
+        """Return what becomes of one that is given *x*."""
+        if self.bad and x % self.bad == 0:
+            return Life(self.name, x, FAILED)
+        made, births = live(self.starts, x)
+        if made is not FAILED and self.goes_on:
+            made = ["then", *made]
+        return Life(self.name, x, made, births)
+
+
+FAILED: Any = ...
+"""What comes of a step that fails."""
+
+
+class Life(msgspec.Struct, eq=False):
+    """What becomes of a run."""
+
+    name: str
+    given: int
+    made: Any
+    births: list[tuple[bool, Life]] = []
+    """The runs that it starts, and whether they go along."""
+    is_cancelled: bool = False
+
+    def __str__(self) -> str:
+        """Return it as text that is the same for the same life."""
+        if self.is_cancelled:
+            return f"{self.name}({self.given}) cancelled"
+        made = "failed" if self.made is FAILED else repr(self.made)
+        return f"{self.name}({self.given}) = {made}{told(self.births)}"
+
+
+def told(births: list[tuple[bool, Life]]) -> str:
+    """Return *births* as text, in any order."""
+    lines = sorted(f"{life}{' along' * along}" for along, life in births)
+    return f" [{', '.join(lines)}]" if births else ""
+
+
+async def see_to(starts: tuple[Start, ...], x: int, kin: Mapping[str, Workflow]) -> Any:
+    """Start all children, and wait for them or not."""
+    here, made, left = current(), list[Any](), list[tuple[Start, Any]]()
+    for start in starts:
+        for number in range(start.count):
+            name = f"{here.run_id}~{here.idempotency_key[:12]}~{start.child.name}{number}" if start.is_named else None
+            handle = await here.astart_child(
+                kin[start.child.name], x + start.offset + number, id=name, cancel_with_parent=start.goes_along
+            )
+            if start.is_seen_off:
+                made.append(await see_off(start, handle))
+            else:
+                left.append((start, handle))
+    made += [await see_off(start, handle) for start, handle in left]
+    return (x, made)
+
+
+async def see_off(start: Start, handle: Any) -> Any:
+    """Do with a child what is to be done."""
+    match start.fate:
+        case "left":
+            return "left"
+        case "cancelled":
+            await handle.cancel(UNWANTED)
+            return "cancelled"
+        case "awaited":
+            try:
+                return await handle.result()
+            except StepFailed:
+                if start.is_forgiven:
+                    return "failed"
+                raise
+
+
+def live(starts: tuple[Start, ...], x: int) -> tuple[Any, list[tuple[bool, Life]]]:
+    """Return what a step makes that starts all this on *x*, and what becomes of its children."""
+    made, later, births = list[Any](), list[tuple[Start, Life]](), list[tuple[bool, Life]]()
+    for start in starts:
+        for number in range(start.count):
+            life = start.child.live(x + start.offset + number)
+            births.append((start.goes_along, life))
+            if not start.is_seen_off:
+                later.append((start, life))
+            elif (result := seen_off(start, life)) is FAILED:
+                return FAILED, births
+            else:
+                made.append(result)
+    for start, life in later:
+        if (result := seen_off(start, life)) is FAILED:
+            return FAILED, births
+        made.append(result)
+    return (x, made), births
+
+
+def seen_off(start: Start, life: Life) -> Any:
+    """Return what a step makes of a child."""
+    life.is_cancelled = start.fate == "cancelled"
+    if start.fate != "awaited":
+        return start.fate
+    return "failed" if life.made is FAILED and start.is_forgiven else life.made
+
+
+class Family(Piece, frozen=True):
+    """A step that starts other runs."""
+
+    is_stateful: ClassVar[bool] = False
+    makes_one: ClassVar[bool] = True
+    starts: tuple[Start, ...]
+
+    @staticmethod
+    def draw(name: str, dice: Random) -> Family:
+        """Return one with children, and perhaps grandchildren."""
+        return Family(name, draw_starts(name, dice, depth=dice.choice((1, 1, 2, 3))))
+
+    def message(self, number: int) -> Message:
+        return number % 30
+
+    @property
+    def kin(self) -> dict[str, Workflow]:
+        """What it and its children start, by name."""
+        return {child.name: child.workflow() for start in self.starts for child in start.child.all()}
+
+    @property
+    def patient(self) -> tuple[str, ...]:
+        """The steps of children that wait for others."""
+        return tuple(child.begin for start in self.starts for child in start.child.all() if child.starts)
+
+    def component(self) -> Any:
+        starts = self.starts
+
+        async def begin(x: int, kin: Any = context("kin")) -> Any:
+            return await see_to(starts, x, kin)
+
+        return step(bare(begin), name=self.name)
+
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+        came = Came()
+        for _, x in arrivals:
+            made, births = live(self.starts, x)
+            came.facts.append([] if made is FAILED else [made])
+            came.births += births
+            if made is FAILED:
+                came.failed.add("")
+        return came
+
+
+def draw_starts(name: str, dice: Random, depth: int) -> tuple[Start, ...]:
+    """Return what a step starts, up to *depth* generations."""
+    starts: list[Start] = []
+    for number in range(dice.choice((1, 1, 2))):
+        called = f"{name}_{number}"
+        below = draw_starts(called, dice, depth - 1) if depth > 1 else ()
+        child = Child(called, dice.choice((0, 0, 3, 5)), dice.random() < 0.3, below)
+        starts.append(
+            Start(
+                child,
+                offset=dice.randint(0, 5),
+                count=dice.choice((1, 1, 1, 2)),
+                fate=dice.choice(("awaited", "awaited", "awaited", "left", "left", "cancelled")),
+                goes_along=dice.random() < 0.6,
+                is_named=dice.random() < 0.3,
+                is_seen_off=dice.random() < 0.5,
+                is_forgiven=dice.random() < 0.5,
+            )
+        )
+    return tuple(starts)
+
+
+def lives(run: Run, runs: Mapping[str, Run]) -> list[tuple[bool, Life]]:
+    """Return what became of the children of *run*, of which those that exist are among *runs*."""
+    found: list[tuple[bool, Life]] = []
+    for name, started in (run.memory.children or {}).items():
+        child = runs.get(name)
+        if child is None:
+            found.append((started.with_parent, Life(f"{name}, which does not exist", 0, None)))
+            continue
+        given, made = child.memory.log[1], child.values(list(child.workflow.components)[-1])
+        value = getattr(given, "value", None)
+        life = Life(child.workflow.name, value, made[-1] if made else FAILED, lives(child, runs))
+        life.is_cancelled = child.memory.cancelled is not None
+        found.append((started.with_parent, life))
+    return found
