@@ -5,7 +5,7 @@ of them in plain Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from random import Random
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,9 @@ from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
 from weft import Run, Workflow, context, current, step
 from weft.errors import StepFailed
 from weft.testing.plot import UNWANTED
+
+Steps = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Any]
+"""What a step does with its children, one thing after another, whether it blocks or awaits."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -43,6 +46,8 @@ class Child(msgspec.Struct, frozen=True):
     goes_on: bool
     """Whether it has a second step."""
     starts: tuple[Start, ...]
+    is_plain: bool = False
+    """Whether its first step is a plain function, which waits on a thread."""
 
     @property
     def begin(self) -> str:
@@ -51,17 +56,10 @@ class Child(msgspec.Struct, frozen=True):
 
     def workflow(self) -> Workflow:
         """Return what it runs."""
-        bad, starts = self.bad, self.starts
-        if starts:
-
-            async def begin(x: int, kin: Any = context("kin")) -> Any:
-                return await see_to(starts, refuse(x, bad), kin)
-        else:
-
-            def begin(x: int) -> Any:
-                return (refuse(x, bad), [])
-
-        first: Any = step(bare(begin), name=self.begin)
+        bad = self.bad
+        alone: Callable[..., Any] = lambda x: (refuse(x, bad), [])  # noqa: E731 - it shall have no annotations
+        begin = starting(self.starts, bad, is_plain=self.is_plain) if self.starts else alone
+        first: Any = step(begin, name=self.begin)
         then = step(lambda made: ["then", *made], name=f"{self.name}_then")
         return Workflow(self.name, first >> then if self.goes_on else first)
 
@@ -109,38 +107,92 @@ def told(births: list[tuple[bool, Life]]) -> str:
     return f" [{', '.join(lines)}]" if births else ""
 
 
-async def see_to(starts: tuple[Start, ...], x: int, kin: Mapping[str, Workflow]) -> Any:
-    """Start all children, and wait for them or not."""
+def see_to(starts: tuple[Start, ...], x: int, kin: Mapping[str, Workflow]) -> Steps:
+    """Start all children, and wait for them or not; yield what is to be done for that."""
     here, made, left = current(), list[Any](), list[tuple[Start, Any]]()
     for start in starts:
         for number in range(start.count):
             name = f"{here.run_id}~{here.idempotency_key[:12]}~{start.child.name}{number}" if start.is_named else None
-            handle = await here.astart_child(
-                kin[start.child.name], x + start.offset + number, id=name, cancel_with_parent=start.goes_along
-            )
+            options = {"id": name, "cancel_with_parent": start.goes_along}
+            handle = yield "start", (kin[start.child.name], x + start.offset + number), options
             if start.is_seen_off:
-                made.append(await see_off(start, handle))
+                made.append((yield from see_off(start, handle)))
             else:
                 left.append((start, handle))
-    made += [await see_off(start, handle) for start, handle in left]
+    for start, handle in left:
+        made.append((yield from see_off(start, handle)))
     return (x, made)
 
 
-async def see_off(start: Start, handle: Any) -> Any:
+def see_off(start: Start, handle: Any) -> Steps:
     """Do with a child what is to be done."""
     match start.fate:
         case "left":
             return "left"
         case "cancelled":
-            await handle.cancel(UNWANTED)
+            yield "cancel", (handle,), {}
             return "cancelled"
         case "awaited":
             try:
-                return await handle.result()
+                return (yield "wait", (handle,), {})
             except StepFailed:
                 if start.is_forgiven:
                     return "failed"
                 raise
+
+
+def in_thread(steps: Steps) -> Any:
+    """Do it in a plain function."""
+    given, raised = None, None
+    while True:
+        try:
+            what, args, options = steps.send(given) if raised is None else steps.throw(raised)
+        except StopIteration as end:
+            return end.value
+        given, raised = None, None
+        try:
+            match what:
+                case "start":
+                    given = current().start_child(*args, **options)
+                case "cancel":
+                    args[0].cancel(UNWANTED)
+                case _:
+                    given = args[0].result()
+        except StepFailed as error:
+            raised = error
+
+
+async def in_loop(steps: Steps) -> Any:
+    """Do it in a coroutine function."""
+    given, raised = None, None
+    while True:
+        try:
+            what, args, options = steps.send(given) if raised is None else steps.throw(raised)
+        except StopIteration as end:
+            return end.value
+        given, raised = None, None
+        try:
+            match what:
+                case "start":
+                    given = await current().astart_child(*args, **options)
+                case "cancel":
+                    await args[0].cancel(UNWANTED)
+                case _:
+                    given = await args[0].result()
+        except StepFailed as error:
+            raised = error
+
+
+def starting(starts: tuple[Start, ...], bad: int, *, is_plain: bool) -> Callable[..., Any]:
+    """Return the function of a step that starts children, unless *bad* divides what it gets."""
+
+    def plain(x: int, kin: Any = context("kin")) -> Any:
+        return in_thread(see_to(starts, refuse(x, bad), kin))
+
+    async def awaited(x: int, kin: Any = context("kin")) -> Any:
+        return await in_loop(see_to(starts, refuse(x, bad), kin))
+
+    return bare(plain if is_plain else awaited)
 
 
 def live(starts: tuple[Start, ...], x: int) -> tuple[Any, list[tuple[bool, Life]]]:
@@ -177,11 +229,13 @@ class Family(Piece, frozen=True):
     is_stateful: ClassVar[bool] = False
     makes_one: ClassVar[bool] = True
     starts: tuple[Start, ...]
+    is_plain: bool = False
+    """Whether the step is a plain function, which waits on a thread."""
 
     @staticmethod
     def draw(name: str, dice: Random) -> Family:
         """Return one with children, and perhaps grandchildren."""
-        return Family(name, draw_starts(name, dice, depth=dice.choice((1, 1, 2, 3))))
+        return Family(name, draw_starts(name, dice, depth=dice.choice((1, 1, 2, 3))), dice.random() < 0.4)
 
     def message(self, number: int) -> Message:
         return number % 30
@@ -197,12 +251,7 @@ class Family(Piece, frozen=True):
         return tuple(child.begin for start in self.starts for child in start.child.all() if child.starts)
 
     def component(self) -> Any:
-        starts = self.starts
-
-        async def begin(x: int, kin: Any = context("kin")) -> Any:
-            return await see_to(starts, x, kin)
-
-        return step(bare(begin), name=self.name)
+        return step(starting(self.starts, 0, is_plain=self.is_plain), name=self.name)
 
     def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
@@ -221,7 +270,7 @@ def draw_starts(name: str, dice: Random, depth: int) -> tuple[Start, ...]:
     for number in range(dice.choice((1, 1, 2))):
         called = f"{name}_{number}"
         below = draw_starts(called, dice, depth - 1) if depth > 1 else ()
-        child = Child(called, dice.choice((0, 0, 3, 5)), dice.random() < 0.3, below)
+        child = Child(called, dice.choice((0, 0, 3, 5)), dice.random() < 0.3, below, dice.random() < 0.4)
         starts.append(
             Start(
                 child,

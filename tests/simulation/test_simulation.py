@@ -11,13 +11,22 @@ from random import SystemRandom
 from typing import Any
 
 import pytest
+from families import Child, Family, Start
 from msgspec.structs import replace
-from world import draw
+from network import Network, Place, Verdict
+from remedies import FALLBACKS, UNDOING, Fragile, Spare
+from world import draw, wired
 
-from weft import Policy, Run, Workflow, step
+from weft import AsyncRunner, Policy, Run, Runnable, Workflow, step
+from weft.core.events import ChildStarted
+from weft.core.fold import record
 from weft.errors import StoreError
-from weft.policy import DEFAULT, ConcurrencyLimit, limits
+from weft.policy import DEFAULT, ConcurrencyLimit, driver, limits
+from weft.policy.decision import Fallback
 from weft.ports.store import Append
+from weft.runner import children
+from weft.runner import worker as worker_module
+from weft.runner.children import Children
 from weft.runner.flight import Flight
 from weft.runner.office import Office
 from weft.runner.pilot import Pilot
@@ -199,3 +208,132 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
     assert (tried.problems, given_up.problems) == ([], [])
     assert any("a tries fragile(2,) again" in line for line in tried.story)
     assert any("a gives fragile(2,) up" in line for line in given_up.story)
+
+
+# -- what a runner could do wrong with children, and with what policies are asked ----------------
+
+
+def delegating(*, is_plain: bool = False, fate: Any = "awaited") -> Trial:
+    """Return a trial of a step that starts a child, which starts another one."""
+    leaf = Start(Child("leaf", 0, False, ()), 1, 1, "left", True, False, True, True)
+    middle = Start(Child("middle", 0, False, (leaf,), is_plain), 1, 2, fate, True, False, True, True)
+    network = Network((Place(Family("p", (middle,), is_plain), None, "plain"),))
+    verdict = Verdict(network, [1])
+    return network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
+
+
+RETRYING = Plot(rules=((DEFAULT, Policy(max_retries=3)),), retries=3, flakes=1.0, runs=("a", "b"), workers=1)
+
+
+def problems_of(trial: Trial, plot: Plot, seeds: int = 20) -> list[str]:
+    """Return what is wrong with *trial* in the first lives of *seeds* seeds, with crashes all over the place."""
+    crashing = [replace(plot, crashes=(10 + 7 * seed, 20)) for seed in range(seeds)]
+    reports = [simulate(seed, lambda _: trial, plot=each) for seed, each in enumerate(crashing)]
+    return [problem for report in reports for problem in report.problems]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("fate", ["awaited", "left", "cancelled"])
+def test_children_become_what_they_should_whenever_a_process_crashes(fate: str, is_plain: bool) -> None:
+    assert problems_of(delegating(fate=fate, is_plain=is_plain), RETRYING) == []
+
+
+def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(_: Children, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
+        record(worker.run.memory, ChildStarted(len(worker.run.memory.log) + 1, *parent.key, child, with_parent))
+
+    monkeypatch.setattr(Children, "_note", at_once)
+
+    assert any("and no log that is stored names it" in each for each in problems_of(delegating(), Plot(), seeds=1))
+
+
+def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = children._name
+
+    def named_by_attempt(parent: Runnable, flight: Flight, workflow: Workflow) -> str:
+        return f"{named(parent, flight, workflow)}#{parent.attempt}"
+
+    monkeypatch.setattr(children, "_name", named_by_attempt)
+
+    assert any("its children should become" in each for each in problems_of(delegating(), RETRYING))
+
+
+def test_parents_that_keep_the_places_of_their_children_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Office, "lend", lambda *_: 0)
+
+    assert any("everybody waits for ever" in each for each in problems_of(delegating(), Plot(workers=1), seeds=1))
+
+
+CANCELLING = Plot(cancels=1.0, interrupts=6)
+"""Somebody cancels every run, and the process dies of it."""
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_family_is_cancelled_whenever_a_process_crashes(is_plain: bool) -> None:
+    plots = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25)]
+
+    assert [each for plot in plots for each in problems_of(delegating(is_plain=is_plain), plot, seeds=2)] == []
+
+
+def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "orphans", lambda _: ())
+
+    assert any("is said to be cancelled" in each for each in problems_of(delegating(), CANCELLING))
+
+
+def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Children, "_bereft", lambda *_: None)
+    plots = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25)]
+
+    problems = [each for plot in plots for each in problems_of(delegating(), plot, seeds=8)]
+
+    assert any("nobody goes on with cancelling" in each for each in problems)
+
+
+def remedied(remedy: Any) -> tuple[Trial, Plot]:
+    """Return a trial of a step that always fails, for which its policy has a remedy, and a plot with it."""
+    piece = Spare("p", 1, remedy, True, False)
+    network = Network((Place(piece, None, "plain"),))
+    verdict = Verdict(network, [1])
+    trial = network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
+    rule = ("p", Policy(max_retries=1).merge(piece.policies[""]))
+    return trial, Plot(rules=(rule, (DEFAULT, Policy(max_retries=1))), retries=1)
+
+
+@pytest.mark.parametrize("remedy", [*FALLBACKS, *UNDOING])
+def test_what_a_policy_does_about_a_failure_is_what_comes_of_it(remedy: str) -> None:
+    assert problems_of(*remedied(remedy)) == []
+
+
+def test_a_fallback_that_comes_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "decide", lambda *_, **__: Fallback())
+
+    assert "a: the fallback of p(3,) was asked after 1 attempts, with 1 retries" in problems_of(*remedied("value"))
+
+
+def test_a_compensation_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver._Driver, "_compensate", lambda *_: iter(()))
+
+    assert any("says that it was compensated for" in each for each in problems_of(*remedied("undone")))
+
+
+def test_a_dead_letter_that_keeps_its_old_input_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, plot = kept_letters()
+    told = AsyncRunner.retry
+
+    async def retry(runner: AsyncRunner, id: str, which: object = None, *, policy: Any = None, **_: Any) -> None:
+        await told(runner, id, which, policy=policy)
+
+    well = problems_of(trial, plot)
+    monkeypatch.setattr(AsyncRunner, "retry", retry)
+
+    assert well == []
+    assert "a: 1 dead letters got another input, and the log has 0" in problems_of(trial, plot)
+
+
+def kept_letters() -> tuple[Trial, Plot]:
+    """Return a trial of a step that fails until it is mended, and a plot in which it then gets another input."""
+    network = Network((Place(Fragile("p", True), None, "plain"),))
+    verdict = Verdict(network, [1])
+    trial = network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
+    return trial, Plot(rules=((DEFAULT, Policy(on_failure="dead_letter")),), breaks=0.9, amends=1.0)

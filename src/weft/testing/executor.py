@@ -21,13 +21,15 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, Protocol
+from functools import partial
+from typing import Literal, Protocol, cast
 
 from msgspec.structs import replace
 
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
 from weft.execution import aattempt, attempt, failed
+from weft.testing.loop import VirtualLoop
 
 Lasts = Callable[[Runnable], float]
 """Says how many seconds an attempt takes."""
@@ -55,7 +57,8 @@ class SimulatedExecutor:
     Runs up to *max_workers* at once and lets as many wait; an attempt *lasts* as long as that says.
 
     Where somebody listens, it gives a sign of life every so many seconds as *beats* says; 0 is never.  What it
-    *refuses* is as if all its threads hung.
+    *refuses* is as if all its threads hung.  A plain function that *blocks*, because it waits for other runs, needs a
+    thread, and a loop on virtual time.
     """
 
     def __init__(
@@ -66,8 +69,9 @@ class SimulatedExecutor:
         watcher: Watcher | None = None,
         refuses: Callable[[Runnable], bool] | None = None,
         beats: Lasts | None = None,
+        blocks: Callable[[Runnable], bool] | None = None,
     ) -> None:
-        self._refuses, self._beats = refuses, beats
+        self._refuses, self._beats, self._blocks = refuses, beats, blocks
         self.max_workers, self.capacity = max_workers, 2 * max_workers
         self._lasts, self._watcher = lasts, watcher
         self._wake: Callable[[], None] | None = None
@@ -119,12 +123,19 @@ class SimulatedExecutor:
         if raised is not None and not isinstance(raised, Late):
             outcome = failed(runnable, raised, 0)
         else:
-            outcome = await aattempt(runnable) if runnable.node.is_async else attempt(runnable)
+            outcome = await self._attempted(runnable)
             outcome = outcome if raised is None else failed(runnable, raised, 0)
         await self._spend(lasts, runnable)
         self._end(ticket, outcome.status)
         self._ended[ticket] = replace(outcome, duration_ns=max(1, int(lasts * 1e9)))
         self._tell()
+
+    async def _attempted(self, runnable: Runnable) -> Outcome:
+        if runnable.node.is_async:
+            return await aattempt(runnable)
+        if self._blocks is not None and self._blocks(runnable):
+            return await cast("VirtualLoop", self._loop).in_thread(partial(attempt, runnable))
+        return attempt(runnable)
 
     async def _spend(self, seconds: float, runnable: Runnable) -> None:
         beat = 0.0 if self._beats is None else self._beats(runnable)

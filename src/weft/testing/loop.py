@@ -10,18 +10,21 @@ an error, which tells who they are.
     >>> run_virtually(main())
     3600.0
 
-There are no sockets, no signals and no threads: whoever needs one is told so.
+There are no sockets, no signals and no threads: whoever needs one is told so.  Only a call that :meth:`in_thread` got
+runs on a thread, in step with the turns of the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from weft.errors import Stuck
+from weft.testing.threads import Stepper
 
 _forget = asyncio._unregister_task  # noqa: SLF001 - for those who make loops; else all that ever died are kept in mind
 
@@ -47,6 +50,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """How many turns it has taken."""
         self.problems: list[dict[str, Any]] = []
         """What callbacks raised and nobody has caught."""
+        self._steppers: dict[int | None, Stepper[Any]] = {}
+        """The threads that run in between turns, by their number."""
         self.set_exception_handler(lambda _, problem: self.problems.append(problem))
 
     def time(self) -> float:
@@ -64,6 +69,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         Coroutines are closed, as the interpreter would; what they try to do then must not count, so whatever they
         could still reach has to be dead before.
         """
+        for stepper in self._steppers.values():
+            stepper.drop()
         for task in asyncio.all_tasks(self):
             setattr(task, "_log_destroy_pending", False)  # noqa: B010 - it is no surprise
             coroutine: Any = task.get_coro()
@@ -73,12 +80,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.clear()
         self._scheduled.clear()
         self.close()
+        for stepper in self._steppers.values():
+            stepper.kill()
+        self._steppers.clear()
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """Refuse: a thread has no place in virtual time."""
         raise NotImplementedError(
             f"{func!r} would run on a thread, which has no place in virtual time; use a coroutine"
         )
+
+    def in_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Let *call*, which must not raise, run on a thread that may wait for this loop; return what it gives."""
+        stepper = Stepper(call)
+        self._steppers[stepper.ident] = stepper
+        return stepper.ended
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        """Call soon; a thread that runs in step with this loop has to stand still for that."""
+        stepper = self._steppers.get(threading.get_ident())
+        if stepper is None:
+            return super().call_soon_threadsafe(callback, *args, context=context)
+        stepper.ask(callback)
+        return asyncio.Handle(callback, args, self)
 
     # -- what a loop is made of ------------------------------------------------------------------
 
@@ -98,6 +122,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._before_turn is not None:
             self._before_turn(self.turns)
         super()._run_once()  # type: ignore[misc]
+        if self._steppers:
+            over = [ident for ident, stepper in list(self._steppers.items()) if stepper.step(self)]
+            for ident in over:
+                del self._steppers[ident]
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none."""

@@ -133,8 +133,8 @@ def _suited(trial: Trial, name: str, policy: Policy) -> Policy:
     if name in trial.mendable:
         policy = msgspec.structs.replace(policy, on_failure="dead_letter")
     if name in trial.patient:  # it would time out as its children are slow, and wait for them with what they wait for
-        free = {"timeout": None, "heartbeat": None, "concurrency_limit": None, "circuit_breaker": None}
-        policy = msgspec.structs.replace(policy, **free)
+        free = ("timeout", "heartbeat", "concurrency_limit", "circuit_breaker", "executor")
+        policy = msgspec.structs.replace(policy, **dict.fromkeys(free))
     return policy.merge(trial.policies[name]) if name in trial.policies else policy
 
 

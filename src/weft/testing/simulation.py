@@ -26,10 +26,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from weft.core.runnable import Runnable
 from weft.errors import Stuck
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
+from weft.runner.inquiry import Inquiry
 from weft.stores import MemoryStore
 from weft.testing.births import Births
 from weft.testing.clients import Clients
@@ -213,8 +215,18 @@ class _Simulation:
 
     def _executor(self, lasts: Lasts, workers: int) -> SimulatedExecutor:
         refuses = self.witness.refuses if self.plot.refusals else None
-        beats = self.witness.beats
-        return SimulatedExecutor(lasts, max_workers=workers, watcher=self.witness, refuses=refuses, beats=beats)
+        return SimulatedExecutor(
+            lasts,
+            max_workers=workers,
+            watcher=self.witness,
+            refuses=refuses,
+            beats=self.witness.beats,
+            blocks=self._blocks if self.trial.patient else None,
+        )
+
+    def _blocks(self, runnable: Runnable) -> bool:
+        """Whether an attempt waits for children."""
+        return runnable.component in self.trial.patient and not isinstance(runnable, Inquiry)
 
     async def _examine(self) -> list[str]:
         store = self.storage.connect()
