@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from weather import SlowStore, double, runner_on, virtually
@@ -98,3 +99,28 @@ async def test_whoever_asks_for_a_run_that_is_being_created_is_served_when_it_is
         await starts
 
         assert (await runner.wait("a")).values("double") == [4]
+
+
+@pytest.mark.parametrize("patience", [0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3.25])
+@pytest.mark.parametrize("call", ["resume", "resume_all", "cancel"])
+@virtually
+async def test_who_loses_patience_while_a_run_comes_in_leaves_it_free(call: str, patience: float) -> None:
+    """The store had given the run to this runner, which neither had it nor gave it back until it was closed."""
+    store = MemoryStore()
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(double, 5, id="c")
+
+    async with runner_on(SlowStore(store), executor="inline") as runner:
+        runner.register(double)
+        calls: dict[str, Any] = {
+            "resume": lambda: runner.resume("c"),
+            "resume_all": runner.resume_all,
+            "cancel": lambda: runner._children._cancel("c", "its parent was"),
+        }
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(calls[call](), patience)
+        await asyncio.sleep(20.0)
+        resumed = await runner.resume_all()
+
+        assert [handle.id for handle in resumed] == ["c"] or "c" in await runner.list_workflows()
+        assert await runner.result("c") == 10

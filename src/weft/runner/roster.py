@@ -7,14 +7,23 @@ beginning is not stored has never been here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from weft.core.references import MISSING
 from weft.core.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import RunExists, RunNotFound, StoreUnavailable, WorkflowAlreadyStarted, WorkflowNotFound
+from weft.errors import (
+    RunExists,
+    RunnerClosed,
+    RunNotFound,
+    StoreError,
+    StoreUnavailable,
+    WorkflowAlreadyStarted,
+    WorkflowNotFound,
+)
 from weft.ports.clock import Clock
 from weft.ports.store import RunRecord
 from weft.runner.arrivals import Arrivals
@@ -39,6 +48,8 @@ class Roster:
         self._known: dict[tuple[str, str], Workflow] = {}
         """Definitions that this process has seen, by name and version."""
         self._arrivals = Arrivals()
+        self._leaving: set[asyncio.Future[None]] = set()
+        """What is being given back."""
         self.bereft: Callable[[Worker], None] | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
@@ -132,7 +143,7 @@ class Roster:
             if known is not None and known.state != "parked":
                 return
             try:
-                await self._custody.acquire(run)
+                await self._acquire(run)
                 await self._bring_back(run, workflow, options, strict=strict)
             except RunNotFound:
                 raise WorkflowNotFound(run) from None
@@ -140,19 +151,43 @@ class Roster:
     async def resume_all(self, options: RunOptions) -> list[str]:
         """Bring back every stored run that has something to do and that nobody alive owns; return which."""
         resumed: list[str] = []
-        for found in await self._custody.acquire_all(but=self._workers):
-            async with self._arrivals.alone(found.id):
-                if found.id in self._workers:
-                    continue
-                try:
-                    await self._bring_back(found.id, None, options, strict=False)
-                except StoreUnavailable:  # the runner is being closed
-                    raise
-                except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others
-                    self.supervisor.unresumable(found, error)
-                else:
-                    resumed.append(found.id)
+        owning = asyncio.ensure_future(self._custody.acquire_all(but=self._workers))
+        try:
+            for found in await asyncio.shield(owning):
+                async with self._arrivals.alone(found.id):
+                    if found.id in self._workers:
+                        continue
+                    try:
+                        await self._bring_back(found.id, None, options, strict=False)
+                    except StoreUnavailable:  # the runner is being closed
+                        raise
+                    except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others
+                        self.supervisor.unresumable(found, error)
+                    else:
+                        resumed.append(found.id)
+        except asyncio.CancelledError:  # whoever waited has lost patience: what did not come in is free
+            leaving = asyncio.ensure_future(self._leave_alone(owning))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            raise
         return resumed
+
+    async def _acquire(self, run: str) -> None:
+        """Own *run*; if whoever waits for that loses patience, leave it as free as it was."""
+        try:
+            await self._custody.acquire(run)
+        except asyncio.CancelledError:  # the store may have done it
+            if run not in self._workers:
+                await self._custody.release([run])
+            raise
+
+    async def _leave_alone(self, owning: asyncio.Future[Sequence[RunRecord]]) -> None:
+        """Give back what was acquired and has not come in."""
+        with suppress(StoreError, RunnerClosed):  # then nothing is owned, or closing gives it back
+            for found in await owning:
+                async with self._arrivals.alone(found.id):
+                    if found.id not in self._workers:
+                        await self._custody.release([found.id])
 
     async def _bring_back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
         office = self._office()
@@ -186,7 +221,7 @@ class Roster:
                 yield here
                 return
             try:
-                await self._custody.acquire(run)
+                await self._acquire(run)
             except RunNotFound:
                 raise WorkflowNotFound(run) from None
             try:
