@@ -145,8 +145,12 @@ def family_of(family: Family, values: list[int], shape: Any) -> tuple[Run, dict[
     workflow, network = alone(family, shape)
 
     async def main() -> tuple[Run, dict[str, Run]]:
-        executor = SimulatedExecutor(lambda _: 0.0, max_workers=1)
-        executors = {"async": executor, "thread": SimulatedExecutor(lambda _: 0.0)}
+        executors = {
+            name: SimulatedExecutor(
+                lambda _: 0.0, max_workers=1, blocks=lambda runnable: runnable.component in network.patient
+            )
+            for name in ("async", "thread")
+        }
         async with AsyncRunner(executors=executors, context={"kin": network.kin}) as runner:
             await runner.start_workflow("r", workflow)
             for value in values:
