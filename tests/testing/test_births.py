@@ -22,7 +22,7 @@ def append(run: str, body: bytes = b"begins", *, create: bool = True, chain: byt
 
 def births(*batches: list[Append], cancelled: tuple[str, ...] = ()) -> list[str]:
     """Return what is wrong when these *batches* are stored, of a client who wants the run ``a``."""
-    watched = Births(["a"], cancelled, has_kin=True)
+    watched = Births(["a"], cancelled)
     for batch in batches:
         watched.committed(batch, [None for _ in batch])
     return watched.problems

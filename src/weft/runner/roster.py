@@ -178,7 +178,8 @@ class Roster:
             await self._custody.acquire(run)
         except asyncio.CancelledError:  # the store may have done it
             if run not in self._workers:
-                await self._custody.release([run])
+                with suppress(StoreError):  # the runner is being closed, which gives up all runs
+                    await self._custody.release([run])
             raise
 
     async def _leave_alone(self, owning: asyncio.Future[Sequence[RunRecord]]) -> None:

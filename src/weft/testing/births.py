@@ -13,9 +13,9 @@ from weft.ports.store import Append
 class Births:
     """Sees every run come to be, and says at once what should not have."""
 
-    def __init__(self, wanted: Collection[str], unwanted: Collection[str], *, has_kin: bool) -> None:
+    def __init__(self, wanted: Collection[str], unwanted: Collection[str]) -> None:
         """Expect the runs that clients have *wanted*, none that is *unwanted*, and all that a log has named before."""
-        self._wanted, self._unwanted, self._has_kin = wanted, unwanted, has_kin
+        self._wanted, self._unwanted = wanted, unwanted
         self._born: dict[str, bytes] = {}
         """By run: the chain that it began with, by which saying the same thing twice is known."""
         self._bodies: list[bytes] = []
@@ -29,8 +29,7 @@ class Births:
             if append.create:
                 self.problems += self._wrong(append.run, append.chain)
                 self._born[append.run] = append.chain
-        if self._has_kin:
-            self._bodies += [append.body for append in stored]
+        self._bodies += [append.body for append in stored]
 
     def _wrong(self, name: str, chain: bytes) -> Iterator[str]:
         if self._born.get(name, chain) != chain:

@@ -103,7 +103,7 @@ class _Simulation:
         self.heads: dict[str, int] = {}
         """How many events of each run are durable."""
         self.witness = Witness(dice, trial, plot, self.heads, self.tell)
-        self.births = Births(plot.runs, self.witness.cancelled, has_kin=bool(trial.kin))
+        self.births = Births(plot.runs, self.witness.cancelled)
         self.clients = Clients(dice, trial, plot, self.witness, self.tell, self.interrupt)
         self.now = START
         self.life = 0
