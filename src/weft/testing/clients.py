@@ -156,9 +156,9 @@ class Clients:
         self._witness.cancelled.add(run)
         if self._trial.kin:
             members = await family(store, run, self._trial)
-            closed = doomed(members, run, is_cancelled=True)
+            closed = doomed(members, run, is_cancelled=True, with_root=True)
             self._witness.cancelled |= closed
-            for name in closed & members.keys():
+            for name in sorted(closed & members.keys()):
                 if (status := members[name].record.status) != "cancelled":
                     self.problems.append(f"{name} is {status} when {run}, with which it goes, is said to be cancelled")
 

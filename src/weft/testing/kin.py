@@ -59,11 +59,11 @@ async def family(store: FullStore, root: str, trial: Trial) -> dict[str, Stored]
     return found
 
 
-def doomed(members: Family, root: str, *, is_cancelled: bool) -> set[str]:
-    """Return who of *members* has to be cancelled, *root* or not; all others must not be."""
+def doomed(members: Family, root: str, *, is_cancelled: bool, with_root: bool = False) -> set[str]:
+    """Return who of *members* has to be cancelled, *root* or not: all of them, or only who goes along *with_root*."""
     closed = {root} if is_cancelled else set[str]()
     for name, member in members.items():
-        if member.is_closed:
+        if member.is_closed and not with_root:
             closed.add(name)
         if name in closed:
             children = member.run.memory.children or {}
