@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -250,8 +250,8 @@ def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPat
 def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     named = children._name
 
-    def named_by_attempt(parent: Runnable, flight: Flight, workflow: Workflow) -> str:
-        return f"{named(parent, flight, workflow)}#{parent.attempt}"
+    def named_by_attempt(parent: Runnable, flight: Flight, workflow: Workflow, known: Container[str]) -> str:
+        return f"{named(parent, flight, workflow, known)}#{parent.attempt}"
 
     monkeypatch.setattr(children, "_name", named_by_attempt)
 

@@ -8,8 +8,9 @@ import pytest
 
 from weft.errors import ThreadsExhausted
 from weft.testing.contracts.executor import ExecutorContract, double
+from weft.testing.contracts.immediate import ImmediateExecutorContract
 from weft.testing.contracts.owner import Owner, runnable_of
-from weft.testing.executor import SimulatedExecutor
+from weft.testing.executor import ImmediateSimulatedExecutor, SimulatedExecutor
 from weft.testing.loop import run_virtually
 
 
@@ -17,6 +18,12 @@ class TestSimulatedExecutor(ExecutorContract):
     @pytest.fixture
     def executor(self) -> SimulatedExecutor:
         return SimulatedExecutor(lambda _: 0.0, max_workers=4)
+
+
+class TestImmediateSimulatedExecutor(ExecutorContract, ImmediateExecutorContract):
+    @pytest.fixture
+    def executor(self) -> ImmediateSimulatedExecutor:
+        return ImmediateSimulatedExecutor(lambda _: 0.0, max_workers=4)
 
 
 def test_what_lasts_less_ends_first_and_the_rest_waits_for_a_worker() -> None:

@@ -83,6 +83,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     runs: tuple[str, ...] = ("a",)
     max_concurrency: int = 16
     workers: int = 2
+    executor: Literal["thread", "inline"] = "thread"
+    """Where plain functions run."""
     store: Literal["memory", "file"] = "memory"
     """Where the runs are; a file is a real one, of SQLite."""
     components: frozenset[str] = frozenset()

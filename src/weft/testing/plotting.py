@@ -38,6 +38,7 @@ def draw_plot(dice: Random, trial: Trial) -> Plot:
         runs=("a", "b", "c")[: dice.choice((1, 1, 2, 3))],
         max_concurrency=dice.choice((1, 2, 16)),
         workers=dice.choice((1, 2, 8)),
+        executor="inline" if not rules and not trial.kin and dice.random() < 0.5 else "thread",
         store="file" if dice.random() < 0.06 else "memory",
         components=frozenset(trial.workflow.components),
         rules=rules,

@@ -35,7 +35,7 @@ from weft.runner.inquiry import Inquiry
 from weft.stores import MemoryStore
 from weft.testing.births import Births
 from weft.testing.clients import Clients
-from weft.testing.executor import Lasts, SimulatedExecutor
+from weft.testing.executor import ImmediateSimulatedExecutor, Lasts, SimulatedExecutor
 from weft.testing.faults import Crash
 from weft.testing.kin import family
 from weft.testing.loop import VirtualLoop
@@ -191,15 +191,15 @@ class _Simulation:
         counters, plot = LocalCounters(), self.plot
         runner = AsyncRunner(
             connection,
-            executor="thread",
+            executor=plot.executor,
             max_concurrency=plot.max_concurrency,
             checkpoint=plot.strategy,
             context=self.trial.context,
             grace=plot.grace,
             executors={
-                "inline": self._executor(lambda _: 0.0, 1_000),
-                "async": self._executor(self.witness.lasts, plot.workers),
-                "thread": self._executor(self.witness.lasts, plot.workers),
+                "inline": self._executor(ImmediateSimulatedExecutor, lambda _: 0.0, 1_000),
+                "async": self._executor(SimulatedExecutor, self.witness.lasts, plot.workers),
+                "thread": self._executor(SimulatedExecutor, self.witness.lasts, plot.workers),
             },
             clock=_LoopClock(),
             counters=counters,
@@ -213,9 +213,9 @@ class _Simulation:
         await runner.close()
         self.tell("closed")
 
-    def _executor(self, lasts: Lasts, workers: int) -> SimulatedExecutor:
+    def _executor(self, kind: type[SimulatedExecutor], lasts: Lasts, workers: int) -> SimulatedExecutor:
         refuses = self.witness.refuses if self.plot.refusals else None
-        return SimulatedExecutor(
+        return kind(
             lasts,
             max_workers=workers,
             watcher=self.witness,
