@@ -109,6 +109,27 @@ async def test_an_input_whose_key_was_seen_is_nothing_to_tell() -> None:
 
 
 @virtually
+async def test_on_complete_is_called_once_at_a_time_also_by_a_worker_that_was_rebuilt() -> None:
+    order: list[tuple[str, int]] = []
+    crashes, has_begun = iter([False, True]), asyncio.Event()
+
+    async def tell(_: str, run: Run) -> None:
+        inputs = run.memory.received
+        order.append(("begins", inputs))
+        has_begun.set()
+        await asyncio.sleep(10.0 if inputs == 1 else 0.0)
+        order.append(("ends", inputs))
+
+    async with runner_on(refuses=lambda _: next(crashes, False)) as runner:
+        await runner.start(double, 1, id="a", on_complete=tell)
+        await has_begun.wait()
+        await runner.run("a", 2)
+        await runner.wait("a")
+
+    assert order == [("begins", 1), ("ends", 1), ("begins", 2), ("ends", 2)]
+
+
+@virtually
 async def test_a_change_of_policies_is_nothing_to_tell_here_or_after_a_resume() -> None:
     told: list[int] = []
 

@@ -25,8 +25,19 @@ T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 
 
-_CALLING: ContextVar[Worker | None] = ContextVar("weft.runner.calling", default=None)
-"""Whose on_complete is being called here."""
+class _Call:
+    """One call of on_complete."""
+
+    __slots__ = ("heir", "task")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.heir: Worker | None = None
+        """Another worker of the run, which has come to its end meanwhile, and is told when this call has ended."""
+
+
+_CALLING: ContextVar[_Call | None] = ContextVar("weft.runner.calling", default=None)
+"""The call that this is part of."""
 
 
 class Waiters:
@@ -40,8 +51,8 @@ class Waiters:
         """By run: up to which event it must be stored, and with which status, if that matters."""
         self._until: dict[str, list[_Wish]] = {}
         self._grounded: dict[str, list[asyncio.Future[None]]] = {}
-        self._calling: dict[Worker, asyncio.Task[None]] = {}
-        """Whose on_complete is being called: one call at a time, so that the last one saw the most."""
+        self._calling: dict[str, _Call] = {}
+        """By run: the call of on_complete; one at a time, whoever drives it, so that the last one saw the most."""
         self._told: set[Worker] = set()
         """Workers that are settled, and of which everybody knows."""
 
@@ -142,37 +153,46 @@ class Waiters:
         self.progressed(worker)
         self._told.discard(worker)
         if worker.owes_notice and worker.lost is None and worker.state == "idle":
-            if worker in self._calling:
-                return  # once that call has ended, this comes again
-            self._calling[worker] = asyncio.get_running_loop().create_task(self._notify(worker, worker.period))
+            call = self._calling.get(worker.id)
+            if call is not None:  # once that one has ended, this comes again
+                call.heir = worker
+                return
+            call = self._calling[worker.id] = _Call()
+            call.task = asyncio.get_running_loop().create_task(self._notify(call, worker, worker.period))
         else:
             self._tell(worker)
 
-    async def _notify(self, worker: Worker, period: int) -> None:
-        call = worker.options.on_complete
-        assert call is not None  # noqa: S101
-        _CALLING.set(worker)
+    async def _notify(self, call: _Call, worker: Worker, period: int) -> None:
+        function = worker.options.on_complete
+        assert function is not None  # noqa: S101
+        _CALLING.set(call)
         try:
-            await self._callbacks.call(call, worker.id, worker.run.still(), *worker.options.on_complete_args)
+            await self._callbacks.call(function, worker.id, worker.run.still(), *worker.options.on_complete_args)
         except BaseException as error:
             if is_cancelled(error) or is_ctrl_c(error):
                 raise
             _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
         finally:
-            self._calling.pop(worker, None)
+            if self._calling.get(worker.id) is call:
+                del self._calling[worker.id]
         worker.noticed(period)
+        heir = call.heir
+        if heir is not None and heir is not worker and heir.is_settled:
+            self.settled(heir)
 
     def is_calling(self, worker: Worker) -> bool:
         """Whether on_complete of *worker* is being called."""
-        return worker in self._calling
+        return worker.id in self._calling
 
     def is_called_by(self, worker: Worker) -> bool:
         """Whether on_complete of *worker* is what asks."""
-        return worker in self._calling and _CALLING.get() is worker
+        call = self._calling.get(worker.id)
+        return call is not None and _CALLING.get() is call
 
     async def called(self, workers: Iterable[Worker], patience: float) -> None:
         """Wait until on_complete of *workers* has returned, for up to *patience* seconds."""
-        tasks = [task for worker in workers if (task := self._calling.get(worker)) is not None]
+        calls = [self._calling[worker.id] for worker in workers if worker.id in self._calling]
+        tasks = [call.task for call in calls if call.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=max(patience, 0.0))
 
@@ -194,8 +214,12 @@ class Waiters:
     def gone(self, worker: Worker) -> None:
         """The run has left the runner: nobody will hear of it again."""
         self._told.discard(worker)
-        if worker in self._calling and not self.is_called_by(worker):  # it is called again when the run is resumed
-            self._calling[worker].cancel()
+        call = self._calling.get(worker.id)
+        if call is not None:
+            call.heir = None
+            if call.task is not None and not self.is_called_by(worker):  # it is called again when the run is resumed
+                call.task.cancel()
+                del self._calling[worker.id]
         error = WorkflowNotFound(worker.id, stored=True)
         for table in (self._idle, self._grounded):
             for future in table.pop(worker.id, ()):
@@ -207,8 +231,9 @@ class Waiters:
 
     def close(self) -> None:
         """The runner is closed: whoever still waits is told so."""
-        for task in self._calling.values():
-            task.cancel()
+        for call in self._calling.values():
+            if call.task is not None:
+                call.task.cancel()
         futures: list[asyncio.Future[Any]] = []
         for table in (self._idle, self._grounded):
             futures += [future for waiting in table.values() for future in waiting]
