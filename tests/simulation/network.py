@@ -247,6 +247,8 @@ class Verdict:
     def total(self, run: Run, place: Place, came: Came) -> Iterator[str]:
         """Yield what is wrong with what was added up of each input behind a map, which a failed element makes fail."""
         name, facts, by_input = f"total_{place.piece.name}", iter(came.facts), dict[Any, list[list[Any]]]()
+        if made_nothing(run) & upstream(run, f"to_{place.piece.name}"):
+            return  # one of several that lead to the map is missing, so that the batch is not whole
         for event in run.log():
             if isinstance(event, ev.FannedOut) and event.component == each_of(place):
                 first = run.memory.lineage.ancestry(event.inputs[0])[0]
@@ -258,6 +260,21 @@ class Verdict:
             yield f"{name} should make {wanted} and made {run.values(name)}"
         if (name in run.failures) != (len(whole) < len(batches)):
             yield f"{name} should fail for {len(batches) - len(whole)} batches, and has {run.failures.get(name)}"
+
+
+def made_nothing(run: Run) -> set[str]:
+    """Return what has failed in *run*, or was passed over."""
+    return {*run.failures, *(event.component for event in run.log() if isinstance(event, ev.RunnableSkipped))}
+
+
+def upstream(run: Run, name: str) -> set[str]:
+    """Return what stands before *name* in the workflow of *run*."""
+    wiring, found, left = run.workflow.wiring, set[str](), [name]
+    while left:
+        parents = {parent for inlet in wiring.fed_by(left.pop()) for parent in inlet.parents}
+        left += [parent for parent in parents - found if parent in wiring.components]
+        found |= parents
+    return found
 
 
 def each_of(place: Place) -> str:
