@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from weather import LoopClock, SlowStore, double, now, runner_on, virtually
 
-from weft import AsyncRunner, Policy, Runner, Workflow, condition, current, step
+from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
 from weft.core.events import ReactionOccurred, RunnableDelayed
 from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, UnencodableValue
 from weft.local.counters import LocalCounters
@@ -40,6 +40,20 @@ def under(policy: Policy, call: Callable[..., Any] = lambda x: x) -> Workflow:
     return Workflow("w", step(call, name="work")).with_policies([("work", policy)])
 
 
+async def cut_off(workflow: Workflow, seconds: float, *, crashes: bool = True, lasts: float = 0.0, **how: Any) -> Run:
+    """Return what a run comes to whose runner ends after so many *seconds*, by a crash or in good order."""
+    async with MemoryStore() as store:
+        first = await runner_on(store, lasts=lasts, **how).open()
+        await first.start(workflow, 1, id="a")
+        await asyncio.sleep(seconds)
+        if not crashes:
+            await first.close()
+
+        async with runner_on(store, **how) as runner:
+            await runner.resume("a", workflow=workflow)
+            return await runner.wait("a")
+
+
 # -- restarts ------------------------------------------------------------------------------------
 
 
@@ -49,14 +63,8 @@ async def test_the_wait_of_a_durable_step_outlives_a_crash_whatever_the_strategy
     flaky = Flaky()
     policy = Policy(max_retries=1, backoff="linear", base_delay=30.0, execution_mode="durable")
     workflow = under(policy, flaky)
-    async with MemoryStore() as store:
-        dies = await runner_on(store, checkpoint=checkpoint).open()
-        await dies.start(workflow, 1, id="a")
-        await asyncio.sleep(1.0)
 
-        async with runner_on(store, checkpoint=checkpoint) as runner:
-            await runner.resume("a", workflow=workflow)
-            await runner.wait("a")
+    await cut_off(workflow, 1.0, checkpoint=checkpoint)
 
     assert flaky.calls == [(0.0, 1), (30.0, 2)]
 
@@ -65,14 +73,8 @@ async def test_the_wait_of_a_durable_step_outlives_a_crash_whatever_the_strategy
 async def test_a_wait_between_attempts_is_no_wait_for_a_start_after_a_restart_either() -> None:
     flaky = Flaky()
     workflow = under(Policy(max_retries=1, backoff="linear", base_delay=30.0, queue_timeout=5.0), flaky)
-    async with MemoryStore() as store:
-        async with runner_on(store) as runner:
-            await runner.start(workflow, 1, id="a")
-            await asyncio.sleep(1.0)
 
-        async with runner_on(store) as runner:
-            await runner.resume("a", workflow=workflow)
-            run = await runner.wait("a")
+    run = await cut_off(workflow, 1.0, crashes=False)
 
     assert (run.failures, flaky.calls) == ({}, [(0.0, 1), (30.0, 2)])
 
@@ -109,14 +111,8 @@ async def test_a_delay_counts_from_when_the_step_became_ready_across_restarts(mo
 async def test_the_delay_of_a_durable_step_outlives_a_crash_whatever_the_strategy(checkpoint: str) -> None:
     steady = Flaky(0)
     workflow = under(Policy(delay=30.0, execution_mode="durable"), steady)
-    async with MemoryStore() as store:
-        dies = await runner_on(store, checkpoint=checkpoint).open()
-        await dies.start(workflow, 1, id="a")
-        await asyncio.sleep(8.0)
 
-        async with runner_on(store, checkpoint=checkpoint) as runner:
-            await runner.resume("a", workflow=workflow)
-            await runner.wait("a")
+    await cut_off(workflow, 8.0, checkpoint=checkpoint)
 
     assert steady.calls == [(30.0, 1)]
 
@@ -126,14 +122,8 @@ async def test_a_durable_step_that_is_due_at_a_time_is_not_started_before_by_a_r
     steady = Flaky(0)
     due = datetime.fromtimestamp(LoopClock().time() + 30.0, tz=UTC)
     workflow = under(Policy(scheduled_at=due, execution_mode="durable"), steady)
-    async with MemoryStore() as store:
-        dies = await runner_on(store).open()
-        await dies.start(workflow, 1, id="a")
-        await asyncio.sleep(8.0)
 
-        async with runner_on(store) as runner:
-            await runner.resume("a", workflow=workflow)
-            await runner.wait("a")
+    await cut_off(workflow, 8.0)
 
     assert steady.calls == [(30.0, 1)]
 
@@ -142,14 +132,8 @@ async def test_a_durable_step_that_is_due_at_a_time_is_not_started_before_by_a_r
 async def test_a_delayed_durable_step_that_was_cut_off_at_work_is_not_delayed_again() -> None:
     steady = Flaky(0)
     workflow = under(Policy(delay=30.0, execution_mode="durable"), steady)
-    async with MemoryStore() as store:
-        dies = await runner_on(store, lasts=100.0).open()
-        await dies.start(workflow, 1, id="a")
-        await asyncio.sleep(40.0)
 
-        async with runner_on(store) as runner:
-            await runner.resume("a", workflow=workflow)
-            await runner.wait("a")
+    await cut_off(workflow, 40.0, lasts=100.0)
 
     assert steady.calls == [(30.0, 1), (40.0, 2)]
 
@@ -158,14 +142,8 @@ async def test_a_delayed_durable_step_that_was_cut_off_at_work_is_not_delayed_ag
 async def test_a_deadline_of_a_delayed_step_counts_its_delay_across_a_restart() -> None:
     flaky = Flaky(9)
     workflow = under(Policy(delay=30.0, deadline=35.0, max_retries=9, backoff="linear", base_delay=2.0), flaky)
-    async with MemoryStore() as store:
-        async with runner_on(store) as runner:
-            await runner.start(workflow, 1, id="a")
-            await asyncio.sleep(20.0)
 
-        async with runner_on(store) as runner:
-            await runner.resume("a", workflow=workflow)
-            await runner.wait("a")
+    await cut_off(workflow, 20.0, crashes=False)
 
     assert flaky.calls == [(30.0, 1), (32.0, 2)]  # the next one would be due after 36 seconds
 
@@ -173,16 +151,10 @@ async def test_a_deadline_of_a_delayed_step_counts_its_delay_across_a_restart() 
 @virtually
 async def test_a_delay_is_no_wait_for_a_start_after_a_restart_either() -> None:
     workflow = under(Policy(delay=30.0, queue_timeout=5.0))
-    async with MemoryStore() as store:
-        async with runner_on(store) as runner:
-            await runner.start(workflow, 1, id="a")
-            await asyncio.sleep(20.0)
 
-        async with runner_on(store) as runner:
-            await runner.resume("a", workflow=workflow)
-            run = await runner.wait("a")
+    run = await cut_off(workflow, 20.0, crashes=False)
 
-            assert (run.failures, now()) == ({}, 30.0)
+    assert (run.failures, now()) == ({}, 30.0)
 
 
 @virtually
