@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from weather import double, runner_on, virtually
+from weather import SlowStore, double, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step
 from weft.core.events import ChildStarted
@@ -646,6 +646,22 @@ async def test_cancelling_needs_neither_the_code_nor_the_context_of_a_child() ->
         states = {record.id: record.status for record in await runner.records()}
 
     assert states == dict.fromkeys(["p", "c1", "c2"], "cancelled")
+
+
+@virtually
+async def test_a_child_whose_worker_is_being_rebuilt_is_cancelled_too() -> None:
+    crashes = iter([True])
+
+    def crash(runnable: Runnable) -> bool:
+        return runnable.component == "double" and next(crashes, False)
+
+    async with runner_on(SlowStore(MemoryStore()), refuses=crash) as runner:
+        handle = await runner.start(careless(double), 1, id="p")
+        child = await handle.result()
+
+        await handle.cancel()
+
+        assert await runner.status(child) == "cancelled"
 
 
 @virtually

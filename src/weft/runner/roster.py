@@ -217,6 +217,7 @@ class Roster:
             RunOwned: another process that is alive has it.
         """
         async with self._arrivals.alone(run):
+            await self.supervisor.restarted(run)  # a worker that crashed writes nothing more, the next one does
             here = await self._decided(run)
             if here is not None:
                 yield here
