@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, Runner, Workflow, each, step, telemetry
+from weft import AsyncRunner, Policy, Run, Runner, Workflow, each, step, telemetry
+from weft.core.events import RunCancelled
 from weft.core.runnable import Runnable
 from weft.executors import InlineExecutor
 from weft.runner import every_n, pipelined
@@ -138,3 +140,103 @@ def test_hooks_and_telemetry_hear_of_what_runs_at_once() -> None:
         ("exception", "broken", "inline"),
         ("failed", "broken", "OSError"),
     ]
+
+
+# -- what its own run is told meanwhile ----------------------------------------------------------
+
+
+class Eager:
+    """Starts a coroutine before it returns, as a loop with eager tasks does, and goes on with it later."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Future[asyncio.Task[None]] = asyncio.get_running_loop().create_future()
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Run *coroutine* as far as it comes."""
+        awaited = coroutine.send(None)  # none that is told here comes to its end at once
+        self.task.set_result(asyncio.get_running_loop().create_task(self._rest(coroutine, awaited)))
+
+    async def _rest(self, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        while True:
+            await _handed_on(awaited)
+            try:
+                awaited = coroutine.send(None)
+            except StopIteration:
+                return
+
+
+@types.coroutine
+def _handed_on(awaited: Any) -> Generator[Any, Any, None]:
+    yield awaited
+
+
+PLACES = ["step", "on_dispatch", "on_complete"]
+
+
+class Two:
+    """Two steps, of which the first, or who is told of it, tells its runner something before it ends."""
+
+    def __init__(self, place: str, tell: Callable[[AsyncRunner], Coroutine[Any, Any, Any]]) -> None:
+        self.ran: list[str] = []
+        self.store, self._place, self._tell = MemoryStore(), place, [tell]
+        self.workflow = Workflow("two", step(self._first, name="first") >> step(self._second, name="second"))
+
+    def _act(self, *_: object) -> None:
+        if self._tell:
+            self._eager.start(self._tell.pop()(self._runner))
+
+    def _first(self, x: int) -> int:
+        self.ran.append("first")
+        if self._place == "step":
+            self._act()
+        return x + 1
+
+    def _second(self, x: int) -> int:
+        self.ran.append("second")
+        return x * 2
+
+    async def begin(self, executor: str) -> None:
+        """Run until all is done that the runner was told."""
+        self._eager = Eager()
+        told: dict[str, Any] = {} if self._place == "step" else {self._place: self._act}
+        async with AsyncRunner(self.store, executor=executor) as self._runner:
+            await self._runner.start_workflow("it", self.workflow, hooks=WorkerHooks(**told))
+            await self._runner.run("it", 1)
+            await asyncio.wait_for(await self._eager.task, 20)
+
+    async def resume(self) -> Run:
+        """Return the run as it is after it was resumed."""
+        async with AsyncRunner(self.store) as runner:
+            await runner.resume("it", workflow=self.workflow)
+            return await runner.wait("it")
+
+
+PLACES = ["step", "on_dispatch", "on_complete"]
+
+
+@pytest.mark.parametrize(
+    ("place", "executor"),
+    [*((place, "inline") for place in PLACES), ("on_dispatch", "thread"), ("on_complete", "thread")],
+)
+def test_a_worker_whose_run_is_cancelled_in_the_middle_of_a_step_leaves_it_at_that(
+    place: str, executor: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = Two(place, lambda runner: runner.cancel("it", "enough"))
+
+    asyncio.run(two.begin(executor))
+
+    run = asyncio.run(two.resume())
+    assert two.ran == ([] if place == "on_dispatch" else ["first"])
+    assert isinstance(run.log()[-1], RunCancelled)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_step_makes_whose_run_is_stopped_in_the_middle_of_it_is_kept(place: str) -> None:
+    two = Two(place, lambda runner: runner.stop("it"))
+
+    asyncio.run(two.begin("inline"))
+
+    before = list(two.ran)
+    run = asyncio.run(two.resume())
+    assert (before, two.ran, run.output) == (["first"], ["first", "second"], 4)

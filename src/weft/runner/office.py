@@ -183,9 +183,11 @@ class Office:
         run = self._at_once.get(executor)
         if run is None or node.is_async or self._desks[executor].line:
             return None
-        runnable.family, flight.executor = self.family, executor
+        runnable.family, flight.executor, flight.is_aloft = self.family, executor, True
         if bus.runnable_start or worker.options.hooks is not None:
             worker.report.started(flight, self.clock.time)
+            if flight.is_over:  # somebody who was told of it has cancelled its run
+                return None
         return run(runnable)
 
     def _start_waiting(self) -> None:
@@ -210,7 +212,8 @@ class Office:
             self._aloft[ticket] = (worker, flight)
             desk.aloft += 1
             worker.pilot.taking_off(flight)
-            desk.executor.submit(ticket, attempt.runnable)
+            if not flight.is_over:  # else somebody who was told of it has cancelled its run
+                desk.executor.submit(ticket, attempt.runnable)
         except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
             self.blame(worker, error)
 
@@ -255,8 +258,8 @@ class Office:
         return flight.ticket in self._lent
 
     def is_started(self, flight: Flight) -> bool:
-        """Whether an executor has *flight*."""
-        return flight.ticket in self._aloft
+        """Whether an executor has *flight*, with a ticket or at once."""
+        return flight.ticket in self._aloft or (flight.is_aloft and flight.attempt is None)
 
     def started(self, flight: Flight) -> float | None:
         """Return when the attempt began to run; None if it still waits for a worker."""

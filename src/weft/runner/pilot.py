@@ -72,6 +72,8 @@ class Pilot:
         if policy is None and worker.at_once:
             worker.at_once -= 1
             outcome = self._office.run_at_once(worker, flight, runnable)
+        if flight.is_over:  # it has cancelled its own run, or somebody who was told of it has
+            return
         if outcome is None:
             flight.attempt = Attempt(runnable, None)
             self._take_place(flight)

@@ -437,12 +437,12 @@ class Worker:
                 check_encodable(outcome.result, key[0])
             except UnencodableValue as error:
                 outcome = replace(outcome, status="failed", result=None, error=error)
-        if policy is not None or self.options.hooks is not None:
-            self.report.finished(flight, outcome)
         if self.run.memory.ready.get(key) is activation:
             self.run.settle(activation, outcome)
         else:
             self.run.apply(outcome)
+        if policy is not None or self.options.hooks is not None:  # who is told may stop or cancel the run
+            self.report.finished(flight, outcome)
         if self.observer is not None:
             self.observer(self)
         if policy is not None and policy.checkpoint_after:
