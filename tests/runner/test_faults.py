@@ -11,14 +11,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 from weather import SlowStore, double, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Workflow, each, step
 from weft.core.events import Notified
-from weft.errors import CorruptStore, QueueTimeout, RunnerClosed, RunParked, StoreFull, StoreUnavailable
+from weft.errors import (
+    CorruptStore,
+    QueueTimeout,
+    RunnerClosed,
+    RunParked,
+    StoreFull,
+    StoreUnavailable,
+    WorkflowNotFound,
+)
 from weft.local.counters import LocalCounters
 from weft.policy import DEFAULT, ConcurrencyLimit
-from weft.ports.store import Append
+from weft.ports.store import Append, RunRecord
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import Fault, FaultyStore
@@ -573,3 +582,46 @@ def test_a_runner_is_closed_whole_also_when_its_caller_was_cancelled(tmp_path: P
         return store
 
     assert not asyncio.run(main()).is_open
+
+
+@virtually
+async def test_what_a_run_was_told_that_is_stopped_without_being_persisted_is_not_written_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    async with runner_on(SlowStore(store), lasts=1.0) as runner:
+        await (await runner.start(double, 1, id="a")).wait()
+        head = (await store.find("a")).head
+        first = asyncio.create_task(runner.run("a", 2))
+        await asyncio.sleep(0.2)
+        second = asyncio.create_task(runner.run("a", 3))
+        await asyncio.sleep(0.2)
+
+        await runner.stop("a", persist=False)
+
+        told = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(each) for each in told] == [WorkflowNotFound, WorkflowNotFound]
+    assert (await store_of(store, "a")).head == head + 1  # the first was on its way
+    assert caplog.messages == []
+
+
+@virtually
+async def test_a_run_that_is_stopped_without_being_persisted_as_soon_as_it_was_told_something_is_left_as_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    async with runner_on(SlowStore(store), lasts=1.0) as runner:
+        await (await runner.start(double, 1, id="a")).wait()
+        before = await store.find("a")
+
+        told = await asyncio.gather(runner.run("a", 2), runner.stop("a", persist=False), return_exceptions=True)
+
+    assert isinstance(told[0], WorkflowNotFound)
+    assert (await store_of(store, "a")) == replace(before, owner=None)
+    assert caplog.messages == []
+
+
+async def store_of(store: MemoryStore, run: str) -> RunRecord:
+    """Return what *store*, which is closed, knows of *run*."""
+    async with store:
+        return await store.find(run)

@@ -19,7 +19,7 @@ _FORGETFUL = Encoder()
 class Draft:
     """The end of a log that is still to be written."""
 
-    __slots__ = ("_encoder", "_epoch", "_link", "_run", "_segment", "acknowledged", "status")
+    __slots__ = ("_encoder", "_epoch", "_is_dropped", "_link", "_run", "_segment", "acknowledged", "status")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Draft:
         self._encoder = _FORGETFUL
         self._segment: Segment | None = None
         """What is being stored, if large values stand beside its events."""
+        self._is_dropped = False
 
     @property
     def is_empty(self) -> bool:
@@ -57,7 +58,7 @@ class Draft:
         """Return what there is to write: the events since the last time, and the status if it has changed."""
         memory = self._run.memory
         events = memory.log[self.acknowledged :]
-        if not events and status == self.status:
+        if (not events and status == self.status) or self._is_dropped:
             return None
         segment = self._encoder.segment(events) if events else _EMPTY
         body, count = segment.body, segment.count
@@ -98,5 +99,5 @@ class Draft:
             self.status = append.status
 
     def drop(self) -> None:
-        """Forget what has not been written."""
-        self.acknowledged = len(self._run.memory.log)
+        """Write nothing more: what is not on its way to the store is forgotten."""
+        self._is_dropped = True
