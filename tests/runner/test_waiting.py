@@ -108,6 +108,43 @@ async def test_an_input_whose_key_was_seen_is_nothing_to_tell() -> None:
     assert told == [1]
 
 
+@pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual"])
+@virtually
+async def test_whoever_waits_for_a_run_that_is_cancelled_while_its_on_complete_is_called_is_told(
+    checkpoint: str,
+) -> None:
+    async def never(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async with runner_on(grace=0.0, checkpoint=checkpoint) as runner:
+        handle = await runner.start(double, 1, id="a", on_complete=never)
+        waits = asyncio.create_task(handle.wait(60.0))
+        await asyncio.sleep(1.0)
+
+        await runner.cancel("a", "not wanted")
+
+        assert isinstance((await waits).log()[-1], RunCancelled)
+        assert isinstance((await runner.wait("a", 60.0)).log()[-1], RunCancelled)
+
+
+@virtually
+async def test_whoever_waits_for_a_run_that_was_parked_and_then_cancelled_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def crash(*_: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async with runner_on(lasts=1.0) as runner:
+        monkeypatch.setattr(Worker, "finish", crash)
+        handle = await runner.start(double, 1, id="a")
+        with pytest.raises(RunParked):
+            await handle.wait()
+
+        await runner.cancel("a", "not wanted")
+
+        assert isinstance((await handle.wait(60.0)).log()[-1], RunCancelled)
+
+
 @virtually
 async def test_on_complete_is_called_once_at_a_time_also_by_a_worker_that_was_rebuilt() -> None:
     order: list[tuple[str, int]] = []

@@ -250,8 +250,9 @@ class Worker:
         memory = self.run.memory
         self.abandon()
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason))
-        self.state, self.reason = "cancelled", reason
-        self.owes_notice = False
+        self.state, self.reason, self.owes_notice = "cancelled", reason, False
+        if not self.is_stopping:  # whoever waits for on_complete, which nobody is owed any more, is told too
+            self.is_settled = False
         self.orphans = orphans(self.run)
         self.checkpoint()
         self._look_around()
