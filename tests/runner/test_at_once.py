@@ -202,7 +202,8 @@ class Two:
         async with AsyncRunner(self.store, executor=executor) as self._runner:
             await self._runner.start_workflow("it", self.workflow, hooks=WorkerHooks(**told))
             await self._runner.run("it", 1)
-            await asyncio.wait_for(await self._eager.task, 20)
+            async with asyncio.timeout(20):
+                await (await self._eager.task)
 
     async def resume(self) -> Run:
         """Return the run as it is after it was resumed."""
