@@ -58,6 +58,7 @@ Everything this library can raise, in one screen.
     │   ├── DuplicateHandler        one id, two handlers
     │   └── UnknownTelemetryEvent   no event has this name
     ├── StoreError                  the durable side said no
+    │   ├── BrokenChain             the log is not the one that its writer knows
     │   ├── ConcurrentAppend        the log moved on since it was read
     │   ├── CorruptStore            what was stored is damaged
     │   │   └── DamagedRow          a column holds what it cannot
@@ -593,6 +594,18 @@ class ConcurrentAppend(StoreError):
             f"run {run_id!r} is at {actual}, not {expected}: somebody else has appended; drop this copy and reload"
         )
         self.run_id, self.expected, self.actual = run_id, expected, actual
+
+
+class BrokenChain(StoreError):
+    """The log does not end in the link that its writer knows, so nothing was written."""
+
+    def __init__(self, run_id: str, expected: int) -> None:
+        super().__init__(
+            f"the log of run {run_id!r} is as long as expected ({expected} events) and is another one: its last hash "
+            "link differs from what the writer knows, so the log was altered, or the writer did not load it; "
+            "drop this copy, check the store (weft doctor), and resume the run from what is stored"
+        )
+        self.run_id, self.expected = run_id, expected
 
 
 class OwnershipLost(StoreError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from weft import Runner, Workflow, step
-from weft.errors import CorruptLog, InvalidOption, RunNotFound, WorkflowAlreadyStarted
+from weft.errors import BrokenChain, CorruptLog, InvalidOption, RunNotFound, WorkflowAlreadyStarted
 from weft.ports.store import LoadedRun, LogStore, RunRecord, Segment, Store
+from weft.runner.whole import growing
+from weft.testing.contracts.cases import first, more
 
 
 class Shelf:
@@ -82,3 +86,16 @@ def test_what_is_no_log_is_refused() -> None:
 
     with Runner(shelf) as runner, pytest.raises(CorruptLog):
         runner.resume("a", workflow=workflow)
+
+
+def test_events_that_follow_another_link_than_the_last_one_are_refused() -> None:
+    async def main() -> list[type]:
+        logs = growing(Shelf())
+        batch = [
+            first("r", b"a", chain=b"h1", previous=b""),
+            more("r", 1, b"b", chain=b"h2", previous=b"h0"),
+            more("r", 1, b"b", chain=b"h2", previous=b"h1"),
+        ]
+        return [type(each) for each in await logs.append(batch)]
+
+    assert asyncio.run(main()) == [type(None), BrokenChain, type(None)]

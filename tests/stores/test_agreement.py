@@ -37,6 +37,9 @@ def appends(draw: st.DrawFn) -> Append:
         count=count,
         body=b"%d" % number if count else b"",
         chain=b"chain %d" % number,
+        previous=None
+        if create
+        else draw(st.sampled_from((None, None, b"", b"s", *(b"chain %d" % i for i in range(4))))),
         at=0.0,
         status=draw(st.sampled_from(STATUSES)),
         reason=draw(st.sampled_from(("", "why"))),

@@ -13,12 +13,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from weft.errors import (
+    BrokenChain,
     CorruptStore,
     ForeignStore,
     InvalidAppend,
@@ -339,6 +341,29 @@ def test_data_that_cannot_be_stored_leaves_the_batch_alone(path: Path) -> None:
         return [type(each) for each in results], await store.exists("good")
 
     assert inside(SQLiteStore(path), act) == ([InvalidAppend, type(None), InvalidAppend], True)
+
+
+def test_a_log_that_was_altered_under_its_writer_takes_nothing_more(path: Path) -> None:
+    async def act(store: SQLiteStore) -> list[type]:
+        await write(store, first("r", b"a", chain=b"h1", previous=b""), first("s", b"x", chain=b"i1", previous=b""))
+        await write(store, more("r", 1, b"b", chain=b"h2", previous=b"h1"))
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("delete from segments where chain = ?", (b"h2",))
+            db.execute(
+                "insert into segments select place + 1, 1, ?, at, body from segments where chain = ?", (b"x", b"h1")
+            )
+        alone = await store.append([more("r", 2, b"c", chain=b"h3", previous=b"h2")])
+        both = await store.append(
+            [more("r", 2, b"c", chain=b"h3", previous=b"h2"), more("s", 1, b"y", chain=b"i2", previous=b"i1")]
+        )
+        return [type(each) for each in (*alone, *both)]
+
+    assert inside(SQLiteStore(path), act) == [BrokenChain, BrokenChain, type(None)]
+
+
+def test_a_new_run_follows_nothing() -> None:
+    with pytest.raises(InvalidAppend, match="says that a log precedes it"):
+        first("r", previous=b"h0")
 
 
 # -- the loop and the threads --------------------------------------------------------------------

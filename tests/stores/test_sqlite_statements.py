@@ -30,7 +30,8 @@ def db() -> Iterator[sqlite3.Connection]:
 
 def change(key: int, **parts: Any) -> tuple[Any, ...]:
     """A row of the statement ``change``: nothing but the time changes unless *parts* say so."""
-    told = {"status": None, "reason": None, "workflow": None, "version": None, "released": False} | parts
+    unsaid = {"status": None, "reason": None, "workflow": None, "version": None, "released": False, "previous": None}
+    told = unsaid | parts
     return (key, 1, f"r{key}", 0, 5.5, *told.values())
 
 
@@ -77,6 +78,17 @@ def test_what_is_not_said_stays(db: sqlite3.Connection, count: int) -> None:
 def test_a_run_in_another_epoch_is_not_touched(db: sqlite3.Connection, count: int) -> None:
     rows = [change(key, status="lost", reason="") for key in range(1, count + 1)]
     db.execute("update runs set epoch = 2 where key = 1")
+
+    touched = RowStatement("change").execute(db, rows)
+
+    assert touched == count - 1
+    assert db.execute("select status from runs where key = 1").fetchone() == ("ready",)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_run_that_ends_in_another_link_is_not_touched(db: sqlite3.Connection, count: int) -> None:
+    rows = [change(key, status="lost", reason="", previous=b"") for key in range(1, count + 1)]
+    db.execute("update runs set chain = x'01' where key = 1")
 
     touched = RowStatement("change").execute(db, rows)
 

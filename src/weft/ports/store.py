@@ -104,9 +104,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     """
     The next events of one run, and what becomes of its record.
 
-    It is refused unless the run stands at *expected* in *epoch*.  Without events (*count* 0)
-    it changes the record alone.  None leaves a field of the record as it is: saying the
-    same status again costs more than saying nothing.
+    It is refused unless the run stands at *expected* in *epoch*, after *previous* if that is said.
+    Without events (*count* 0) it changes the record alone.  None leaves a field of the record as it is:
+    saying the same status again costs more than saying nothing.
 
     >>> Append(run="r", expected=0, count=1, body=b"", chain=b"h", at=0.0)
     Traceback (most recent call last):
@@ -122,6 +122,11 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     body: bytes
     chain: bytes
     """The hash of the log up to the new head."""
+    previous: bytes | None = None
+    """
+    The hash of the log up to *expected*, as the writer knows it: ``b""`` for a log without events.
+    A run whose last hash is another one is refused.  None: the writer does not say.
+    """
     at: float
     """When, in seconds since the epoch: a store has no clock, and relies on that the times of a run do not go back."""
     status: RunStatus | None = None
@@ -153,6 +158,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
         if self.create and (self.workflow is None or self.expected or self.epoch != FIRST_EPOCH or not self.run):
             raise InvalidAppend(
                 f"the append that creates run {self.run!r} needs an id, a workflow, expected=0 and the first epoch"
+            )
+        if self.create and self.previous:
+            raise InvalidAppend(
+                f"the append that creates run {self.run!r} says that a log precedes it; leave previous empty"
             )
 
     @property
@@ -223,8 +232,9 @@ class LogStore(Store, Protocol):
         """
         Write the whole *batch* in one transaction; return, for each of it, None or why it was refused.
 
-        Refused are RunNotFound, RunExists, ConcurrentAppend (another head) and OwnershipLost
-        (another epoch).  What is refused leaves nothing behind and the others are written.
+        Refused are RunNotFound, RunExists, OwnershipLost (another epoch), ConcurrentAppend (another
+        head) and BrokenChain (another link at that head than ``previous``).
+        What is refused leaves nothing behind and the others are written.
         Several appends to one run are taken in their order.
 
         A caller that is cancelled does not learn what became of its batch, which is

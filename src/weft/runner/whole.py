@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from weft.errors import ConcurrentAppend, CorruptLog, MissingContent, RunExists, RunNotFound, StoreError
+from weft.errors import BrokenChain, ConcurrentAppend, CorruptLog, MissingContent, RunExists, RunNotFound, StoreError
 from weft.ports.store import FIRST_EPOCH, Append, ContentHash, LoadedRun, LogStore, RunRecord, Segment, Store
 from weft.typing import RunId
 
@@ -83,6 +83,8 @@ class WholeLogs:
                 return RunExists(append.run)
             if record.head != append.expected:
                 return ConcurrentAppend(append.run, append.expected, record.head)
+            if append.previous is not None and append.previous != record.chain:
+                return BrokenChain(append.run, append.expected)
         changed = replace(
             record,
             head=append.head,

@@ -25,6 +25,7 @@ from typing import Self
 from msgspec import structs
 
 from weft.errors import (
+    BrokenChain,
     ConcurrentAppend,
     InvalidStoreOption,
     MissingContent,
@@ -187,6 +188,8 @@ class MemoryStore:
             return OwnershipLost(append.run, append.epoch, stored.epoch)
         if stored.head != append.expected:
             return ConcurrentAppend(append.run, append.expected, stored.head)
+        if append.previous is not None and append.previous != stored.chain:
+            return BrokenChain(append.run, append.expected)
         stored.add(append)
         if append.definitions:
             _keep(append.definitions, self._definitions)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.errors import (
+    BrokenChain,
     ConcurrentAppend,
     InvalidAppend,
     OwnershipLost,
@@ -76,7 +77,7 @@ class Appender:
         key = self._keys.get(append.run)
         if key is None or append.facts or append.definitions or not append.count or append.changes_record:
             return False
-        return _ADVANCE.execute(db, [(*_segment(key, append), key, append.epoch, append.run)]) == 1
+        return _ADVANCE.execute(db, [_advance(key, append)]) == 1
 
     def _believe(self, db: sqlite3.Connection, batch: Sequence[Append]) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
@@ -97,7 +98,7 @@ class Appender:
                 if not each.count or each.changes_record:
                     changes.append(_change(key, each))
             if each.count:
-                advances.append((*_segment(key, each), key, each.epoch, each.run))
+                advances.append(_advance(key, each))
             if each.facts:
                 facts.extend((key, content, body) for content, body in each.facts.items())
             if each.definitions:
@@ -149,7 +150,7 @@ class Appender:
             key = _next_key(db)
             _CREATE.execute(db, [_new_run(key, append, self._session)])
         else:
-            key, head, epoch, owner = row
+            key, head, epoch, owner, link = row
             if append.again and self._holds(db, append, key, head, epoch, owner):
                 return None
             if append.create:
@@ -158,6 +159,8 @@ class Appender:
                 return OwnershipLost(append.run, append.epoch, epoch)
             if head != append.expected:
                 return ConcurrentAppend(append.run, append.expected, head)
+            if append.previous is not None and append.previous != link:
+                return BrokenChain(append.run, append.expected)
         if append.count:
             db.execute(_SEGMENT, _segment(key, append))
         if row is not None:
@@ -200,8 +203,14 @@ def _segment(key: int, append: Append) -> Row:
     return (key << 32) + append.expected + 1, append.count, append.chain, append.at, append.body
 
 
+def _advance(key: int, append: Append) -> Row:
+    # The row of a new run holds the link that these very events make: there is nothing to compare with before it.
+    return (*_segment(key, append), key, append.epoch, append.run, None if append.create else append.previous)
+
+
 def _change(key: int, append: Append) -> Row:
     return (
         *(key, append.epoch, append.run, append.head, append.at),
         *(append.status, append.reason, append.workflow, append.version, append.release),
+        None if append.count else append.previous,  # of events, those are asked that were added before
     )

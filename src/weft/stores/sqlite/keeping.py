@@ -46,7 +46,7 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
             times = (record.created_at, record.updated_at)
             db.execute(_CREATE, (key, record.id, *told, record.epoch, *times, session.key))
         else:
-            key, _, epoch, _ = row
+            key, _, epoch, *_ = row
             if epoch != record.epoch:
                 raise OwnershipLost(record.id, record.epoch, epoch)
             db.execute(_REPLACE, (*told, record.updated_at, key))
@@ -132,7 +132,7 @@ def _of_nobody_else(db: sqlite3.Connection, session: Session, run: RunId) -> int
     row = db.execute(_STANDING, (run,)).fetchone()
     if row is None:
         raise RunNotFound(run)
-    key, _, _, owner = row
+    key, _, _, owner, _ = row
     if owner not in {None, session.key}:
         holder = session.others_alive(db).get(owner)
         if holder is not None:

@@ -6,7 +6,15 @@ import asyncio
 
 import pytest
 
-from weft.errors import ConcurrentAppend, MissingContent, OwnershipLost, RunExists, RunNotFound, StoreClosed
+from weft.errors import (
+    BrokenChain,
+    ConcurrentAppend,
+    MissingContent,
+    OwnershipLost,
+    RunExists,
+    RunNotFound,
+    StoreClosed,
+)
 from weft.ports.store import FIRST_EPOCH, LogStore, RunRecord, Segment
 from weft.testing.contracts.cases import again, bodies, first, is_there, more, opened, unowned, write
 from weft.testing.contracts.store import StoreContract
@@ -117,6 +125,88 @@ class LogStoreContract(StoreContract):
         assert (head.run_id, head.expected, head.actual) == ("r", 1, 2)
         assert isinstance(epoch, OwnershipLost)
         assert (epoch.run_id, epoch.epoch, epoch.actual) == ("r", 5, FIRST_EPOCH)
+
+    @opened
+    async def test_events_that_follow_another_link_than_the_last_one_are_refused(self, store: LogStore) -> None:
+        await write(store, first("r", b"a", chain=b"h1", previous=b""), first("s", b"x", chain=b"i1"))
+        await write(store, more("r", 1, b"b", chain=b"h2", previous=b"h1"), more("s", 1, b"y", chain=b"i2"))
+
+        results = await store.append(
+            [
+                more("r", 2, b"c", chain=b"h3", previous=b"h1", status="idle"),
+                more("s", 2, b"z", chain=b"i3", previous=b"i2"),
+            ]
+        )
+        (alone,) = await store.append([more("r", 2, b"c", chain=b"h3", previous=b"")])
+
+        assert [type(each) for each in results] == [BrokenChain, type(None)]
+        assert isinstance(alone, BrokenChain)
+        assert (alone.run_id, alone.expected) == ("r", 2)
+        loaded = await store.load("r")
+        assert (bodies(loaded), loaded.record.chain, loaded.record.status) == ([b"a", b"b"], b"h2", "running")
+        assert bodies(await store.load("s")) == [b"x", b"y", b"z"]
+
+    @opened
+    async def test_a_change_of_the_record_alone_is_refused_after_another_link(self, store: LogStore) -> None:
+        await write(store, first("r", b"a", chain=b"h1"))
+
+        (refused,) = await store.append([more("r", 1, b"", count=0, previous=b"h0", status="idle")])
+        (taken,) = await store.append([more("r", 1, b"", count=0, previous=b"h1", status="waiting")])
+
+        assert isinstance(refused, BrokenChain)
+        assert taken is None
+        assert (await store.load("r")).record.status == "waiting"
+
+    @opened
+    async def test_a_log_without_events_ends_in_the_empty_link(self, store: LogStore) -> None:
+        await write(store, *(first(run, b"", count=0, chain=b"", previous=b"") for run in "rs"))
+
+        results = await store.append(
+            [
+                more("r", 0, b"a", chain=b"h1", previous=b"h0"),
+                more("s", 0, b"", count=0, previous=b"h0", status="idle"),
+                more("s", 0, b"", count=0, previous=b"", status="waiting"),
+                more("s", 0, b"a", chain=b"h1", previous=b""),
+                more("s", 1, b"b", chain=b"h2", previous=b"h1"),
+            ]
+        )
+
+        assert [type(each) for each in results] == [BrokenChain, BrokenChain, type(None), type(None), type(None)]
+        assert bodies(await store.load("r")) == []
+        assert bodies(await store.load("s")) == [b"a", b"b"]
+
+    @opened
+    async def test_several_appends_in_one_batch_follow_one_another_by_their_links(self, store: LogStore) -> None:
+        await write(
+            store,
+            first("r", b"a", chain=b"h1", previous=b""),
+            more("r", 1, b"b", chain=b"h2", previous=b"h1"),
+            more("r", 2, b"c", chain=b"h3", previous=b"h2", status="idle"),
+        )
+
+        assert (await store.load("r")).record.chain == b"h3"
+
+    @opened
+    async def test_what_was_written_in_doubt_is_found_whatever_it_followed(self, store: LogStore) -> None:
+        batch = [
+            first("r", b"a", chain=b"h1", previous=b""),
+            more("r", 1, b"b", chain=b"h2", previous=b"h1"),
+            more("r", 2, b"", count=0, chain=b"h2", previous=b"h2", status="waiting"),
+            more("r", 2, b"c", chain=b"h3", previous=b"h2"),
+        ]
+        await write(store, *batch)
+
+        await write(store, *(again(each) for each in batch))
+
+        assert bodies(await store.load("r")) == [b"a", b"b", b"c"]
+
+    @opened
+    async def test_what_was_not_written_in_doubt_must_follow_the_last_link(self, store: LogStore) -> None:
+        await write(store, first("r", b"a", chain=b"h1"))
+
+        (refused,) = await store.append([again(more("r", 1, b"b", chain=b"h2", previous=b"h0"))])
+
+        assert isinstance(refused, BrokenChain)
 
     @opened
     async def test_what_is_refused_leaves_no_trace(self, store: LogStore) -> None:

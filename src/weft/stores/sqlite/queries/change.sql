@@ -1,4 +1,5 @@
--- Say what changed besides the log, if the run is in the right epoch and its head is the one that was meant.
+-- Say what changed besides the log, if the run is in the right epoch, its head is the one that was meant, and so is
+-- its last link, if that is said.
 -- The row is written anyway, so it also keeps where the log was then: what is cut off behind that is noticed.
 update runs
 set updated_at = v.column5,
@@ -12,11 +13,11 @@ set updated_at = v.column5,
     workflow = coalesce(v.column8, workflow),
     version = coalesce(v.column9, version),
     owner = case when v.column10 then null else owner end
-from (values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) as v
+from (values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) as v
 where runs.key = v.column1 and runs.epoch = v.column2 and runs.id = v.column3
   and v.column4 = coalesce(
-    (select (place & 4294967295) + count - 1 from segments
-     where place between v.column1 << 32 and (v.column1 << 32) + 4294967295
-     order by place desc limit 1),
-    0
+    (select iif(v.column11 is null or v.column11 = s.chain, (s.place & 4294967295) + s.count - 1, -1) from segments s
+     where s.place between v.column1 << 32 and (v.column1 << 32) + 4294967295
+     order by s.place desc limit 1),
+    iif(v.column11 is null or v.column11 = runs.chain, 0, -1)
 )

@@ -1,11 +1,8 @@
--- Where a run stands, and who has taken it, if that has not been closed.
-select r.key,
-       coalesce(
-           (select (place & 4294967295) + count - 1 from segments
-            where place between r.key << 32 and (r.key << 32) + 4294967295
-            order by place desc limit 1),
-           0),
-       r.epoch,
-       s.key
-from runs r left join sessions s on s.key = r.owner
+-- Where a run stands, who has taken it, if that has not been closed, and the last link of its log.
+select r.key, coalesce((l.place & 4294967295) + l.count - 1, 0), r.epoch, s.key, coalesce(l.chain, r.chain)
+from runs r
+left join segments l on l.place = (
+    select max(place) from segments where place between r.key << 32 and (r.key << 32) + 4294967295
+)
+left join sessions s on s.key = r.owner
 where r.id = ?
