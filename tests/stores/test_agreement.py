@@ -20,6 +20,7 @@ from weft.stores import MemoryStore, SQLiteStore
 
 RUNS = ("a", "b", "c")
 STATUSES = (None, None, "running", "idle", "failed")
+LINKS = (None, None, None, b"", b"s", b"chain 0", b"chain 1", b"chain 2", b"chain 3")
 
 
 @st.composite
@@ -37,9 +38,7 @@ def appends(draw: st.DrawFn) -> Append:
         count=count,
         body=b"%d" % number if count else b"",
         chain=b"chain %d" % number,
-        previous=None
-        if create
-        else draw(st.sampled_from((None, None, b"", b"s", *(b"chain %d" % i for i in range(4))))),
+        previous=None if create else draw(st.sampled_from(LINKS)),
         at=0.0,
         status=draw(st.sampled_from(STATUSES)),
         reason=draw(st.sampled_from(("", "why"))),
@@ -66,7 +65,10 @@ calls = st.one_of(
     st.tuples(st.just("append"), st.lists(appends(), max_size=1)),
     st.tuples(st.just("acquire"), st.sampled_from(RUNS)),
     st.tuples(st.just("release"), st.lists(st.sampled_from(RUNS))),
+    st.tuples(st.just("acquire_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("acquire_all"), st.none()),
+    st.tuples(st.just("list_free"), st.none()),
+    st.tuples(st.just("load_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("delete"), st.sampled_from(RUNS)),
     st.tuples(st.just("purge"), st.integers(0, 9)),
     st.tuples(st.just("save"), saved),
@@ -94,6 +96,10 @@ async def told(store: MemoryStore | SQLiteStore, name: str, given: Any) -> Any:
                 return [_shown(each) for each in await store.append(given)]
             case "acquire_all":
                 return [_shown(each) for each in await store.acquire_all()]
+            case "list_free":
+                return [_shown(each) for each in await store.list_free()]
+            case "acquire_many" | "load_many":
+                return {run: _shown(each) for run, each in (await getattr(store, name)(given)).items()}
             case "purge":
                 return await store.purge(before=float(given), statuses=["idle", "failed"])
             case "save":

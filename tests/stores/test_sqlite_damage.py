@@ -7,7 +7,7 @@ import re
 import shutil
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -114,6 +114,11 @@ def stored(path: Path) -> Iterator[Callable[[], object]]:
         await store.load_definitions(kept)
         await store.load_facts("hurt", facts[:1])
 
+    async def told(answer: Awaitable[Mapping[str, object]]) -> None:
+        for each in (await answer).values():
+            if isinstance(each, StoreError):
+                raise each
+
     calls: list[Callable[[SQLiteStore], Awaitable[object]]] = [
         lambda store: store.list(),
         lambda store: store.find("hurt"),
@@ -123,6 +128,9 @@ def stored(path: Path) -> Iterator[Callable[[], object]]:
         contents,
         lambda store: store.acquire("hurt"),
         lambda store: store.acquire_all(),
+        lambda store: store.list_free(),
+        lambda store: told(store.acquire_many(["well", "hurt"])),
+        lambda store: told(store.load_many(["well", "hurt"])),
     ]
     for call in calls:
         yield lambda call=call: asyncio.run(called(call))

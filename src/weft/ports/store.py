@@ -255,6 +255,17 @@ class LogStore(Store, Protocol):
         """
         ...
 
+    async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
+        """
+        Return the whole logs of *runs*, in one question to the store; for each of them, or why it cannot be read.
+
+        All of them are in memory at once: ask for as many as there is room for.
+
+        Raises:
+            StoreError: the store itself failed.
+        """
+        ...
+
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """
         Return the definitions.
@@ -304,6 +315,30 @@ class OwnedStore(Protocol):
         Raises:
             RunNotFound: nothing was ever stored under this id.
             RunOwned: another owner that is alive holds it.
+        """
+        ...
+
+    async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
+        """
+        Own each of *runs* as :meth:`acquire` does, in one transaction; return, for each of them, its record or why not.
+
+        Why not: RunNotFound, RunOwned, or CorruptStore where a run alone cannot be read.  The others are owned.
+
+        Raises:
+            StoreError: the store itself failed, and nothing was taken.
+        """
+        ...
+
+    async def list_free(
+        self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
+    ) -> Sequence[RunRecord]:
+        """
+        Return a page of the runs in one of *statuses* that nobody alive owns, oldest first (then by id), and take none.
+
+        They were free when the store looked: :meth:`acquire_many` finds out.
+
+        Args:
+            after: the last record of the page before.
         """
         ...
 

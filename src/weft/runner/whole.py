@@ -111,6 +111,16 @@ class WholeLogs:
             first += count
         return LoadedRun(record, found)
 
+    async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
+        """Return the whole logs of *runs*, or why one cannot be read; one after the other."""
+        return {run: await self._loaded(run) for run in runs}
+
+    async def _loaded(self, run: RunId) -> LoadedRun | StoreError:
+        try:
+            return await self.load_since(run, 0)
+        except RunNotFound as missing:
+            return missing
+
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return definitions of runs that were loaded here."""
         missing = [key for key in hashes if key not in self._definitions]

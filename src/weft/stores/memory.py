@@ -200,6 +200,15 @@ class MemoryStore:
         stored = self._stored(run)
         return LoadedRun(stored.record, [each for each in stored.segments if each.last > position])
 
+    async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
+        """Return the whole logs of *runs*, or why one cannot be read."""
+        self._check()
+        there = self._runs
+        return {
+            run: LoadedRun(there[run].record, list(there[run].segments)) if run in there else RunNotFound(run)
+            for run in runs
+        }
+
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the definitions."""
         self._check()
@@ -220,6 +229,19 @@ class MemoryStore:
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run, in a new epoch."""
         return self._own(self._stored(run))
+
+    async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
+        """Own each of *runs*, in a new epoch."""
+        self._check()
+        there = self._runs
+        return {run: self._own(there[run]) if run in there else RunNotFound(run) for run in dict.fromkeys(runs)}
+
+    async def list_free(
+        self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
+    ) -> Sequence[RunRecord]:
+        """Return a page of the runs in one of *statuses* that nobody owns."""
+        self._check()
+        return [record for record in self._listed(statuses, None, after) if record.owner is None][:limit]
 
     async def acquire_all(
         self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
@@ -260,14 +282,7 @@ class MemoryStore:
     ) -> Sequence[RunRecord]:
         """Return a page of runs, oldest first."""
         self._check()
-        wanted = [
-            record
-            for record in (each.record for each in self._in_order())
-            if (statuses is None or record.status in statuses)
-            and (workflow is None or record.workflow == workflow)
-            and (after is None or _order(record) > _order(after))
-        ]
-        return wanted[:limit]
+        return self._listed(statuses, workflow, after)[:limit]
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
@@ -300,6 +315,17 @@ class MemoryStore:
             return self._runs[run]
         except KeyError:
             raise RunNotFound(run) from None
+
+    def _listed(
+        self, statuses: Collection[RunStatus] | None, workflow: str | None, after: RunRecord | None
+    ) -> Sequence[RunRecord]:
+        return [
+            record
+            for record in (each.record for each in self._in_order())
+            if (statuses is None or record.status in statuses)
+            and (workflow is None or record.workflow == workflow)
+            and (after is None or _order(record) > _order(after))
+        ]
 
     def _in_order(self) -> Sequence[_Stored]:
         return sorted(self._runs.values(), key=lambda each: _order(each.record))

@@ -23,7 +23,12 @@ from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")
 
-_FALLIBLE = frozenset({"append", "acquire", "acquire_all", "load_since", "load_definitions", "load_facts", "release"})
+_FALLIBLE = frozenset(
+    {
+        *("append", "acquire", "acquire_many", "acquire_all", "list_free", "release"),
+        *("load_since", "load_many", "load_definitions", "load_facts"),
+    }
+)
 
 
 class Weather(msgspec.Struct, frozen=True):

@@ -81,6 +81,10 @@ class WrappedStore:
         """Return what came after *position*."""
         return await self.around("load_since", lambda: self.inner.load_since(run, position))
 
+    async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
+        """Return whole logs."""
+        return await self.around("load_many", lambda: self.inner.load_many(runs))
+
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return definitions."""
         return await self.around("load_definitions", lambda: self.inner.load_definitions(hashes))
@@ -96,6 +100,16 @@ class WrappedStore:
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run."""
         return await self.around("acquire", lambda: self.inner.acquire(run))
+
+    async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
+        """Own these runs."""
+        return await self.around("acquire_many", lambda: self.inner.acquire_many(runs))
+
+    async def list_free(
+        self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
+    ) -> Sequence[RunRecord]:
+        """Return a page of free runs."""
+        return await self.around("list_free", lambda: self.inner.list_free(statuses=statuses, after=after, limit=limit))
 
     async def acquire_all(
         self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None

@@ -13,11 +13,13 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned
+from msgspec.structs import replace
+
+from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError
 from weft.ports.store import ContentHash, RunRecord, RunStatus
 from weft.stores.sqlite import rows
 from weft.stores.sqlite.ownership import Session, transaction
-from weft.stores.sqlite.reading import fetched, find
+from weft.stores.sqlite.reading import fetched, find, find_owned
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
 
@@ -71,6 +73,35 @@ def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
         return find(db, run)[1]
 
 
+def acquire_many(
+    db: sqlite3.Connection, session: Session, runs: Iterable[RunId]
+) -> dict[RunId, RunRecord | StoreError]:
+    """Own each of *runs*, in a new epoch; return its record, or why not."""
+    taken: dict[RunId, RunRecord | StoreError] = {}
+    keys: list[int] = []
+    with transaction(db):
+        holders = session.others_alive(db)
+        for run in dict.fromkeys(runs):
+            try:
+                key, owner, record = find_owned(db, run)
+            except (RunNotFound, DamagedRow) as refused:
+                taken[run] = refused
+                continue
+            if owner in holders:
+                taken[run] = RunOwned(run, holders[owner])
+            else:
+                taken[run] = replace(record, epoch=record.epoch + 1, owner=session.words)
+                keys.append(key)
+        db.executemany(_ACQUIRE, [(session.key, key) for key in keys])
+    return taken
+
+
+def bury(db: sqlite3.Connection, session: Session) -> None:
+    """Remove what dead sessions have left: what they owned is free."""
+    with transaction(db):
+        session.others_alive(db)
+
+
 def acquire_all(
     db: sqlite3.Connection, session: Session, statuses: Collection[RunStatus], limit: int | None
 ) -> list[RunRecord]:
@@ -95,9 +126,14 @@ def _is_whole(db: sqlite3.Connection, run: Any, key: int) -> bool:
     try:
         find(db, rows.text(rows.run_named(run, key), "runs.id", run))
     except DamagedRow as error:
-        _log.error("a run is left alone: %s", error)
+        left_alone(error)
         return False
     return True
+
+
+def left_alone(error: DamagedRow) -> None:
+    """Tell of a run that cannot be read, and is left out."""
+    _log.error("a run is left alone: %s", error)
 
 
 def release(db: sqlite3.Connection, session: Session, runs: Iterable[RunId]) -> None:

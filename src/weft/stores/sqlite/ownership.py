@@ -41,7 +41,7 @@ class Session:
                 "use MemoryStore, or a PostgreSQL store, on this one"
             )
         self.key = 0
-        self._database = database
+        self._database, self._host = database, socket.gethostname()
         while True:
             self.token = uuid.uuid4().hex
             self._file: int | None = _locked(_path(database, self.token), create=True)
@@ -54,12 +54,17 @@ class Session:
         """Whether this process holds its lock: not after closing it, nor in a forked child."""
         return self._file is not None
 
+    @property
+    def words(self) -> str:
+        """Who it is, in words."""
+        return rows.holder("this session", os.getpid(), self._host)
+
     def register(self, db: sqlite3.Connection) -> None:
         """Write it down, so that runs can name it; remove what dead sessions have left."""
         with transaction(db):
             for key, token in db.execute("select key, token from sessions").fetchall():
                 _remove_if_dead(db, self._database, key, rows.token(f"session {key}", token))
-            self.key = db.execute(_OPEN_SESSION, (self.token, socket.gethostname(), os.getpid())).lastrowid or 0
+            self.key = db.execute(_OPEN_SESSION, (self.token, self._host, os.getpid())).lastrowid or 0
         _remove_strays(db, self._database)
 
     def retire(self, db: sqlite3.Connection) -> None:

@@ -8,12 +8,13 @@ of the same moment, whoever is appending.
 from __future__ import annotations
 
 import heapq
+import math
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from weft.errors import DamagedRow, MissingContent, RunNotFound
+from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
 from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
@@ -24,6 +25,7 @@ Row = tuple[Any, ...]
 _RECORD = query("record")
 _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
+_FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
 _SEEN = query("statuses")
 _STRAYS = query("strays")
@@ -45,6 +47,12 @@ def find(db: sqlite3.Connection, run: RunId) -> tuple[int, RunRecord]:
     return row[0], rows.record(row)
 
 
+def find_owned(db: sqlite3.Connection, run: RunId) -> tuple[int, int | None, RunRecord]:
+    """Return the key of a run, that of the session that took it, and its record; it raises what :func:`find` does."""
+    row = _row(db, run)
+    return row[0], row[10], rows.record(row)
+
+
 def _row(db: sqlite3.Connection, run: RunId) -> Row:
     found = fetched(db, _RECORD, (run,))
     if not found:
@@ -60,10 +68,27 @@ def exists(db: sqlite3.Connection, run: RunId) -> bool:
 def load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
     """Return the segments that hold what came after *position*."""
     with _one_moment(db):
-        row = _row(db, run)
-        found = fetched(db, _SEGMENTS, {"run": row[0], "position": position})
-        known = rows.blob(f"run {run!r}", "runs.chain", row[6])
-        return LoadedRun(rows.record(row), rows.segments(run, found, position), known)
+        return _load(db, run, position)
+
+
+def _load(db: sqlite3.Connection, run: RunId, position: int) -> LoadedRun:
+    row = _row(db, run)
+    found = fetched(db, _SEGMENTS, {"run": row[0], "position": position})
+    known = rows.blob(f"run {run!r}", "runs.chain", row[6])
+    return LoadedRun(rows.record(row), rows.segments(run, found, position), known)
+
+
+def load_many(db: sqlite3.Connection, runs: Collection[RunId]) -> dict[RunId, LoadedRun | StoreError]:
+    """Return the whole logs of *runs*, or why one cannot be read."""
+    with _one_moment(db):
+        return {run: _loaded(db, run) for run in runs}
+
+
+def _loaded(db: sqlite3.Connection, run: RunId) -> LoadedRun | StoreError:
+    try:
+        return _load(db, run, 0)
+    except (RunNotFound, DamagedRow) as error:
+        return error
 
 
 def load_facts(db: sqlite3.Connection, run: RunId, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:
@@ -113,7 +138,29 @@ def page(
         if statuses is None and after is None:
             _look_for_strays(db, workflow, tell)
         among = dict.fromkeys(_STATUSES if statuses is None else statuses)
-        pages = [_page(db, status, workflow, after, limit, tell) for status in among]
+        sql, asked = (_FIRST_PAGE if after is None else _PAGE), _beginning(after) | {"workflow": workflow}
+        pages = [_page(db, sql, asked | {"status": status}, limit, tell) for status in among]
+    return _merged(pages, limit)
+
+
+def free_page(
+    db: sqlite3.Connection, statuses: Collection[RunStatus], after: RunRecord | None, limit: int, damaged: Damaged
+) -> list[RunRecord]:
+    """Return a page of runs that belong to no session; *damaged* is told of what is left out."""
+    with _one_moment(db):
+        asked, among = _beginning(after), dict.fromkeys(statuses)
+        pages = [_page(db, _FREE_PAGE, asked | {"status": status}, limit, damaged) for status in among]
+    return _merged(pages, limit)
+
+
+def _beginning(after: RunRecord | None) -> dict[str, Any]:
+    """Return where a page begins: after a run, or before all of them."""
+    if after is None:
+        return {"created_at": -math.inf, "id": ""}
+    return {"created_at": after.created_at, "id": after.id}
+
+
+def _merged(pages: Sequence[Sequence[RunRecord]], limit: int) -> list[RunRecord]:
     return list(heapq.merge(*pages, key=lambda record: (record.created_at, record.id)))[:limit]
 
 
@@ -126,16 +173,12 @@ def _look_for_strays(db: sqlite3.Connection, workflow: str | None, tell: Damaged
             _read(row, tell)
 
 
-def _page(
-    db: sqlite3.Connection, status: str, workflow: str | None, after: RunRecord | None, limit: int, tell: Damaged
-) -> list[RunRecord]:
-    """Return up to *limit* runs in *status*, however many damaged ones there are among them."""
+def _page(db: sqlite3.Connection, sql: str, asked: dict[str, Any], limit: int, tell: Damaged) -> list[RunRecord]:
+    """Return up to *limit* runs in one status, however many damaged ones there are among them."""
     records: list[RunRecord] = []
-    asked: dict[str, Any] = {"status": status, "workflow": workflow, "limit": limit, "offset": 0}
-    if after is not None:
-        asked |= {"created_at": after.created_at, "id": after.id}
+    asked |= {"limit": limit, "offset": 0}
     while len(records) < limit:
-        found = fetched(db, _FIRST_PAGE if after is None else _PAGE, asked)
+        found = fetched(db, sql, asked)
         records += [record for row in found if (record := _read(row, tell)) is not None]
         if len(found) < limit:
             break

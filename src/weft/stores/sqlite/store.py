@@ -169,6 +169,10 @@ class SQLiteStore:
         """Return the segments that hold what came after *position*."""
         return await self._read(reading.load, run, position)
 
+    async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
+        """Return the whole logs of *runs*, or why one cannot be read."""
+        return await self._read(reading.load_many, list(runs))
+
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the definitions."""
         return await self._read(reading.load_definitions, hashes)
@@ -188,6 +192,17 @@ class SQLiteStore:
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run, in a new epoch."""
         return await self._write(keeping.acquire, run)
+
+    async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
+        """Own each of *runs*, in a new epoch and one transaction; return its record, or why not."""
+        return await self._write(keeping.acquire_many, list(runs))
+
+    async def list_free(
+        self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
+    ) -> Sequence[RunRecord]:
+        """Return a page of the runs in one of *statuses* that nobody alive owns, oldest first."""
+        await self._write(keeping.bury)  # sessions that are dead: what is left of them is no owner
+        return await self._read(reading.free_page, statuses, after, limit, keeping.left_alone)
 
     async def acquire_all(
         self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None

@@ -15,7 +15,7 @@ from weft.errors import (
     RunNotFound,
     StoreClosed,
 )
-from weft.ports.store import FIRST_EPOCH, LogStore, RunRecord, Segment
+from weft.ports.store import FIRST_EPOCH, LoadedRun, LogStore, RunRecord, Segment
 from weft.testing.contracts.cases import again, bodies, first, is_there, more, opened, unowned, write
 from weft.testing.contracts.store import StoreContract
 
@@ -47,6 +47,27 @@ class LogStoreContract(StoreContract):
         await write(store, more("r", 4, b"e"))
 
         assert bodies(await store.load_since("r", position)) == expected
+
+    @opened
+    async def test_many_logs_are_read_at_once(self, store: LogStore) -> None:
+        names = [f"r{i}" for i in range(70)]
+        await write(store, *(first(name, name.encode()) for name in names))
+        await write(store, *(more(name, 1, b"2" + name.encode(), count=3) for name in names[:40]))
+
+        found = await store.load_many(names)
+
+        assert list(found) == names
+        assert [found[name] for name in names] == [await store.load(name) for name in names]
+        assert dict(await store.load_many([])) == {}
+
+    @opened
+    async def test_of_many_logs_those_that_are_not_there_are_told_apart(self, store: LogStore) -> None:
+        await write(store, first("a"), first("b"))
+
+        found = await store.load_many(["a", "nope", "b", "a"])
+
+        assert [type(found[run]) for run in ("a", "nope", "b")] == [LoadedRun, RunNotFound, LoadedRun]
+        assert len(found) == 3
 
     @opened
     async def test_the_record_tells_where_the_run_stands(self, store: LogStore) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.errors import OwnershipLost, RunNotFound
-from weft.ports.store import CLOSED, FIRST_EPOCH, RunStatus
+from weft.ports.store import CLOSED, FIRST_EPOCH, RunRecord, RunStatus
 from weft.testing.contracts.cases import OwnedLogStore, first, more, opened, write
 
 
@@ -93,3 +93,56 @@ class OwnedStoreContract:
         rest = await store.acquire_all()
 
         assert [each.id for each in (*some, *rest)] == ["r5", "r4", "r3", "r2", "r1", "r0"]
+
+    @opened
+    async def test_many_runs_are_taken_at_once_and_each_is_told_what_became_of_it(self, store: OwnedLogStore) -> None:
+        await write(store, *(first(run, b"%d" % i, status="waiting") for i, run in enumerate("abcd")))
+        await store.release("ab")
+
+        taken = await store.acquire_many(["b", "nope", "a", "c", "b"])
+
+        assert list(taken) == ["b", "nope", "a", "c"]
+        assert isinstance(taken["nope"], RunNotFound)
+        for run in "abc":
+            record = taken[run]
+            assert isinstance(record, RunRecord)
+            assert record == await store.find(run)
+            assert record.owner
+            assert record.epoch == FIRST_EPOCH + 1
+        assert (await store.find("d")).epoch == FIRST_EPOCH
+        old, new = await store.append([more("a", 1, b"old"), more("a", 1, b"new", epoch=FIRST_EPOCH + 1)])
+        assert isinstance(old, OwnershipLost)
+        assert new is None
+        assert dict(await store.acquire_many([])) == {}
+
+    @opened
+    async def test_free_runs_are_listed_and_stay_free(self, store: OwnedLogStore) -> None:
+        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(CLOSED))
+        await write(store, *(first(status, status=status, at=float(i)) for i, status in enumerate(statuses)))
+        await write(store, first("mine", at=0.5))
+        await store.release(statuses)
+
+        due = await store.list_free()
+        asked = await store.list_free(statuses=["parked", "running"])
+
+        assert [each.id for each in due] == ["running", "waiting"]
+        assert [each.id for each in asked] == ["running", "parked"]
+        assert [await store.find(each.id) for each in due] == list(due)
+        assert [each.id for each in await store.acquire_all()] == ["running", "waiting"]
+
+    @opened
+    async def test_free_runs_are_listed_in_pages_oldest_first(self, store: OwnedLogStore) -> None:
+        names = [f"r{i:02}" for i in range(20)]
+        await write(
+            store,
+            *(first(run, at=float(i // 2), status="waiting" if i % 3 else "running") for i, run in enumerate(names)),
+        )
+        await store.release(names[::2])
+
+        pages: list[list[str]] = []
+        last: RunRecord | None = None
+        while page := await store.list_free(after=last, limit=4):
+            pages.append([each.id for each in page])
+            last = page[-1]
+
+        assert pages == [names[0:8:2], names[8:16:2], names[16::2]]

@@ -45,6 +45,22 @@ class SharedStoreContract:
         await write(store, more("r", 1))
 
     @opened
+    async def test_of_many_runs_those_are_taken_that_no_other_holds(
+        self, store: OwnedLogStore, another: OwnedLogStore
+    ) -> None:
+        await write(store, first("held"), first("free", release=True))
+
+        listed = await another.list_free()
+        taken = await another.acquire_many(["held", "free"])
+
+        assert [each.id for each in listed] == ["free"]
+        assert taken["free"] == await store.find("free")
+        refused = taken["held"]
+        assert isinstance(refused, RunOwned)
+        assert refused.owner == (await store.find("held")).owner
+        await write(store, more("held", 1))
+
+    @opened
     async def test_what_another_gave_up_can_be_taken(self, store: OwnedLogStore, another: OwnedLogStore) -> None:
         await write(store, first("a"), first("b"), first("c"))
         await store.release(["a"])
@@ -62,6 +78,7 @@ class SharedStoreContract:
 
         await store.close()
 
+        assert [each.id for each in await another.list_free()] == ["a", "b"]
         assert (await another.acquire("b")).epoch == FIRST_EPOCH + 1
         assert [each.id for each in await another.acquire_all()] == ["a"]
 
