@@ -72,7 +72,8 @@ def execute(path: Path, kill: Kill, after: int | None) -> tuple[list[Line], int]
         for line in process.stdout:
             if line.endswith("\n"):  # the last one may be cut off
                 said.append(tuple(json.loads(line)))
-            if len(said) == after:
+            is_over = bool(said) and said[-1][0] == "result"  # its last life has come further than it could say
+            if after is not None and (len(said) == after or is_over):
                 process.send_signal(signal.SIGKILL)
     return said, process.returncode
 
