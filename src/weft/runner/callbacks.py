@@ -79,7 +79,11 @@ class _Threads(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(fn(*args, **kwargs))
-                except BaseException as error:  # noqa: BLE001 - whoever waits is told
+                except StopIteration as error:  # no future of asyncio can hold one
+                    stopped = RuntimeError("the callback raised StopIteration")
+                    stopped.__cause__ = error
+                    future.set_exception(stopped)
+                except BaseException as error:  # noqa: BLE001 - the caller is told
                     future.set_exception(error)
 
         with self._lock:
