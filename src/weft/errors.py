@@ -47,6 +47,7 @@ Everything this library can raise, in one screen.
     │   ├── CorruptLog              bytes that are no log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
     ├── RunnerError                 a runner was asked for something it cannot do
+    │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
     │   ├── RunClosed               a run that is over takes nothing more
     │   ├── RunParked               a run that needs a person
@@ -76,6 +77,7 @@ Everything this library can raise, in one screen.
     │   ├── StoreNotFound           nothing is stored there
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
     │   │   └── StoreFull           no space is left
+    │   ├── UnwrittenEvents         a runner was closed and could not write everything
     │   └── WrongLoop               an open store was used from another event loop
     ├── CommandError                what was asked for on the command line cannot be done
     │   ├── CodeNotImported         a run needs functions that were not imported
@@ -97,6 +99,9 @@ Where a builtin says the same, the case is that builtin too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+
+_MOST_NAMED = 5
+"""How many runs an error names."""
 
 
 class WeftError(Exception):
@@ -432,6 +437,16 @@ class RunnerClosed(RunnerError):
         super().__init__(f"this runner {what}{'' if again else ', or open() it first'}")
 
 
+class Interrupted(RunnerError):
+    """Code that runs in the event loop of a blocking runner has cancelled a call of another thread."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a coroutine in this runner's event loop cancelled this call (asyncio.all_tasks() names every task there, "
+            "also those of the runner); call again, and let that coroutine cancel its own tasks alone"
+        )
+
+
 class WorkflowAlreadyStarted(RunnerError):
     """A run of this id exists."""
 
@@ -681,6 +696,21 @@ class StoreFull(StoreUnavailable):
 
     def __init__(self, store: str, reason: str) -> None:
         StoreError.__init__(self, f"{store} has no space left ({reason}); free some, or purge finished runs")
+
+
+class UnwrittenEvents(StoreError):
+    """A runner was closed, and its store could not take everything that had happened; *runs* says of which runs."""
+
+    def __init__(self, runs: Mapping[str, int], reason: BaseException | None) -> None:
+        total = sum(runs.values())
+        few = ", ".join(f"{run!r} ({count})" for run, count in list(runs.items())[:_MOST_NAMED])
+        more = f" and {len(runs) - _MOST_NAMED:,} more" if len(runs) > _MOST_NAMED else ""
+        super().__init__(
+            f"{total:,} {'event' if total == 1 else 'events'} of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} "
+            f"could not be written when the runner was closed: {few}{more}; the store said: {reason or 'nothing'}. "
+            "The store has these runs up to their last checkpoint; resume_all() goes on from there"
+        )
+        self.runs, self.reason = dict(runs), reason
 
 
 class ReadOnlyStore(StoreError):

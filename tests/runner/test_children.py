@@ -25,6 +25,7 @@ from weft.errors import (
     RunnerClosed,
     StepFailed,
     StoreUnavailable,
+    UnwrittenEvents,
     WorkflowNotFound,
 )
 from weft.policy import DEFAULT
@@ -481,13 +482,15 @@ class Flaky(WrappedStore):
 async def test_a_crash_in_the_middle_of_cancelling_is_made_up_for() -> None:
     inner = MemoryStore()
     store = Flaky(inner)
-    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
-        await runner.start(parent_of(double, id="c"), 5, id="p")
-        await asyncio.sleep(1)
-        store.appends_left = 1  # only the parent's own end is stored
-        cancelling = asyncio.create_task(runner.cancel("p"))
-        await asyncio.sleep(1)
-        assert not cancelling.done()
+    runner = await runner_on(store, lasts=60.0, grace=0.0).open()
+    await runner.start(parent_of(double, id="c"), 5, id="p")
+    await asyncio.sleep(1)
+    store.appends_left = 1  # only the parent's own end is stored
+    cancelling = asyncio.create_task(runner.cancel("p"))
+    await asyncio.sleep(1)
+    assert not cancelling.done()
+    with pytest.raises(UnwrittenEvents):
+        await runner.close()
     cancelling.cancel()
 
     async with runner_on(inner) as runner:

@@ -23,6 +23,7 @@ from weft.errors import (
     RunParked,
     StoreFull,
     StoreUnavailable,
+    UnwrittenEvents,
     WorkflowNotFound,
 )
 from weft.local.counters import LocalCounters
@@ -132,7 +133,7 @@ async def test_stopping_and_resuming_wait_for_a_store_that_is_away(call: str, fa
     assert (run.values("double"), is_free) == ([10, 12], True)
 
 
-@pytest.mark.parametrize("call", ["acquire_all", "load_since", "load_definitions"])
+@pytest.mark.parametrize("call", ["list_free", "acquire_many", "load_many", "load_definitions"])
 @pytest.mark.parametrize("fault", AWAY)
 @virtually
 async def test_no_run_is_left_out_because_the_store_was_away_when_all_were_resumed(call: str, fault: Fault) -> None:
@@ -181,6 +182,18 @@ async def test_a_store_that_somebody_else_has_opened_can_be_away_when_the_runner
         runner = await runner_on(store).open()
         await (await runner.start(double, 5, id="a")).wait()
 
+        await runner.close()
+
+        assert (await store.find("a")).owner is None
+
+
+@virtually
+async def test_a_runner_that_could_not_give_its_runs_back_does_so_when_it_is_closed_again() -> None:
+    store = FaultyStore(MemoryStore(), {("release", number): Fault.fail() for number in range(1, 4)})
+    async with store:
+        runner = await runner_on(store, grace=0.1).open()
+        await (await runner.start(double, 5, id="a")).wait()
+
         with pytest.raises(StoreUnavailable):
             await runner.close()
         await runner.close()
@@ -201,15 +214,18 @@ async def test_a_run_that_cannot_be_written_is_parked_and_the_others_go_on(monke
         return segment(worker, at)
 
     monkeypatch.setattr(Worker, "segment", broken)
-    async with runner_on(MemoryStore()) as runner:
-        bad = await runner.start(double, 1, id="bad")
-        good = await runner.start(double, 2, id="good")
+    runner = await runner_on(MemoryStore()).open()
+    bad = await runner.start(double, 1, id="bad")
+    good = await runner.start(double, 2, id="good")
 
-        assert await good.result() == 4
-        with pytest.raises(RunParked, match="this cannot be written"):
-            await bad.wait()
-        with pytest.raises(ValueError, match="this cannot be written"):
-            await runner.checkpoint("bad")
+    assert await good.result() == 4
+    with pytest.raises(RunParked, match="this cannot be written"):
+        await bad.wait()
+    with pytest.raises(ValueError, match="this cannot be written"):
+        await runner.checkpoint("bad")
+    with pytest.raises(UnwrittenEvents) as told:
+        await runner.close()
+    assert told.value.runs == {"bad": 1}
 
 
 @virtually

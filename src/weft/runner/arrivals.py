@@ -1,39 +1,53 @@
 """
-Runs on their way into a runner, one at a time each.
+Runs on their way into a runner or out of it, one change at a time each.
 
-Starting and resuming ask the store and wait for it.  Whoever wants the same run meanwhile waits too, and then finds it
-there: otherwise two workers would drive one run, and one of them would lose.
+Starting, resuming and stopping a run ask the store and wait for it.  Callers that want the same run meanwhile wait too,
+and then find it as the change has left it: otherwise two workers would drive one run, and one of them would lose.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Any, Self
 
 
 class Arrivals:
-    """Who is on the way, by run."""
+    """A lock per run."""
 
     def __init__(self) -> None:
         self._lines: dict[str, deque[asyncio.Future[None]] | None] = {}
-        """Who waits until it is his turn; None as long as nobody does, as nearly always."""
+        """The waiters of each locked run, in order; None while there are none, which is the usual case."""
 
-    def alone(self, run: str) -> _Turn:
-        """Be the only one who brings *run* in: inside of ``async with``."""
-        return _Turn(self._lines, run)
+    def alone(self, run: str) -> Turn:
+        """Return the lock of *run*, for ``async with``."""
+        return Turn(self._lines, run)
+
+    def is_locked(self, run: str) -> bool:
+        """Whether a change of *run* is being made."""
+        return run in self._lines
+
+    def alone_now(self, run: str) -> Turn | None:
+        """Lock *run* without waiting; return None if it is locked already."""
+        if run in self._lines:
+            return None
+        self._lines[run] = None
+        return Turn(self._lines, run)
 
 
-class _Turn:
-    __slots__ = ("_lines", "_run")
+class Turn:
+    """Having a run to oneself."""
+
+    __slots__ = ("_is_handed_on", "_lines", "_run")
 
     def __init__(self, lines: dict[str, deque[asyncio.Future[None]] | None], run: str) -> None:
-        self._lines, self._run = lines, run
+        self._lines, self._run, self._is_handed_on = lines, run, False
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         lines, run = self._lines, self._run
         if run not in lines:
             lines[run] = None
-            return
+            return self
         line = lines[run]
         if line is None:
             line = lines[run] = deque()
@@ -42,15 +56,22 @@ class _Turn:
         try:
             await mine
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():  # it was his turn already: then it is the next one's
-                self._pass_on()
+            if mine.done() and not mine.cancelled():  # the lock was given to this waiter already: give it to the next
+                self.end()
             raise
+        return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._pass_on()
+        if not self._is_handed_on:
+            self.end()
 
-    def _pass_on(self) -> None:
-        """Let the next one in that still waits; if there is none, the run is on its way no more."""
+    def hand_on(self, task: asyncio.Task[Any]) -> None:
+        """Let *task* have the run: it is unlocked when that has ended, in whatever way."""
+        self._is_handed_on = True
+        task.add_done_callback(lambda _: self.end())
+
+    def end(self) -> None:
+        """Unlock the run, for the next waiter that has not been cancelled."""
         line = self._lines[self._run]
         while line:
             following = line.popleft()

@@ -24,7 +24,7 @@ from weft.core.events import AnyEvent
 from weft.core.references import MISSING
 from weft.core.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import RunnerClosed
+from weft.errors import Interrupted, RunnerClosed
 from weft.ports.store import RunRecord, Store
 from weft.runner.handle import Handle
 from weft.runner.runner import AsyncRunner
@@ -72,15 +72,22 @@ class Runner:
                 try:
                     self._do(self._inner.open())
                 except BaseException:
-                    self._end()
+                    try:
+                        self._do(self._inner.close(grace=0.0))  # it may be open, or about to be
+                    finally:
+                        self._end()
                     raise
         return self
 
     def close(self, *, grace: float | None = None) -> None:
         """
-        Start nothing more, let what is under way end, write everything, and give up all runs.
+        Start nothing more, let what is in flight end, write everything, and give up all runs.
 
-        Whoever closes it a second time meanwhile waits too; whoever waits for something else is told that it is closed.
+        A second caller waits too; callers that wait for something else are told that it is closed.  A Ctrl-C hurries
+        it: what is in flight is left, and everything is still written.
+
+        Raises:
+            UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
         """
         self._check_thread()
         with self._door:
@@ -88,7 +95,7 @@ class Runner:
                 return
             try:
                 self._do(self._inner.close(grace=grace))
-            except KeyboardInterrupt:  # whoever is impatient still wants everything written
+            except KeyboardInterrupt:  # the caller is impatient, and still wants everything written
                 self._do(self._inner.close(grace=0.0))
                 raise
             finally:
@@ -120,8 +127,10 @@ class Runner:
         future = self._handed(work)
         try:
             return future.result()
-        except CancelledError:  # the runner was closed meanwhile
-            raise RunnerClosed from None
+        except CancelledError as error:
+            if self._loop is None or self._is_over.is_set():  # the runner was closed meanwhile
+                raise RunnerClosed from None
+            raise Interrupted from error
         except BaseException:
             future.cancel()
             raise
@@ -220,9 +229,9 @@ class Runner:
         self._do(self._inner.resume(id, **options))
         return Handle(self, id)
 
-    def resume_all(self, **options: Any) -> list[Handle[Self]]:
-        """Bring back every stored run that has something to do and that nobody alive owns."""
-        return [Handle(self, handle.id) for handle in self._do(self._inner.resume_all(**options))]
+    def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
+        """Bring back every stored run that has something to do and is free; see :meth:`AsyncRunner.resume_all`."""
+        return [Handle(self, handle.id) for handle in self._do(self._inner.resume_all(parked=parked, **options))]
 
     def cancel(self, id: str, reason: str = "") -> None:
         """Close the run *id*."""

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.core import events as ev
@@ -192,6 +193,7 @@ class Children:
 
     async def _cancel_all(self, parent: Worker) -> None:
         """Cancel a whole family, one after the other, since it may be a circle; then, from the last one, say so."""
+        await self._waiters.durable(parent, len(parent.run.memory.log))
         family: dict[str, tuple[str, ...]] = {parent.id: parent.orphans}
         line, failed = deque((child, parent.id) for child in parent.orphans), dict[str, Exception]()
         while line:
@@ -215,22 +217,26 @@ class Children:
     async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
         """Cancel *child*, and return which of its own children go with it."""
         try:
-            async with self._roster.visiting(child) as worker:
-                if worker.state != "cancelled":
-                    worker.cancel(reason)
-                await self._waiters.durable(worker, len(worker.run.memory.log))
-                return worker.orphans
+            return await self._roster.visit(child, partial(self._cancelled, reason))
         except WorkflowNotFound:
             _log.debug("run %r was never started, or is deleted", child)
             return ()
 
+    async def _cancelled(self, reason: str, worker: Worker) -> tuple[str, ...]:
+        if worker.state != "cancelled":
+            worker.cancel(reason)
+        await self._waiters.durable(worker, len(worker.run.memory.log))
+        return worker.orphans
+
     async def _finish(self, run: str, orphans: tuple[str, ...]) -> None:
         """Let the store know that nothing is left to do of a cancelled *run*, now that its *orphans* are cancelled."""
         if orphans:
-            async with self._roster.visiting(run) as worker:
-                worker.orphans = ()
-                worker.checkpoint()
-                await self._waiters.stored(worker, "cancelled")
+            await self._roster.visit(run, self._finished)
+
+    async def _finished(self, worker: Worker) -> None:
+        worker.orphans = ()
+        worker.checkpoint()
+        await self._waiters.stored(worker, "cancelled")
 
 
 _LONGEST = 255

@@ -1,86 +1,158 @@
 """
 Which stored runs a runner holds: taking them, loading them, giving them back.
 
-All of this can be done twice, so a store that is away only delays it, for as long as the runner is open.
+All of this can be done twice, so an unavailable store only delays it, for as long as the runner may wait for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunNotFound, RunOwned, StoreUnavailable
-from weft.ports.store import DUE, ListableStore, LogStore, OwnedStore, RunRecord
+from weft.errors import InvalidOption, OwnershipLost, RunNotFound, RunOwned, StoreError
+from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.patience import patiently
 from weft.runner.recovery import Recovered, recover
 
 T = TypeVar("T")
 
+PAGE = 256
+"""How many runs are taken over together."""
+EVENTS = 20_000
+"""How many events are loaded together, unless one run has more."""
 
-class Custody:
-    """The runs of *store*, for a runner that may wait for it while *is_open*."""
 
-    def __init__(self, store: LogStore, is_open: Callable[[], bool]) -> None:
-        self._store, self._is_open = store, is_open
+class Owned:
+    """A run that was acquired and loaded, or why it could not be loaded."""
 
-    async def acquire(self, run: str) -> None:
-        """
-        Own *run*, in a new epoch; where nobody can own anything, do nothing.
+    __slots__ = ("_answer", "_custody", "run")
 
-        Raises:
-            RunNotFound: nothing is stored under this id.
-            RunOwned: another owner that is alive holds it.
-        """
-        store = self._store
-        if isinstance(store, OwnedStore):
-            await self._patiently(lambda: store.acquire(run))
+    def __init__(self, custody: Custody, run: str, answer: LoadedRun | StoreError) -> None:
+        self._custody, self.run, self._answer = custody, run, answer
 
-    async def acquire_all(self, *, but: Container[str]) -> Sequence[RunRecord]:
-        """Own every run that has something to do and that nobody alive owns, *but* those that are here."""
-        store = self._store
-        if not isinstance(store, OwnedStore):
-            raise InvalidOption(f"{type(store).__name__} does not know which runs are free; resume() them by id")
-        try:
-            return [found for found in await store.acquire_all() if found.id not in but]
-        except StoreUnavailable:
-            if not isinstance(store, ListableStore):
-                raise
-        # Some may be owned by now, and would not be found free again: take them one by one.
-        owned: list[RunRecord] = []
-        for found in await self._patiently(lambda: self.records(statuses=DUE)):
-            if found.id not in but:
-                with suppress(RunOwned, RunNotFound):
-                    await self.acquire(found.id)
-                    owned.append(found)
-        return owned
-
-    async def release(self, runs: Sequence[str]) -> None:
-        """Give *runs* back."""
-        store = self._store
-        if isinstance(store, OwnedStore):
-            await self._patiently(lambda: store.release(runs))
-
-    async def load(
+    async def recover(
         self,
-        run: str,
         live: Callable[[RunRecord], Workflow | None],
         *,
         context: Mapping[str, Any],
         strict: bool,
         goes_on: bool = True,
     ) -> Recovered:
-        """Bring *run* back as it is stored; *live* finds its definition in this process."""
+        """
+        Return the run as it is stored; *live* finds its definition in this process.
 
-        async def load() -> Recovered:
-            loaded = await self._store.load_since(run, 0)
-            workflow = live(loaded.record)
-            return await recover(
-                self._store, loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on
-            )
+        Raises:
+            StoreError: it could not be loaded.
+        """
+        loaded = self._answer
+        if isinstance(loaded, StoreError):
+            raise loaded
+        return await self._custody.recover(
+            loaded, workflow=live(loaded.record), context=context, strict=strict, goes_on=goes_on
+        )
 
-        return await self._patiently(load)
+
+class Custody:
+    """The runs of *store*, for a runner that waits for it while it *may_wait*."""
+
+    def __init__(self, store: LogStore, may_wait: Callable[[], bool]) -> None:
+        self._store, self._may_wait = store, may_wait
+
+    async def acquire(self, run: str) -> RunRecord | None:
+        """
+        Own *run*, in a new epoch, and return its record; where runs are not owned, None.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+            RunOwned: another owner that is alive holds it.
+        """
+        store = self._store
+        if not isinstance(store, OwnedStore):
+            return None
+        return await self._patiently(lambda: store.acquire(run))
+
+    async def free(self, statuses: Collection[RunStatus]) -> AsyncIterator[Sequence[str]]:
+        """Yield pages of the runs in one of *statuses* that no owner that is alive holds, oldest first."""
+        store = self._owned()
+        last: RunRecord | None = None
+        while True:
+            page = await self._patiently(lambda: store.list_free(statuses=statuses, after=last, limit=PAGE))  # noqa: B023
+            if not page:
+                return
+            last = page[-1]
+            yield [record.id for record in page]
+
+    async def acquire_many(
+        self, runs: Collection[str], refused: Callable[[str, StoreError], object]
+    ) -> list[RunRecord]:
+        """Own *runs*, and return the records of those that could be; those that are gone or held need no word."""
+        if not runs:
+            return []
+        store = self._owned()
+        owned: list[RunRecord] = []
+        for run, answer in (await self._patiently(lambda: store.acquire_many(runs))).items():
+            if isinstance(answer, RunRecord):
+                owned.append(answer)
+            elif not isinstance(answer, RunNotFound | RunOwned):
+                refused(run, answer)
+        return owned
+
+    async def load(self, run: str, owned: RunRecord | None) -> Owned:
+        """Load *run*, which was acquired: *owned* is its record since then."""
+        loaded = await self._patiently(lambda: self._store.load_since(run, 0))
+        return self._checked(run, loaded, owned)
+
+    async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[Owned]:
+        """Yield the runs whose records these are, loaded a few at a time."""
+        for records in _groups(owned):
+            found = await self._patiently(lambda: self._store.load_many([each.id for each in records]))  # noqa: B023
+            for record in records:
+                yield self._checked(record.id, found[record.id], record)
+
+    def _checked(self, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None) -> Owned:
+        """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
+        if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
+            answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
+        return Owned(self, run, answer)
+
+    async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
+        """Rebuild the run that was *loaded*; see :func:`weft.runner.recovery.recover`."""
+        return await self._patiently(lambda: recover(self._store, loaded, **given))
+
+    @asynccontextmanager
+    async def freeing(self, runs: Iterable[str]) -> AsyncGenerator[set[str], None]:
+        """Yield *runs* as a set, and give back those that are left in it at the end, also after an error."""
+        left = set(runs)
+        try:
+            yield left
+        except (Exception, asyncio.CancelledError):
+            await self.release(list(left))
+            raise
+        await self.release(list(left))
+
+    async def release(self, runs: Sequence[str]) -> None:
+        """Give *runs* back."""
+        store = self._store
+        if runs and isinstance(store, OwnedStore):
+            await self._patiently(lambda: store.release(runs))
+
+    def _owned(self) -> OwnedStore:
+        if not isinstance(self._store, OwnedStore):
+            raise InvalidOption(f"{type(self._store).__name__} does not know which runs are free; resume() them by id")
+        return self._store
 
     def listed(self) -> ListableStore:
         """
@@ -102,4 +174,18 @@ class Custody:
         return found
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        return await patiently(call, while_=self._is_open)
+        return await patiently(call, while_=self._may_wait)
+
+
+def _groups(records: Iterable[RunRecord]) -> Iterator[list[RunRecord]]:
+    """Yield *records* in groups whose logs have not too many events together."""
+    group: list[RunRecord] = []
+    events = 0
+    for record in records:
+        if group and events + record.head > EVENTS:
+            yield group
+            group, events = [], 0
+        group.append(record)
+        events += record.head
+    if group:
+        yield group

@@ -19,7 +19,7 @@ _FORGETFUL = Encoder()
 class Draft:
     """The end of a log that is still to be written."""
 
-    __slots__ = ("_encoder", "_epoch", "_is_dropped", "_link", "_run", "_segment", "acknowledged", "status")
+    __slots__ = ("_encoder", "_epoch", "_link", "_run", "_segment", "acknowledged", "is_dropped", "status")
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class Draft:
         self._encoder = _FORGETFUL
         self._segment: Segment | None = None
         """What is being stored, if large values stand beside its events."""
-        self._is_dropped = False
+        self.is_dropped = False
+        """Whether nothing more of it is to be written."""
 
     @property
     def is_empty(self) -> bool:
@@ -58,15 +59,18 @@ class Draft:
         """Return what there is to write: the events since the last time, and the status if it has changed."""
         memory = self._run.memory
         events = memory.log[self.acknowledged :]
-        if (not events and status == self.status) or self._is_dropped:
+        if (not events and status == self.status) or self.is_dropped:
             return None
         segment = self._encoder.segment(events) if events else _EMPTY
         body, count = segment.body, segment.count
-        if count:
-            self._link = chain(self._link, body)
-        run, expected, epoch, link = memory.run_id, self.acknowledged, self._epoch, self._link
+        # The link moves on when the store has taken the events: those that it refuses are not part of the log.
+        link = chain(self._link, body) if count else self._link
+        run, expected, epoch = memory.run_id, self.acknowledged, self._epoch
         if status == self.status and not segment.definitions and not segment.facts:  # as nearly always
-            return Append(run=run, expected=expected, epoch=epoch, count=count, body=body, chain=link, at=at)
+            previous = self._link
+            return Append(
+                run=run, expected=expected, epoch=epoch, count=count, body=body, chain=link, previous=previous, at=at
+            )
         if segment.facts:
             self._segment = segment
         is_new = self.status is None
@@ -77,6 +81,7 @@ class Draft:
             count=count,
             body=body,
             chain=link,
+            previous=self._link,
             at=at,
             status=None if status == self.status else status,
             reason=reason,
@@ -89,7 +94,7 @@ class Draft:
 
     def stored(self, append: Append) -> None:
         """*append* is durable."""
-        self.acknowledged = append.expected + append.count
+        self.acknowledged, self._link = append.expected + append.count, append.chain
         if self._segment is not None:
             if self._encoder is _FORGETFUL:
                 self._encoder = Encoder()
@@ -100,4 +105,4 @@ class Draft:
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""
-        self._is_dropped = True
+        self.is_dropped = True

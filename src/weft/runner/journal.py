@@ -8,10 +8,12 @@ run did meanwhile is one append.  A run whose append is refused leaves the batch
     clean ──note──► noted ──batch──► committing ──done──► clean (or noted again)
                                          │
                                          ├── refused ──► the worker is told, and dropped
-                                         └── the store is away ──► the same batch again, later
+                                         ├── the store is unavailable ──► the same batch again, later
+                                         └── the store raises ──► each append again, by itself
 
-What always holds: a run is in one batch at a time; an event is written once; a worker learns that an event is
-durable only after the store has said so; nothing is forgotten while the store is away.
+Invariants: a run is in one batch at a time; an event is written once; a worker learns that an event is durable only
+after the store has said so; nothing is forgotten while the store is unavailable, until a journal that is being closed
+runs out of time.  A journal whose task is cancelled by other code starts again with the batch it was writing.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from time import monotonic
 from typing import Any, Protocol
@@ -27,6 +30,7 @@ from msgspec.structs import replace
 
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append, LogStore
+from weft.runner.deadline import Deadline
 from weft.runner.patience import waits
 from weft.telemetry import bus
 from weft.telemetry.catalogue import STORE_EXCEPTION, STORE_START, STORE_STOP
@@ -62,9 +66,16 @@ class Journal:
     def __init__(self, store: LogStore, time: Callable[[], float]) -> None:
         self._store, self._time = store, time
         self._noted: dict[Writer, None] = {}
+        self._in_flight: list[tuple[Writer, Append]] = []
+        """The batch that the store has been given and has not answered."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._is_closing = False
+        self._closing = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._deadline: Deadline | None = None
+        """While closing: until when an unavailable store is tried again."""
+        self._gave_up: Exception | None = None
+        """Why nothing more is written: the store stayed unavailable until the time to close was up."""
         self.away: Exception | None = None
         """Why nothing can be written just now; None if all is well."""
         self.away_since = 0.0
@@ -83,22 +94,50 @@ class Journal:
     def open(self) -> None:
         """Begin to write."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="weft-journal")
+        self._task.add_done_callback(self._ended)
 
-    async def close(self) -> None:
-        """Write everything that is noted, and stop; if the store is away, say so."""
-        self._is_closing = True
+    async def close(self, deadline: Deadline) -> None:
+        """
+        Write everything that is noted, and stop; an unavailable store is tried again until the *deadline*.
+
+        What could not be written is refused to its writers.
+        """
+        self._deadline = deadline
+        self._closing.set()
         self._wake.set()
         if self._task is not None:
-            await self._task
+            await self._closed.wait()
 
     def note(self, writer: Writer) -> None:
         """*writer* has something to write."""
         if not self._noted:
             self._wake.set()
+            if self._task is None and not self._closing.is_set():
+                self.open()
         self._noted[writer] = None
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Go on with another task if other code has ended this one: workers and callers wait for their commits."""
+        if self._closed.is_set():
+            return
+        error = None if task.cancelled() else task.exception()
+        _log.error(
+            "the journal was %s by code that shares its event loop; it starts again",
+            "cancelled" if error is None else "ended",
+            exc_info=error,
+        )
+        if self._in_flight or self._noted or self._closing.is_set():
+            self._wake.set()
+            self.open()
+        else:  # with the next note: the whole loop may be about to end
+            self._task = None
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        if self._in_flight:
+            again = [(writer, replace(append, again=True)) for writer, append in self._in_flight]
+            await self._write(again)
+            self.afterwards()
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -113,7 +152,8 @@ class Journal:
                     ahead = _IN_A_ROW
                     loop.call_soon(self.afterwards)
                     await asyncio.sleep(0)
-            if self._is_closing:
+            if self._closing.is_set():
+                self._closed.set()
                 return
 
     def _batch(self) -> list[tuple[Writer, Append]]:
@@ -133,10 +173,11 @@ class Journal:
     async def _write(self, batch: list[tuple[Writer, Append]]) -> None:
         if not batch:
             return
-        appends: Sequence[Append] = [append for _, append in batch]
-        results = await self._append(appends)
+        self._in_flight = batch
+        results = await self._append([append for _, append in batch])
+        self._in_flight = []
         self.batches += 1
-        self.is_telling = True
+        self.is_telling, interrupted = True, None
         for (writer, append), refused in zip(batch, results, strict=True):
             try:
                 if refused is None:
@@ -145,10 +186,16 @@ class Journal:
                     writer.refused(refused)
             except Exception:  # noqa: BLE001 - what goes wrong in one run must not keep the others from being written
                 _log.exception("run %r could not be told what became of its events", append.run)
+            except BaseException as error:  # noqa: BLE001 - Ctrl-C ends the program, and the others are told first
+                interrupted = error
         self.is_telling = False
+        if interrupted is not None:
+            raise interrupted
 
     async def _append(self, appends: Sequence[Append]) -> Sequence[Exception | None]:
-        """Write *appends*, waiting for a store that is away."""
+        """Write *appends*, waiting for a store that is unavailable."""
+        if self._gave_up is not None:
+            return [self._gave_up] * len(appends)
         for wait in waits():
             started = self._told(STORE_START, appends) if bus.store_start else 0.0
             if bus.store_stop or bus.store_exception:
@@ -166,15 +213,18 @@ class Journal:
                     _log.warning("the store is away: %s; trying again", error)
                     self.away_since = asyncio.get_running_loop().time()
                 self.away = error
-                if self._is_closing:
+                if not await self._waited(wait):
+                    self._gave_up = error
                     return [error] * len(appends)
                 appends = [replace(append, again=True) for append in appends]
-                await asyncio.sleep(wait)
             except Exception as error:  # noqa: BLE001 - a bug in a store must not end the journal
                 self._told(STORE_EXCEPTION, appends, started, error)
+                if len(appends) > 1:
+                    _log.exception("the store cannot write a batch of %d runs; trying them one by one", len(appends))
+                    return [(await self._append([replace(append, again=True)]))[0] for append in appends]
                 _log.exception("the store cannot be written to")
                 self.away = error
-                return [error] * len(appends)
+                return [error]
             else:
                 if self.away is not None:
                     _log.warning("the store is back")
@@ -183,6 +233,18 @@ class Journal:
                     self._told(STORE_STOP, appends, started)
                 return results
         raise AssertionError("waits() has no end")
+
+    async def _waited(self, seconds: float) -> bool:
+        """Wait before the store is tried again; return False if the time to close is up."""
+        if self._deadline is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._closing.wait()
+            return True  # a journal that has just begun to close tries at once
+        if self._deadline.is_past:
+            return False
+        await asyncio.sleep(min(seconds, self._deadline.left))
+        return True
 
     def _told(
         self, event: str, appends: Sequence[Append], started: float | None = None, error: BaseException | None = None

@@ -14,7 +14,7 @@ from weft.errors import StoreUnavailable
 _log = logging.getLogger("weft.runner")
 T = TypeVar("T")
 
-FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
+FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
 """How many seconds to wait for a store that is away, at first and at most."""
 
 
@@ -24,7 +24,7 @@ def waits() -> Iterator[float]:
 
     >>> from itertools import islice
     >>> list(islice(waits(), 8))
-    [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+    [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
     """
     wait = FIRST_WAIT
     while True:

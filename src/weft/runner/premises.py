@@ -1,27 +1,37 @@
 """
-Where the runs of a runner are: the store, the office with its executors, the roster, and who waits.
+Where the runs of a runner are: the store, the office with its executors, the roster, and the callers that wait.
 
-    new ──open──► open ──close──► spent
-                   │ ▲
-                   └─┘ runs come in, wait, are let go of
+    new ──open──► open ──close──► closing ──► closed
+                  │  ▲               │
+                  └──┘ runs come     └── it could not be finished: close() goes on with it
 
 All of it is opened together and closed together, in an order in which nothing is lost: first nothing more starts, then
-what is under way ends, then everything is written, and the store goes last.
+what is in flight ends, then everything is written, and the store goes last.  Opening and closing are each one task
+that every caller joins, and that goes on if a caller is cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from weft.errors import RunnerClosed, WaitTimeout, WorkflowNotFound
+from weft.errors import (
+    RunnerClosed,
+    RunNotFound,
+    UnwrittenEvents,
+    WaitTimeout,
+    WorkflowNotFound,
+)
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import ListableStore, LogStore
 from weft.runner.custody import Custody
+from weft.runner.deadline import Deadline
 from weft.runner.excuses import excuse
+from weft.runner.flight import Flight
 from weft.runner.journal import Journal
 from weft.runner.office import Office
 from weft.runner.roster import Roster
@@ -30,6 +40,17 @@ from weft.runner.worker import Worker
 
 if TYPE_CHECKING:
     from weft.runner.children import Children
+
+T = TypeVar("T")
+
+
+class _Stop:
+    """A run that is being stopped."""
+
+    __slots__ = ("deadline", "task")
+
+    def __init__(self, task: asyncio.Task[None], deadline: Deadline) -> None:
+        self.task, self.deadline = task, deadline
 
 
 class Premises:
@@ -50,11 +71,17 @@ class Premises:
         self.executors = executors
         self._store, self._clock, self._counters, self._grace = store, clock, counters, grace
         self._owns_store = False
-        self._door = asyncio.Lock()
-        """Held to open and to close."""
+        self._opening: asyncio.Task[None] | None = None
+        self._openers = 0
+        """How many callers wait until it is open."""
+        self._closing: asyncio.Task[None] | None = None
+        self._deadline: Deadline | None = None
+        """Until when what is in flight may end, once the runner is being closed."""
+        self._stops: dict[str, _Stop] = {}
+        """By run: its stop, which every caller joins."""
         self._is_spent = False
         self._office: Office | None = None
-        self.custody = Custody(store, self.is_open)
+        self.custody = Custody(store, self.may_wait)
         self.waiters = Waiters(clock.time)
         self.roster = Roster(self.custody, self.waiters, clock, lambda: self.office)
 
@@ -63,6 +90,10 @@ class Premises:
     def is_open(self) -> bool:
         """Whether runs can come in."""
         return self._office is not None and not self._office.is_closing
+
+    def may_wait(self) -> bool:
+        """Whether an unavailable store is worth waiting for: the runner is open, or has time left to close."""
+        return self.is_open() or (self._deadline is not None and not self._deadline.is_past)
 
     @property
     def office(self) -> Office:
@@ -93,13 +124,24 @@ class Premises:
             StoreError: the store cannot be used.
             RunnerClosed: it was closed before.
         """
-        async with self._door:
-            if self._is_spent:
-                raise RunnerClosed(again=True)
-            if self._office is None:
-                self._office = await self._opened()
+        if self._is_spent or self._closing is not None:
+            raise RunnerClosed(again=True)
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open(), name="weft-open")
+        opening = self._opening
+        self._openers += 1
+        try:
+            await asyncio.shield(opening)
+        except BaseException:
+            if opening.done():
+                self._opening = None  # it failed, and may be tried again
+            elif self._openers == 1:  # no caller is left who would close it
+                self._begin_to_close(0.0)
+            raise
+        finally:
+            self._openers -= 1
 
-    async def _opened(self) -> Office:
+    async def _open(self) -> None:
         if not self._store.is_open:
             await self._store.open()
             self._owns_store = True
@@ -114,29 +156,51 @@ class Premises:
         self.children.open(office)
         office.open()
         journal.open()
-        return office
+        self._office = office
 
     async def close(self, grace: float | None = None) -> None:
-        """Start nothing more, let what is under way end, write everything, and give up all runs."""
-        async with self._door:  # who comes second waits for the first
-            if self._office is not None:
-                await self._close(self._office, self._grace if grace is None else grace)
+        """
+        Start nothing more, let what is in flight end, write everything, and give up all runs.
 
-    async def _close(self, office: Office, patience: float) -> None:
+        A second caller joins the first; if it says a shorter *grace*, that holds.
+
+        Raises:
+            UnwrittenEvents: the store stayed unavailable until the grace time was over.
+        """
+        if self._opening is None:
+            return
+        closing = self._closing
+        if closing is None or (closing.done() and not self._is_spent):
+            closing = self._begin_to_close(self._grace if grace is None else grace)
+        elif grace is not None and self._deadline is not None:
+            self._deadline.hurry(grace)
+        if not self._is_spent:
+            await asyncio.shield(closing)
+
+    def _begin_to_close(self, grace: float) -> asyncio.Task[None]:
+        self._deadline = Deadline(grace)
+        self._closing = asyncio.get_running_loop().create_task(self._close(self._deadline), name="weft-close")
+        return self._closing
+
+    async def _close(self, deadline: Deadline) -> None:
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+        office = self._office
+        if office is None:
+            self._is_spent = True
+            return
         office.is_closing = True
         self.roster.supervisor.close()
         self.children.close()
         workers = list(self.roster)
-        for worker in workers:
-            worker.stop()
-        end = office.monotonic() + patience
-        await asyncio.gather(*(executor.close(patience) for executor in office.executors.values()))
-        office.collect()
-        await self.waiters.called(workers, end - office.monotonic())
+        await self._ground(office, workers, deadline)
+        for stop in self._stops.values():
+            stop.deadline.hurry(0.0)
         for worker in workers:
             worker.abandon()
             worker.checkpoint()
-        await office.journal.close()
+        await office.journal.close(deadline)
+        await self.roster.background.ended()
         self.waiters.close()
         if self._owns_store:  # closing it gives up all runs
             await self._store.close()
@@ -144,6 +208,23 @@ class Premises:
             await self.custody.release([worker.id for worker in workers])
         self.roster.clear()
         self._office, self._is_spent = None, True
+        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
+        if unwritten:
+            raise UnwrittenEvents(unwritten, office.journal.away)
+
+    async def _ground(self, office: Office, workers: Sequence[Worker], deadline: Deadline) -> None:
+        """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""
+        for worker in workers:
+            worker.is_leaving = True
+            worker.stop()
+        closing = [asyncio.ensure_future(executor.close(deadline.left)) for executor in office.executors.values()]
+        if not await deadline.wait(closing):  # executors do not know of a deadline that is brought forward
+            office.collect()
+            for worker in workers:
+                worker.abandon()
+        await asyncio.gather(*closing)
+        office.collect()
+        await self.waiters.called(workers, deadline)
 
     # -- the runs in it --------------------------------------------------------------------------
 
@@ -167,6 +248,18 @@ class Premises:
             raise WorkflowNotFound(run, stored=stored)
         return worker
 
+    async def changeable(self, run: str) -> Worker:
+        """
+        Return who drives *run*, to be told something.
+
+        Raises:
+            WorkflowNotFound: it is not here, or is being let go of.
+        """
+        worker = await self.worker(run)
+        if worker.is_leaving:
+            raise WorkflowNotFound(run, stored=True)
+        return worker
+
     async def written(self, worker: Worker) -> None:
         """Wait until everything that has happened in the run of *worker* is stored."""
         await self.waiters.durable(worker, len(worker.run.memory.log))
@@ -176,52 +269,107 @@ class Premises:
         if worker.options.checkpoints.takes_input_first:
             await self.written(worker)
 
-    async def in_time(self, worker: Worker, timeout: float | None, future: asyncio.Future[Any]) -> Any:
+    async def in_time(self, run: str, timeout: float, work: Awaitable[T]) -> T:
         """
-        Await *future*, which is about *worker*.
+        Await *work*, which is about *run*.
 
         Raises:
             WaitTimeout: it took longer than *timeout* seconds.
         """
-        if timeout is None:
-            return await future
+        wait = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
-                return await future
+            async with wait:
+                return await work
         except TimeoutError:
-            if not future.cancelled():
+            if not wait.expired():
                 raise
-            now = self.roster.get(worker.id) or worker
-            why = excuse(now, is_calling=self.waiters.is_calling(now))
-            raise WaitTimeout(worker.id, timeout, now.state, why) from None
+        worker = self.roster.get(run)
+        if worker is None:
+            raise WaitTimeout(run, timeout, "unknown", "the store has not said whether it has the run")
+        why = excuse(worker, is_calling=self.waiters.is_calling(worker))
+        raise WaitTimeout(run, timeout, worker.state, why)
 
-    async def let_go(self, worker: Worker, *, persist: bool = True, grace: float | None = None) -> None:
+    # -- letting go of them ----------------------------------------------------------------------
+
+    async def stop(self, run: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
-        Give the run of *worker* up, after what is under way has had its *grace*; no attempt is burnt by that.
+        Give *run* up, after what is in flight has had its *grace*; no attempt is burnt by that.
+
+        A second caller joins the first; if it says a shorter *grace*, that holds.
 
         Args:
             persist: whether to write what has happened since the last checkpoint.
+
+        Raises:
+            WorkflowNotFound: it is not here.
+            StoreError: what has happened could not be written; the run is let go of all the same.
         """
-        end = asyncio.get_running_loop().time() + (self._grace if grace is None else grace)
-        if worker.stop():
-            try:
-                async with asyncio.timeout_at(end):
-                    await self.waiters.grounded(worker)
-            except TimeoutError:
-                self.office.collect()  # what ends in the last moment counts
-        if self.waiters.is_called_by(worker):  # on_complete itself lets go of its run, and is not waited for
-            worker.noticed(worker.period)
-        else:
-            await self.waiters.called([worker], end - asyncio.get_running_loop().time())
-        worker.abandon()
+        await self.worker(run)
+        stop = self._stops.get(run)
+        if stop is None:
+            stop = self._begin_to_stop(run, persist=persist, grace=self._grace if grace is None else grace)
+        elif grace is not None:
+            stop.deadline.hurry(grace)
+        await asyncio.shield(stop.task)
+
+    def _begin_to_stop(self, run: str, *, persist: bool, grace: float) -> _Stop:
+        deadline, worker = Deadline(grace), self.roster.get(run)
+        if worker is not None and not worker.is_dead and not self.roster.is_locked(run):
+            _withdraw(worker, persist=persist)  # at once: the caller may be a step of this run
+        task = self.roster.change(run, partial(self._stop, run, deadline, persist=persist))
+        stop = self._stops[run] = _Stop(task, deadline)
+        task.add_done_callback(lambda _: self._stops.pop(run, None))
+        return stop
+
+    async def _stop(self, run: str, deadline: Deadline, *, persist: bool) -> None:
+        await self.roster.supervisor.restarted(run)
+        worker = self.roster.get(run)
+        if worker is not None:  # else it has left meanwhile
+            await self._let_go(worker, deadline, persist=persist)
+
+    async def delete(self, run: str) -> None:
+        """
+        Forget the stored *run*; one that is here is stopped first.
+
+        Raises:
+            WorkflowNotFound: nothing is stored under this id.
+            RunOwned: another process that is alive has it.
+        """
+        self.check_open()
+        await asyncio.shield(self.roster.change(run, partial(self._delete, run)))
+
+    async def _delete(self, run: str) -> None:
+        await self._stop(run, Deadline(self._grace), persist=True)
         try:
-            if not persist:
-                worker.forget()
-            elif worker.lost is None:  # else everybody knows why nothing can be written
+            await self.custody.listed().delete(run)
+        except RunNotFound:
+            raise WorkflowNotFound(run) from None
+
+    async def _let_go(self, worker: Worker, deadline: Deadline, *, persist: bool) -> None:
+        flights = _withdraw(worker, persist=persist)
+        try:
+            if flights:
+                grounded = self.waiters.grounded(worker)
+                if not await deadline.wait([grounded]):
+                    grounded.cancel()
+                    worker.office.collect()  # what ends in the last moment counts
+            if self.waiters.is_called_by(worker):  # on_complete itself lets go of its run, and is not waited for
+                worker.noticed(worker.period)
+            else:
+                await self.waiters.called([worker], deadline)
+            worker.abandon()
+            if persist and worker.lost is None:  # else all callers know why nothing can be written
                 worker.checkpoint()
                 await self.written(worker)
-        except Exception:
-            if worker.lost is not None:  # it will never be written, so nothing keeps it here
-                await self.roster.leave(worker)
+        except (Exception, asyncio.CancelledError):  # it is let go of all the same
+            await self.roster.leave(worker)
             raise
         await self.roster.leave(worker)
+
+
+def _withdraw(worker: Worker, *, persist: bool) -> list[Flight]:
+    """Let *worker* start and take nothing more; return what executors have of it."""
+    worker.is_leaving = True
+    if not persist:
+        worker.forget()
+    return worker.stop()

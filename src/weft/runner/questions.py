@@ -37,9 +37,14 @@ class Questions:
 
     async def _idle(self, id: str, timeout: float | None) -> Run:
         """Return the run *id* itself, once it has nothing left to do."""
+        if timeout is None:
+            return await self._settled(id)
+        return await self._premises.in_time(id, timeout, self._settled(id))
+
+    async def _settled(self, id: str) -> Run:
         worker = await self._premises.worker(id)
         if not self._premises.waiters.is_settled(worker):
-            await self._premises.in_time(worker, timeout, self._premises.waiters.idle(worker))
+            await self._premises.waiters.idle(worker)
         worker = self._premises.roster.get(id) or worker
         if worker.state == "parked":
             raise RunParked(id, worker.reason)
@@ -47,9 +52,13 @@ class Questions:
 
     async def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
         """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
+        if timeout is None:
+            return await self._held(id, predicate)
+        return await self._premises.in_time(id, timeout, self._held(id, predicate))
+
+    async def _held(self, id: str, predicate: Callable[[Run], bool]) -> Run:
         worker = await self._premises.worker(id)
-        run: Run = await self._premises.in_time(worker, timeout, self._premises.waiters.until(worker, predicate))
-        return run
+        return await self._premises.waiters.until(worker, predicate)
 
     async def result(self, id: str, timeout: float | None = None) -> Any:
         """

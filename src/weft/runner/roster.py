@@ -1,33 +1,44 @@
 """
 The runs that are in a runner: how they come in, new or from the store, are rebuilt, and leave.
 
-What always holds: a run has one worker at most; one that comes in is in no other runner that is alive; one whose
-beginning is not stored has never been here.
+    (not here) ──create──► undecided ──stored──► here ──stop──► leaving ──► (not here)
+                               │                 ▲  │ ▲                         ▲
+                               └── it exists ────┼──┼─┼─────────────────────────┘
+    (not here) ──resume, resume_all──► loading ──┘  └─┘ rebuilt after a crash
+
+Invariants:
+
+1. A run has one worker at most, and is brought in or let go of by one task at a time: its lock is held from the first
+   call of the store to the last, also if the caller is cancelled in between.
+2. A run that comes in is acquired under that lock, in a new epoch, so no other runner that is alive has it.
+3. A run whose beginning is not stored was never here: callers that ask for it wait until that is decided.
+4. A run that is leaving takes nothing more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from weft.core.references import MISSING
 from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     RunExists,
-    RunnerClosed,
     RunNotFound,
-    StoreError,
+    RunOwned,
     StoreUnavailable,
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
 from weft.ports.clock import Clock
-from weft.ports.store import RunRecord
-from weft.runner.arrivals import Arrivals
-from weft.runner.custody import Custody
+from weft.ports.store import DUE, RunRecord, RunStatus
+from weft.runner.arrivals import Arrivals, Turn
+from weft.runner.background import Background
+from weft.runner.custody import Custody, Owned
 from weft.runner.draft import Draft
 from weft.runner.office import Office
 from weft.runner.options import RunOptions, check_text
@@ -37,6 +48,8 @@ from weft.runner.waiting import Waiters
 from weft.runner.worker import Worker
 from weft.typing import PoliciesMode
 
+T = TypeVar("T")
+
 
 class Roster:
     """The workers of one runner, by run."""
@@ -45,11 +58,12 @@ class Roster:
         """Make an empty one; *office* gives what workers share, or raises if the runner is closed."""
         self._custody, self._waiters, self._clock, self._office = custody, waiters, clock, office
         self._workers: dict[str, Worker] = {}
-        self._known: dict[tuple[str, str], Workflow] = {}
-        """Definitions that this process has seen, by name and version."""
+        self._registered: dict[tuple[str, str], Workflow] = {}
+        """Definitions that the application has registered, by name and version."""
+        self._started: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
+        """Definitions of which a run was started here, for as long as a run or the application holds them."""
         self._arrivals = Arrivals()
-        self._leaving: set[asyncio.Future[None]] = set()
-        """What is being given back."""
+        self.background = Background()
         self.bereft: Callable[[Worker], None] | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
@@ -65,13 +79,30 @@ class Roster:
         """Return the worker of *run*, if it is here."""
         return self._workers.get(run)
 
-    def alone(self, run: str) -> AbstractAsyncContextManager[None]:
-        """Be the only one who brings *run* in or lets it go."""
+    def alone(self, run: str) -> Turn:
+        """Return the lock of *run*: it is brought in and let go of by one task at a time."""
         return self._arrivals.alone(run)
+
+    def is_locked(self, run: str) -> bool:
+        """Whether *run* is being brought in or let go of."""
+        return self._arrivals.is_locked(run)
+
+    def change(self, run: str, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
+        """Do *work* under the lock of *run*, to its end, whatever becomes of the caller."""
+        turn = self._arrivals.alone_now(run)
+        if turn is None:
+            return self.background.start(self._in_turn(run, work))
+        task = self.background.start(work())
+        turn.hand_on(task)
+        return task
+
+    async def _in_turn(self, run: str, work: Callable[[], Awaitable[T]]) -> T:
+        async with self._arrivals.alone(run):
+            return await work()
 
     def register(self, workflow: Workflow) -> None:
         """Make *workflow* known, so that stored runs of it find functions that have no name of their own."""
-        self._known[workflow.name, workflow.version] = workflow
+        self._registered[workflow.name, workflow.version] = workflow
 
     # -- coming in -------------------------------------------------------------------------------
 
@@ -92,13 +123,13 @@ class Roster:
         Raises:
             WorkflowAlreadyStarted: a run of this id exists.
         """
-        async with self._arrivals.alone(run):
+        async with self._arrivals.alone(run) as turn:
             worker = self._hired(run, workflow, options)
             if policies is None:
                 worker.rules.look_through()
             else:
                 worker.rules.change(policies, policies_mode)
-            self.register(workflow)
+            self._started[workflow.name, workflow.version] = workflow
             self._workers[run] = worker
             try:
                 if value is not MISSING:
@@ -107,11 +138,28 @@ class Roster:
                 worker.checkpoint()
                 await self._waiters.durable(worker, 1 if value is MISSING else len(worker.run.memory.log))
             except RunExists:
-                self._workers.pop(run, None)
+                self._drop(worker)
                 raise WorkflowAlreadyStarted(run) from None
-            except Exception:  # whoever only stops waiting leaves a run behind that goes on
-                self._workers.pop(run, None)
+            except asyncio.CancelledError:  # the run goes on, unless it turns out to exist
+                turn.hand_on(self.background.start(self._decide(worker)))
                 raise
+            except BaseException:
+                self._drop(worker)
+                raise
+
+    async def _decide(self, worker: Worker) -> None:
+        """Wait until it is decided whether the run of *worker* is a new one: its creator was cancelled."""
+        try:
+            await self._waiters.durable(worker, 1)
+        except BaseException:
+            self._drop(worker)
+            raise
+
+    def _drop(self, worker: Worker) -> None:
+        """Forget *worker*: its run has left, or was never here."""
+        if self._workers.get(worker.id) is worker:
+            del self._workers[worker.id]
+        self._waiters.gone(worker)
 
     def _hired(self, run: str, workflow: Workflow, options: RunOptions) -> Worker:
         check_text("id", run)
@@ -124,11 +172,17 @@ class Roster:
 
     async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
         """Begin a run as :meth:`create` does; if there is one of this id, have that one here."""
-        try:
-            await self.create(run, workflow, options, **given)
-        except WorkflowAlreadyStarted:
-            if await self._decided(run) is None:
+        while True:
+            try:
+                await self.create(run, workflow, options, **given)
+                return
+            except WorkflowAlreadyStarted:
+                pass
+            try:
                 await self.resume(run, workflow, options)
+                return
+            except WorkflowNotFound:  # it was deleted meanwhile: then this is a new one
+                pass
 
     async def resume(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False) -> None:
         """
@@ -138,124 +192,150 @@ class Roster:
             WorkflowNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
-        async with self._arrivals.alone(run):
-            known = self._workers.get(run)
-            if known is not None and known.state != "parked":
-                return
-            try:
-                await self._acquire(run)
-                await self._bring_back(run, workflow, options, strict=strict)
-            except RunNotFound:
-                raise WorkflowNotFound(run) from None
+        known = self._workers.get(run)
+        if known is None or known.state == "parked" or self._arrivals.is_locked(run):
+            back = self.change(run, partial(self._back, run, workflow, options, strict=strict))
+            await asyncio.shield(back)
 
-    async def resume_all(self, options: RunOptions) -> list[str]:
-        """Bring back every stored run that has something to do and that nobody alive owns; return which."""
-        resumed: list[str] = []
-        owning = asyncio.ensure_future(self._custody.acquire_all(but=self._workers))
+    async def _back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> bool:
+        """Bring *run*, which is locked, back; return whether it came: it may have been here already."""
+        await self.supervisor.restarted(run)
+        known = self._workers.get(run)
+        if known is not None and known.state != "parked":
+            return False
         try:
-            for found in await asyncio.shield(owning):
-                async with self._arrivals.alone(found.id):
-                    if found.id in self._workers:
-                        continue
-                    try:
-                        await self._bring_back(found.id, None, options, strict=False)
-                    except StoreUnavailable:  # the runner is being closed
-                        raise
-                    except Exception as error:  # noqa: BLE001 - one that cannot be brought back must not keep the others
-                        self.supervisor.unresumable(found, error)
-                    else:
-                        resumed.append(found.id)
-        except asyncio.CancelledError:  # whoever waited has lost patience: what did not come in is free
-            leaving = asyncio.ensure_future(self._leave_alone(owning))
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
-            raise
+            if known is not None:
+                await self._write(known)
+            await self._take_over(run, workflow, options, strict=strict)
+        except RunNotFound:
+            raise WorkflowNotFound(run) from None
+        return True
+
+    async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
+        """
+        Bring back every stored run that has something to do and that no runner that is alive owns; return which.
+
+        A caller that is cancelled leaves a page of them coming in; the others stay free.
+
+        Args:
+            parked: whether to bring back runs that were set aside, too, those in this runner among them.
+        """
+        resumed: list[str] = []
+        if parked:
+            aside = [worker.id for worker in self if worker.state == "parked"]
+            resumed += await self.background.finish(self._back_one_by_one(aside, options))
+        statuses: set[RunStatus] = {*DUE, "parked"} if parked else {*DUE}
+        async for page in self._custody.free(statuses):
+            resumed += await self.background.finish(self._back_together(page, options))
         return resumed
 
-    async def _acquire(self, run: str) -> None:
-        """Own *run*; if whoever waits for that loses patience, leave it as free as it was."""
+    async def _back_together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
+        """Bring *runs* back, all that are not locked with two calls of the store; return which came."""
+        absent = [run for run in runs if run not in self._workers]
+        turns = {run: turn for run in absent if (turn := self._arrivals.alone_now(run)) is not None}
+        locked = [run for run in absent if run not in turns]
+        came: list[str] = []
         try:
-            await self._custody.acquire(run)
-        except asyncio.CancelledError:  # the store may have done it
-            if run not in self._workers:
-                with suppress(StoreError):  # the runner is being closed, which gives up all runs
-                    await self._custody.release([run])
-            raise
+            owned = await self._custody.acquire_many(list(turns), self.supervisor.unresumable)
+            async with self._custody.freeing(record.id for record in owned) as free:
+                async for loaded in self._custody.load_many(owned):
+                    if await self._came(loaded.run, self._come_in(loaded, None, options, strict=False)):
+                        came.append(loaded.run)
+                        free.discard(loaded.run)
+                    turns.pop(loaded.run).end()
+        finally:
+            for turn in turns.values():
+                turn.end()
+        return came + await self._back_one_by_one(locked, options)
 
-    async def _leave_alone(self, owning: asyncio.Future[Sequence[RunRecord]]) -> None:
-        """Give back what was acquired and has not come in."""
-        with suppress(StoreError, RunnerClosed):  # then nothing is owned, or closing gives it back
-            for found in await owning:
-                async with self._arrivals.alone(found.id):
-                    if found.id not in self._workers:
-                        await self._custody.release([found.id])
+    async def _back_one_by_one(self, runs: Iterable[str], options: RunOptions) -> list[str]:
+        """Bring *runs* back, one after the other, as their locks are free; return which came."""
+        back = {run: partial(self._back, run, None, options, strict=False) for run in runs}
+        return [run for run, work in back.items() if await self._came(run, self._in_turn(run, work))]
 
-    async def _bring_back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
-        office = self._office()
+    async def _came(self, run: str, coming: Awaitable[object]) -> bool:
+        """Return whether *run* came; one that cannot be brought back must not keep the others from it."""
         try:
-            found = await self._custody.load(run, self._live(workflow), context=options.context, strict=strict)
-            worker = Worker(office, found.run, options, self._on_settled, _draft(found))
-            worker.rules.look_through()
-        except BaseException:
-            if run not in self._workers:
-                await self._custody.release([run])
+            return bool(await coming)
+        except StoreUnavailable:  # the runner is being closed
             raise
-        self._workers[run] = worker
+        except (RunOwned, WorkflowNotFound):  # it was free a moment ago
+            return False
+        except Exception as error:  # noqa: BLE001 - as said above
+            self.supervisor.unresumable(run, error)
+            return False
+
+    async def _take_over(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
+        """Acquire *run*, load it, and go on with it; if that fails, it is as free as it was."""
+        owned = await self._custody.acquire(run)
+        async with self._custody.freeing([run]) as free:
+            loaded = await self._custody.load(run, owned)
+            worker = await self._come_in(loaded, workflow, options, strict=strict)
+            free.clear()
+            return worker
+
+    async def _come_in(self, loaded: Owned, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
+        """Go on with a run that was acquired and *loaded*."""
+        found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
+        office = self._office()  # the runner may have been closed meanwhile
+        worker = Worker(office, found.run, options, self._on_settled, _draft(found))
+        worker.rules.look_through()
+        old = self._workers.get(worker.id)  # it has crashed, or was parked
+        self._workers[worker.id] = worker
+        if old is not None:
+            self._waiters.moved(old, worker)
         worker.report.begun(self._clock.time, is_resumed=True)
         office.guard(worker, worker.turn)
         if worker.orphans and self.bereft is not None:
             self.bereft(worker)
         return worker
 
-    @asynccontextmanager
-    async def visiting(self, run: str) -> AsyncGenerator[Worker, None]:
+    async def visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
         """
-        Have *run* for a moment: its worker if it is here, else one that only writes, and goes on with nothing.
+        Call something with the worker of *run*, or with one that only writes if the run is not here.
 
         Raises:
             WorkflowNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
-        async with self._arrivals.alone(run):
-            await self.supervisor.restarted(run)  # a worker that crashed writes nothing more, the next one does
-            here = await self._decided(run)
-            if here is not None:
-                yield here
-                return
-            try:
-                await self._acquire(run)
-            except RunNotFound:
-                raise WorkflowNotFound(run) from None
-            try:
-                found = await self._custody.load(run, self._live(None), context={}, strict=False, goes_on=False)
-                yield Worker(self._office(), found.run, RunOptions(), self._on_settled, _draft(found))
-            finally:
-                await self._custody.release([run])
+        return await asyncio.shield(self.change(run, partial(self._visit, run, call)))
 
-    async def _decided(self, run: str) -> Worker | None:
-        """Return the worker of *run*, if it is here for good: one that is being created may turn out to exist."""
+    async def _visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
+        await self.supervisor.restarted(run)  # a worker that crashed writes nothing more, the next one does
         here = self._workers.get(run)
-        if here is not None and not here.acknowledged:
-            with suppress(Exception):  # whoever creates it is told, if he still waits
-                await self._waiters.durable(here, 1)
-        return self._workers.get(run)
+        if here is not None:
+            return await call(here)
+        try:
+            owned = await self._custody.acquire(run)
+        except RunNotFound:
+            raise WorkflowNotFound(run) from None
+        async with self._custody.freeing([run]):
+            loaded = await self._custody.load(run, owned)
+            found = await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
+            return await call(Worker(self._office(), found.run, RunOptions(), self._on_settled, _draft(found)))
 
     def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
         """Return what finds the live definition of a stored run."""
-        return lambda stored: given or self._known.get((stored.workflow, stored.version))
+
+        def live(stored: RunRecord) -> Workflow | None:
+            key = (stored.workflow, stored.version)
+            return given or self._registered.get(key) or self._started.get(key)
+
+        return live
 
     # -- being here ------------------------------------------------------------------------------
 
     async def _rebuild(self, worker: Worker) -> None:
         """Write what a crashed *worker* still has to write, and take its run from the store again."""
-        if self._workers.get(worker.id) is not worker:
-            return
+        if self._workers.get(worker.id) is worker and not worker.is_leaving:
+            await self._write(worker)
+            await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False)
+
+    async def _write(self, worker: Worker) -> None:
+        """Write what *worker*, which is about to be replaced, still has to write."""
         if worker.lost is None:
             worker.checkpoint()
             await self._waiters.durable(worker, len(worker.run.memory.log))
-        await self._custody.acquire(worker.id)
-        new = await self._bring_back(worker.id, worker.run.workflow, worker.options, strict=False)
-        self._waiters.moved(worker, new)
 
     def _parked(self, worker: Worker, reason: str) -> None:
         worker.park(reason)
@@ -263,7 +343,7 @@ class Roster:
         self._settled(worker)
 
     def _settled(self, worker: Worker) -> None:
-        """*worker* has nothing left to do; whoever waits does not care if it has been replaced."""
+        """*worker* has nothing left to do; callers do not care if it has been replaced."""
         if self._workers.get(worker.id) is worker:
             if isinstance(worker.lost, RunExists):  # it has never been here
                 del self._workers[worker.id]
@@ -273,9 +353,7 @@ class Roster:
 
     async def leave(self, worker: Worker) -> None:
         """Let go of a run that has been stopped."""
-        if self._workers.get(worker.id) is worker:
-            del self._workers[worker.id]
-        self._waiters.gone(worker)
+        self._drop(worker)
         await self._custody.release([worker.id])
 
     def clear(self) -> None:

@@ -23,11 +23,7 @@ from typing import Any, Self
 
 from weft.core.references import MISSING
 from weft.core.workflow import Workflow
-from weft.errors import (
-    InvalidOption,
-    RunNotFound,
-    WorkflowNotFound,
-)
+from weft.errors import InvalidOption
 from weft.log import check_encodable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
@@ -113,7 +109,17 @@ class AsyncRunner(Questions):
         return self
 
     async def close(self, *, grace: float | None = None) -> None:
-        """Start nothing more, let what is under way end, write everything, and give up all runs."""
+        """
+        Start nothing more, let what is in flight end, write everything, and give up all runs.
+
+        A second caller joins the first, and a caller that is cancelled leaves the runner closing.
+
+        Args:
+            grace: how many seconds what is in flight gets to end, and an unavailable store to come back.
+
+        Raises:
+            UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
+        """
         await self._premises.close(grace)
 
     async def __aenter__(self) -> Self:
@@ -250,7 +256,7 @@ class AsyncRunner(Questions):
             UnencodableValue: the value could not be stored.
             RunClosed: the run was cancelled.
         """
-        worker = await self._premises.worker(id)
+        worker = await self._premises.changeable(id)
         worker.check_open()
         if policies is not None:
             worker.rule(policies, policies_mode)
@@ -267,16 +273,7 @@ class AsyncRunner(Questions):
             WorkflowNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
-        self._premises.check_open()
-        async with self._roster.alone(id):
-            await self._roster.supervisor.restarted(id)
-            worker = self._roster.get(id)
-            if worker is not None:
-                await self._premises.let_go(worker)
-            try:
-                await self._premises.custody.listed().delete(id)
-            except RunNotFound:
-                raise WorkflowNotFound(id) from None
+        await self._premises.delete(id)
 
     async def purge(self, *, before: float, **filters: Any) -> int:
         """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
@@ -287,7 +284,7 @@ class AsyncRunner(Questions):
 
     async def checkpoint(self, id: str) -> None:
         """Write everything that has happened in the run *id*."""
-        worker = await self._premises.worker(id)
+        worker = await self._premises.changeable(id)
         worker.checkpoint()
         await self._premises.written(worker)
 
@@ -295,15 +292,13 @@ class AsyncRunner(Questions):
         """
         Let go of the run *id*: what is under way gets *grace* seconds, then it is left; no attempt is burnt by that.
 
+        A second caller joins the first, and a caller that is cancelled leaves the run stopping.
+
         Args:
             persist: whether to write what has happened since the last checkpoint.
+            grace: that of the runner if not given.
         """
-        await self._premises.worker(id)
-        async with self._roster.alone(id):
-            await self._roster.supervisor.restarted(id)
-            worker = self._roster.get(id)
-            if worker is not None:  # else somebody else has stopped it meanwhile
-                await self._premises.let_go(worker, persist=persist, grace=grace)
+        await self._premises.stop(id, persist=persist, grace=grace)
 
     async def resume(
         self,
@@ -330,24 +325,33 @@ class AsyncRunner(Questions):
         await self._roster.resume(id, workflow, self._told(options), strict=strict)
         return Handle(self, id)
 
-    async def resume_all(self, **options: Any) -> list[Handle[Self]]:
-        """Bring back every stored run that has something to do and that nobody alive owns."""
+    async def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
+        """
+        Bring back every stored run that has something to do and that no process that is alive owns.
+
+        Args:
+            parked: whether to bring back runs that were set aside, too.
+            options: those of :meth:`start_workflow`, but for policies.
+        """
         self._premises.check_open()
-        return [Handle(self, run) for run in await self._roster.resume_all(self._told(options))]
+        resumed = await self._roster.resume_all(self._told(options), parked=parked)
+        return [Handle(self, run) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------
 
     async def cancel(self, id: str, reason: str = "") -> None:
         """Close the run *id*: what is under way is stopped or left behind, and nothing more happens."""
-        worker = await self._premises.worker(id)
+        worker = await self._premises.changeable(id)
         if worker.state != "cancelled":
             worker.cancel(reason)
-        await self._premises.written(worker)
-        await self._children.farewell(worker)
+        if worker.orphans:
+            await self._children.farewell(worker)
+        else:
+            await self._premises.written(worker)
 
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
         """Let these *policies* hold for the run *id* from the next decision on."""
-        worker = await self._premises.worker(id)
+        worker = await self._premises.changeable(id)
         worker.rule(policies, mode)
         await self._premises.taken(worker)
 
@@ -365,7 +369,7 @@ class AsyncRunner(Questions):
             UnencodableValue: the input could not be stored.
             RunClosed: the run was cancelled.
         """
-        worker = await self._premises.worker(id)
+        worker = await self._premises.changeable(id)
         worker.check_open()
         if input is not MISSING:
             check_encodable(input, "INPUT")
@@ -374,7 +378,7 @@ class AsyncRunner(Questions):
 
     async def discard(self, id: str, which: object = None) -> None:
         """Give dead letters of the run *id* up."""
-        worker = await self._premises.worker(id)
+        worker = await self._premises.changeable(id)
         worker.check_open()
         worker.run.discard(which)
         await self._changed(worker)

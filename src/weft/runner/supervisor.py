@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from weft.ports.store import RunRecord
 from weft.runner.worker import Worker
 
 _log = logging.getLogger("weft.runner")
@@ -38,6 +37,9 @@ class Supervisor:
         if self._is_closed or worker.is_dead:
             return
         worker.die()
+        if worker.is_leaving:  # what it has done is written, and resuming the run builds the next one
+            _log.error("the worker of run %r crashed while the run was stopped", worker.id, exc_info=error)
+            return
         now = asyncio.get_running_loop().time()
         recent = [at for at in self._restarts.get(worker.id, ()) if now - at < WINDOW]
         recent.append(now)
@@ -55,9 +57,13 @@ class Supervisor:
         try:
             await asyncio.sleep(pause)
             await self._rebuild(worker)
-        except Exception as error:  # noqa: BLE001 - a run that cannot be rebuilt has crashed once more
-            worker.revive()
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and self._is_closed:
+                raise
+            worker.revive()  # a run that cannot be rebuilt has crashed once more, also if other code cancels this
             self.crashed(worker, error)
+            if not isinstance(error, Exception):
+                raise
         finally:
             if self._tasks.get(worker.id) is mine:
                 del self._tasks[worker.id]
@@ -72,9 +78,9 @@ class Supervisor:
         while (task := self._tasks.get(run)) is not None:
             await asyncio.wait([task])
 
-    def unresumable(self, record: RunRecord, error: BaseException) -> None:
+    def unresumable(self, run: str, error: BaseException) -> None:
         """A stored run could not be brought back."""
-        _log.error("run %r could not be resumed: %s", record.id, error, exc_info=error)
+        _log.error("run %r could not be resumed: %s", run, error, exc_info=error)
 
     def close(self) -> None:
         """Restart nothing more."""

@@ -19,19 +19,26 @@ from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
 from weft.execution import is_cancelled, is_ctrl_c
 from weft.ports.store import RunStatus
 from weft.runner.callbacks import Callbacks
+from weft.runner.deadline import Deadline
 from weft.runner.worker import Worker
 
 T = TypeVar("T")
+_Position = tuple[int, RunStatus | None, asyncio.Future[None]]
+"""Up to which event a run must be stored, with which status, if that matters, and the future of who waits for it."""
 _log = logging.getLogger("weft.runner")
 
 
 class _Call:
     """One call of on_complete."""
 
-    __slots__ = ("heir", "task")
+    __slots__ = ("heir", "is_dropped", "task", "worker")
 
-    def __init__(self) -> None:
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        """Who drives the run."""
         self.task: asyncio.Task[None] | None = None
+        self.is_dropped = False
+        """Whether the runner itself has cancelled it, because its run has left."""
         self.heir: Worker | None = None
         """Another worker of the run, which has come to its end meanwhile, and is told when this call has ended."""
 
@@ -41,16 +48,20 @@ _CALLING: ContextVar[_Call | None] = ContextVar("weft.runner.calling", default=N
 
 
 class Waiters:
-    """The futures of one runner, by run."""
+    """
+    The futures of one runner, by worker.
+
+    Positions in a log are those of one worker: another worker of the same run, one that has left or one that turns out
+    to exist, never ends or fails a future that is not its own.
+    """
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._callbacks = Callbacks()
-        self._idle: dict[str, list[asyncio.Future[None]]] = {}
-        self._durable: dict[str, list[tuple[int, RunStatus | None, asyncio.Future[None]]]] = {}
-        """By run: up to which event it must be stored, and with which status, if that matters."""
-        self._until: dict[str, list[_Wish]] = {}
-        self._grounded: dict[str, list[asyncio.Future[None]]] = {}
+        self._idle: dict[Worker, list[asyncio.Future[None]]] = {}
+        self._durable: dict[Worker, list[_Position]] = {}
+        self._until: dict[Worker, list[_Wish]] = {}
+        self._grounded: dict[Worker, list[asyncio.Future[None]]] = {}
         self._calling: dict[str, _Call] = {}
         """By run: the call of on_complete; one at a time, whoever drives it, so that the last one saw the most."""
         self._told: set[Worker] = set()
@@ -62,13 +73,13 @@ class Waiters:
 
     def idle(self, worker: Worker) -> asyncio.Future[None]:
         """Return what ends when *worker* has nothing left to do."""
-        return _added(self._idle, worker.id)
+        return _added(self._idle, worker)
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
         """Return what ends when *predicate* holds for the run."""
         wish = _Wish(predicate)
-        self._until.setdefault(worker.id, []).append(wish)
-        wish.future.add_done_callback(partial(_dropped, self._until, worker.id, wish))
+        self._until.setdefault(worker, []).append(wish)
+        wish.future.add_done_callback(partial(_dropped, self._until, worker, wish))
         worker.observer = self.progressed
         self._try(worker)
         return wish.future
@@ -76,7 +87,7 @@ class Waiters:
     def grounded(self, worker: Worker) -> asyncio.Future[None]:
         """Return what ends when nothing of *worker* is under way."""
         worker.observer = self.progressed
-        return _added(self._grounded, worker.id)
+        return _added(self._grounded, worker)
 
     async def durable(self, worker: Worker, position: int) -> None:
         """
@@ -103,7 +114,7 @@ class Waiters:
         if worker.lost is not None:
             raise worker.lost
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._durable.setdefault(worker.id, []).append((position, status, future))
+        self._durable.setdefault(worker, []).append((position, status, future))
         worker.observer = self.progressed
         return future
 
@@ -111,10 +122,10 @@ class Waiters:
 
     def progressed(self, worker: Worker) -> None:
         """Something was stored, or has ended, or went wrong."""
-        id, is_awaited = worker.id, False
-        waiting = self._durable.get(id)
+        is_awaited = False
+        waiting = self._durable.get(worker)
         if waiting:
-            left: list[tuple[int, RunStatus | None, asyncio.Future[None]]] = []
+            left: list[_Position] = []
             for position, status, future in waiting:
                 if worker.lost is not None:
                     _fail(future, worker.lost)
@@ -123,30 +134,30 @@ class Waiters:
                 elif not future.done():
                     left.append((position, status, future))
             if left:
-                self._durable[id], is_awaited = left, True
+                self._durable[worker], is_awaited = left, True
             else:
-                del self._durable[id]
-        if id in self._grounded:
+                del self._durable[worker]
+        if worker in self._grounded:
             if worker.has_flights:
                 is_awaited = True
             else:
-                for future in self._grounded.pop(id):
+                for future in self._grounded.pop(worker):
                     _end(future, None)
-        if id in self._until:
+        if worker in self._until:
             self._try(worker)
-            is_awaited = is_awaited or id in self._until
+            is_awaited = is_awaited or worker in self._until
         if not is_awaited:
             worker.observer = None
 
     def _try(self, worker: Worker) -> None:
         """See which wishes of those who wait for *worker* have come true, and which never will."""
-        for wish in list(self._until.get(worker.id, ())):
+        for wish in list(self._until.get(worker, ())):
             wish.look(worker)
             if worker.is_settled and worker.state in ("parked", "cancelled"):
                 _fail(wish.future, _over(worker))
-        self._until[worker.id] = [wish for wish in self._until.get(worker.id, ()) if not wish.future.done()]
-        if not self._until[worker.id]:
-            del self._until[worker.id]
+        self._until[worker] = [wish for wish in self._until.get(worker, ()) if not wish.future.done()]
+        if not self._until[worker]:
+            del self._until[worker]
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: call back, then tell everybody."""
@@ -157,7 +168,7 @@ class Waiters:
             if call is not None:  # once that one has ended, this comes again
                 call.heir = worker
                 return
-            call = self._calling[worker.id] = _Call()
+            call = self._calling[worker.id] = _Call(worker)
             call.task = asyncio.get_running_loop().create_task(self._notify(call, worker, worker.period))
         else:
             self._tell(worker)
@@ -169,9 +180,12 @@ class Waiters:
         try:
             await self._callbacks.call(function, worker.id, worker.run.still(), *worker.options.on_complete_args)
         except BaseException as error:
-            if is_cancelled(error) or is_ctrl_c(error):
+            if call.is_dropped or is_ctrl_c(error):
                 raise
-            _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
+            if is_cancelled(error):  # by code that shares the loop: callers still wait to be told
+                _log.error("on_complete of run %r was cancelled; it counts as called", worker.id)
+            else:
+                _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
         finally:
             if self._calling.get(worker.id) is call:
                 del self._calling[worker.id]
@@ -189,25 +203,32 @@ class Waiters:
         call = self._calling.get(worker.id)
         return call is not None and _CALLING.get() is call
 
-    async def called(self, workers: Iterable[Worker], patience: float) -> None:
-        """Wait until on_complete of *workers* has returned, for up to *patience* seconds."""
+    async def called(self, workers: Iterable[Worker], deadline: Deadline) -> None:
+        """Wait until on_complete of *workers* has returned, or until the *deadline*."""
         calls = [self._calling[worker.id] for worker in workers if worker.id in self._calling]
         tasks = [call.task for call in calls if call.task is not None]
         if tasks:
-            await asyncio.wait(tasks, timeout=max(patience, 0.0))
+            await deadline.wait(tasks)
 
     def _tell(self, worker: Worker) -> None:
         self._told.add(worker)
         worker.report.settled(worker.state)
-        for future in self._idle.pop(worker.id, ()):
+        for future in self._idle.pop(worker, ()):
             _end(future, None)
 
     # -- workers that change ---------------------------------------------------------------------
 
     def moved(self, old: Worker, new: Worker) -> None:
-        """*new* drives the run that *old* has driven."""
+        """*new* drives the run that *old* has driven, whose log it has gone on with."""
         self._told.discard(old)
         old.observer = None
+        call = self._calling.get(old.id)
+        if call is not None and call.worker is old:
+            call.worker = new
+        _move(self._idle, old, new)
+        _move(self._durable, old, new)
+        _move(self._until, old, new)
+        _move(self._grounded, old, new)
         new.observer = self.progressed
         self.progressed(new)
 
@@ -215,35 +236,40 @@ class Waiters:
         """The run has left the runner: nobody will hear of it again."""
         self._told.discard(worker)
         call = self._calling.get(worker.id)
-        if call is not None:
+        if call is not None and call.worker is worker:
             call.heir = None
             if call.task is not None and not self.is_called_by(worker):  # it is called again when the run is resumed
-                call.task.cancel()
+                self._drop(call)
                 del self._calling[worker.id]
         error = WorkflowNotFound(worker.id, stored=True)
-        for table in (self._idle, self._grounded):
-            for future in table.pop(worker.id, ()):
-                _fail(future, error)
-        for _, _, future in self._durable.pop(worker.id, ()):
+        for future in self._futures(worker):
             _fail(future, error)
-        for wish in self._until.pop(worker.id, ()):
-            _fail(wish.future, error)
 
     def close(self) -> None:
-        """The runner is closed: whoever still waits is told so."""
+        """The runner is closed: callers that still wait are told so."""
         for call in self._calling.values():
-            if call.task is not None:
-                call.task.cancel()
-        futures: list[asyncio.Future[Any]] = []
-        for table in (self._idle, self._grounded):
-            futures += [future for waiting in table.values() for future in waiting]
-        futures += [future for waiting in self._durable.values() for _, _, future in waiting]
-        futures += [wish.future for waiting in self._until.values() for wish in waiting]
-        for future in futures:
-            _fail(future, RunnerClosed())
-            if not future.cancelled():
-                future.exception()  # whoever waits hears of it; if nobody does, that is no news
+            self._drop(call)
+        for worker in {*self._idle, *self._grounded, *self._durable, *self._until}:
+            for future in self._futures(worker):
+                _fail(future, RunnerClosed())
+                if not future.cancelled():
+                    future.exception()  # a caller that waits hears of it; without one, that is not news
         self._told.clear()
+
+    def _futures(self, worker: Worker) -> list[asyncio.Future[Any]]:
+        """Forget the futures of *worker*, and return them."""
+        return [
+            *self._idle.pop(worker, ()),
+            *self._grounded.pop(worker, ()),
+            *(future for _, _, future in self._durable.pop(worker, ())),
+            *(wish.future for wish in self._until.pop(worker, ())),
+        ]
+
+    @staticmethod
+    def _drop(call: _Call) -> None:
+        call.is_dropped = True
+        if call.task is not None:
+            call.task.cancel()
 
 
 class _Wish:
@@ -288,19 +314,24 @@ def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:
     return worker.acknowledged >= position and (status is None or worker.stored_status == status)
 
 
-def _added(table: dict[str, list[asyncio.Future[None]]], id: str) -> asyncio.Future[None]:
+def _added(table: dict[Worker, list[asyncio.Future[None]]], worker: Worker) -> asyncio.Future[None]:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    table.setdefault(id, []).append(future)
-    future.add_done_callback(partial(_dropped, table, id, future))
+    table.setdefault(worker, []).append(future)
+    future.add_done_callback(partial(_dropped, table, worker, future))
     return future
 
 
-def _dropped(table: dict[str, list[T]], id: str, waiting: T, future: asyncio.Future[Any]) -> None:
-    """Whoever was *waiting* has lost patience: forget it."""
-    if future.cancelled() and waiting in table.get(id, ()):
-        table[id].remove(waiting)
-        if not table[id]:
-            del table[id]
+def _dropped(table: dict[Worker, list[T]], worker: Worker, waiting: T, future: asyncio.Future[Any]) -> None:
+    """The caller that was *waiting* was cancelled: forget it."""
+    if future.cancelled() and waiting in table.get(worker, ()):
+        table[worker].remove(waiting)
+        if not table[worker]:
+            del table[worker]
+
+
+def _move(table: dict[Worker, list[T]], old: Worker, new: Worker) -> None:
+    if old in table:
+        table.setdefault(new, []).extend(table.pop(old))
 
 
 def _end(future: asyncio.Future[Any], value: Any) -> None:

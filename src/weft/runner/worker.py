@@ -28,7 +28,16 @@ from weft.core.fold import record
 from weft.core.run import Run
 from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation, Key
-from weft.errors import RunClosed, RunExists, RunParked, UnencodableValue
+from weft.errors import (
+    BrokenChain,
+    ConcurrentAppend,
+    OwnershipLost,
+    RunClosed,
+    RunExists,
+    RunNotFound,
+    RunParked,
+    UnencodableValue,
+)
 from weft.log import check_encodable
 from weft.log.packing import PLAIN
 from weft.log.places import kind_of
@@ -47,6 +56,9 @@ AT_ONCE: Final = 16
 """How many runnables of one run may run in the event loop before all other runs have had their turn."""
 
 State = Literal["running", "waiting", "idle", "parked", "cancelled"]
+
+_OTHERS = (BrokenChain, ConcurrentAppend, OwnershipLost, RunNotFound)
+"""Why a store refuses a run that another owner has taken over, changed or deleted."""
 
 
 class Worker:
@@ -86,6 +98,8 @@ class Worker:
         self.is_dead = False
         self.is_stopping = False
         """Whether nothing more is to be started."""
+        self.is_leaving = False
+        """Whether the run is being let go of, so that it takes nothing more."""
         self._settled = settled
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
@@ -115,6 +129,13 @@ class Worker:
     def acknowledged(self) -> int:
         """How many events are durable."""
         return self._draft.acknowledged
+
+    @property
+    def unwritten(self) -> int:
+        """How many events of a stored run are not stored, and should be: it was not lost to another owner."""
+        if not self.acknowledged or isinstance(self.lost, _OTHERS) or self._draft.is_dropped:
+            return 0
+        return len(self.run.memory.log) - self.acknowledged
 
     @property
     def stored_status(self) -> RunStatus | None:
@@ -233,9 +254,7 @@ class Worker:
         self._active = 0
 
     def forget(self) -> None:
-        """Drop what has not been written: the run was stopped without being persisted."""
-        self.abandon()
-        self.is_stopping = True
+        """Write nothing more: the run is stopped without being persisted."""
         self._draft.drop()
 
     def park(self, reason: str) -> None:
@@ -453,7 +472,9 @@ class Worker:
     # -- what the journal tells ------------------------------------------------------------------
 
     def segment(self, at: float) -> Append | None:
-        """Return what there is to write, *at* this time; None if nothing."""
+        """Return what there is to write, *at* this time; None if nothing, or if nothing can be written any more."""
+        if self.lost is not None:
+            return None
         append = self._draft.append("running" if self._flights else self._status(), self.reason, at)
         if append is not None:
             self._units = 0
