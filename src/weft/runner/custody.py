@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, OwnershipLost, RunNotFound, RunOwned, StoreError
+from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.patience import patiently
 from weft.runner.recovery import Recovered, recover
@@ -66,10 +66,10 @@ class Owned:
 
 
 class Custody:
-    """The runs of *store*, for a runner that waits for it while it *may_wait*."""
+    """The runs of *store*, for a runner that waits for it while it *may_wait*, also when it is no longer *open*."""
 
-    def __init__(self, store: LogStore, may_wait: Callable[[], bool]) -> None:
-        self._store, self._may_wait = store, may_wait
+    def __init__(self, store: LogStore, is_open: Callable[[], bool], may_wait: Callable[[], bool]) -> None:
+        self._store, self._is_open, self._may_wait = store, is_open, may_wait
 
     async def acquire(self, run: str) -> RunRecord | None:
         """
@@ -154,27 +154,53 @@ class Custody:
             raise InvalidOption(f"{type(self._store).__name__} does not know which runs are free; resume() them by id")
         return self._store
 
-    def listed(self) -> ListableStore:
+    # -- what is stored --------------------------------------------------------------------------
+
+    async def exists(self, run: str) -> bool:
+        """Whether *run* is stored; where that cannot be asked, no."""
+        store = self._store
+        return isinstance(store, ListableStore) and await self._asked(store.exists(run))
+
+    async def records(self, **filters: Any) -> list[RunRecord]:
+        """Return what the store knows of its runs, oldest first."""
+        store = self._listed()
+        found: list[RunRecord] = []
+        while page := await self._asked(store.list(after=found[-1] if found else None, limit=1_000, **filters)):
+            found.extend(page)
+        return found
+
+    async def delete(self, run: str) -> None:
         """
-        Return the store, as one that knows which runs it has.
+        Forget *run*.
 
         Raises:
-            InvalidOption: it does not.
+            RunNotFound: nothing is stored under this id.
+            RunOwned: another owner that is alive holds it.
         """
+        await self._asked(self._listed().delete(run))
+
+    async def purge(self, *, before: float, **filters: Any) -> int:
+        """Forget finished runs that were last written *before* a time; return how many."""
+        return await self._asked(self._listed().purge(before=before, **filters))
+
+    def _listed(self) -> ListableStore:
         if not isinstance(self._store, ListableStore):
             raise InvalidOption(f"{type(self._store).__name__} cannot list its runs")
         return self._store
 
-    async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return what the store knows of its runs, oldest first."""
-        store = self.listed()
-        found: list[RunRecord] = []
-        while page := await store.list(after=found[-1] if found else None, limit=1_000, **filters):
-            found.extend(page)
-        return found
+    # -- asking ----------------------------------------------------------------------------------
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        return await patiently(call, while_=self._may_wait)
+        return await self._asked(patiently(call, while_=self._may_wait))
+
+    async def _asked(self, answer: Awaitable[T]) -> T:
+        """Return *answer*; a store that was closed meanwhile is a runner that was."""
+        try:
+            return await answer
+        except StoreClosed:
+            if self._is_open():
+                raise
+            raise RunnerClosed from None
 
 
 def _groups(records: Iterable[RunRecord]) -> Iterator[list[RunRecord]]:

@@ -27,7 +27,7 @@ from weft.errors import (
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import ListableStore, LogStore
+from weft.ports.store import LogStore
 from weft.runner.custody import Custody
 from weft.runner.deadline import Deadline
 from weft.runner.excuses import excuse
@@ -79,9 +79,11 @@ class Premises:
         """Until when what is in flight may end, once the runner is being closed."""
         self._stops: dict[str, _Stop] = {}
         """By run: its stop, which every caller joins."""
+        self._graces: set[Deadline] = set()
+        """The deadlines of all runs that are being let go of."""
         self._is_spent = False
         self._office: Office | None = None
-        self.custody = Custody(store, self.may_wait)
+        self.custody = Custody(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
         self.roster = Roster(self.custody, self.waiters, clock, lambda: self.office)
 
@@ -194,8 +196,8 @@ class Premises:
         self.children.close()
         workers = list(self.roster)
         await self._ground(office, workers, deadline)
-        for stop in self._stops.values():
-            stop.deadline.hurry(0.0)
+        for grace in self._graces:
+            grace.hurry(0.0)
         for worker in workers:
             worker.abandon()
             worker.checkpoint()
@@ -244,8 +246,7 @@ class Premises:
             async with self.roster.alone(run):
                 worker = self.roster.get(run)
         if worker is None:
-            stored = isinstance(self._store, ListableStore) and await self._store.exists(run)
-            raise WorkflowNotFound(run, stored=stored)
+            raise WorkflowNotFound(run, stored=await self.custody.exists(run))
         return worker
 
     async def changeable(self, run: str) -> Worker:
@@ -341,12 +342,13 @@ class Premises:
     async def _delete(self, run: str) -> None:
         await self._stop(run, Deadline(self._grace), persist=True)
         try:
-            await self.custody.listed().delete(run)
+            await self.custody.delete(run)
         except RunNotFound:
             raise WorkflowNotFound(run) from None
 
     async def _let_go(self, worker: Worker, deadline: Deadline, *, persist: bool) -> None:
         flights = _withdraw(worker, persist=persist)
+        self._graces.add(deadline)
         try:
             if flights:
                 grounded = self.waiters.grounded(worker)
@@ -364,6 +366,8 @@ class Premises:
         except (Exception, asyncio.CancelledError):  # it is let go of all the same
             await self.roster.leave(worker)
             raise
+        finally:
+            self._graces.discard(deadline)
         await self.roster.leave(worker)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from weft.core import events as ev
 from weft.core.run import Run
-from weft.errors import RunClosed, RunParked
+from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
 from weft.runner.handle import Handle
 from weft.runner.premises import Premises
@@ -46,6 +46,8 @@ class Questions:
         if not self._premises.waiters.is_settled(worker):
             await self._premises.waiters.idle(worker)
         worker = self._premises.roster.get(id) or worker
+        if isinstance(worker.lost, StoreUnavailable):  # the time to close was up before the store was back
+            raise RunnerClosed from worker.lost
         if worker.state == "parked":
             raise RunParked(id, worker.reason)
         return worker.run

@@ -28,6 +28,7 @@ from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     RunExists,
+    RunnerClosed,
     RunNotFound,
     RunOwned,
     StoreUnavailable,
@@ -257,7 +258,7 @@ class Roster:
         """Return whether *run* came; one that cannot be brought back must not keep the others from it."""
         try:
             return bool(await coming)
-        except StoreUnavailable:  # the runner is being closed
+        except (RunnerClosed, StoreUnavailable):  # the runner is being closed
             raise
         except (RunOwned, WorkflowNotFound):  # it was free a moment ago
             return False

@@ -278,7 +278,7 @@ class AsyncRunner(Questions):
     async def purge(self, *, before: float, **filters: Any) -> int:
         """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
         self._premises.check_open()
-        return await self._premises.custody.listed().purge(before=before, **filters)
+        return await self._premises.custody.purge(before=before, **filters)
 
     # -- stopping and resuming -------------------------------------------------------------------
 

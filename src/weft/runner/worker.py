@@ -442,7 +442,7 @@ class Worker:
         if flight in self._line:
             self._line.remove(flight)
             self._active += 1
-        elif flight.timers:  # it waits for a limit
+        elif flight.timers and not flight.is_aloft:  # it waits for a limit, not with a deadline for its executor
             self._active += 1
 
     def finish(self, flight: Flight, outcome: Outcome) -> None:
