@@ -8,10 +8,14 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from weft import AsyncRunner, Runnable, Workflow, step
+from weft.core.events import AnyEvent, InputReceived
+from weft.errors import StoreUnavailable
 from weft.local.counters import LocalCounters
+from weft.log import references, verify
+from weft.runner.recovery import recover
 from weft.testing import run_virtually
 from weft.testing.executor import SimulatedExecutor
-from weft.testing.wrapping import WrappedStore
+from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")
 
@@ -50,6 +54,86 @@ class SlowStore(WrappedStore):
         result = await act()
         await asyncio.sleep(0.5)
         return result
+
+
+class Gate:
+    """Holds the first *times* calls of one kind; the others pass."""
+
+    def __init__(self, times: int | None = None) -> None:
+        self._left, self._places = times, asyncio.Semaphore(0)
+        self._is_open = False
+        self.reached = asyncio.Event()
+        """Set when the first call is held."""
+
+    async def passed(self) -> None:
+        """Wait here until the call is let through."""
+        if self._is_open or self._left == 0:
+            return
+        if self._left is not None:
+            self._left -= 1
+        self.reached.set()
+        await self._places.acquire()
+        if self._is_open:
+            self._places.release()
+
+    def let_one_through(self) -> None:
+        """Let one held call go on, or the next one that comes."""
+        self._places.release()
+
+    def open(self) -> None:
+        """Hold nothing more."""
+        self._is_open = True
+        self._places.release()
+
+
+class GatedStore(WrappedStore):
+    """A store whose calls a test holds and lets go, or makes fail; nothing happens by time."""
+
+    def __init__(self, inner: FullStore) -> None:
+        super().__init__(inner)
+        self._gates: dict[str, Gate] = {}
+        self.fails_with: dict[str, Callable[[], Exception]] = {}
+        """By call: the error that it raises instead of doing anything, for as long as it is here."""
+
+    def hold(self, call: str, times: int | None = None) -> Gate:
+        """Hold every *call* from now on, or the first *times* of them, until the gate lets them through."""
+        gate = self._gates[call] = Gate(times)
+        return gate
+
+    def is_unavailable(self, *calls: str) -> None:
+        """Let these *calls* say that the store is unavailable, and no others."""
+        self.fails_with = dict.fromkeys(calls, lambda: StoreUnavailable("the gated store", "a test says so"))
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Do it once the gate for it is passed."""
+        if call in self._gates:
+            await self._gates[call].passed()
+        if call in self.fails_with:
+            error = self.fails_with[call]()
+            raise error
+        return await act()
+
+
+async def stored_log(store: FullStore, run: str, workflow: Workflow = double) -> list[AnyEvent]:
+    """Return the log of *run* as the open *store* has it, after checking its hash chain."""
+    loaded = await store.load_since(run, 0)
+    bodies = [segment.body for segment in loaded.segments]
+    wanted = references(bodies)
+    definitions = await store.load_definitions(wanted.definitions)
+    facts = await store.load_facts(run, wanted.facts)
+    record = loaded.record
+    verify(bodies, facts=facts, definitions=definitions, head=record.chain, position=record.head)
+    return (await recover(store, loaded, workflow=workflow, goes_on=False)).run.log()
+
+
+def keys_of(log: list[AnyEvent]) -> list[str | None]:
+    """Return the keys of the inputs in *log*."""
+    return [event.key for event in log if isinstance(event, InputReceived)]
+
+
+async def until_nothing_moves() -> None:
+    """Wait until everything that could happen without time passing has happened."""
+    await asyncio.sleep(1e-3)
 
 
 def runner_on(
