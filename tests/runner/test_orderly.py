@@ -654,6 +654,56 @@ async def test_waiting_keeps_its_timeout_while_the_store_is_unavailable(what: st
     await runner.close()
 
 
+@pytest.mark.parametrize("way", ["wait", "result", "wait_until"])
+@virtually
+async def test_a_timeout_that_expires_in_the_moment_of_the_answer_is_the_answer_or_a_wait_timeout(way: str) -> None:
+    store = GatedStore(MemoryStore())
+    async with runner_on(store, lasts=1.0) as runner:
+        await runner.start(double, 1, id="a")
+        gate = store.hold("append")
+        await gate.reached.wait()  # all that is left is to write that the step has completed
+        asks: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "wait": lambda: runner.wait("a", timeout=0.0),
+            "result": lambda: runner.result("a", timeout=0.0),
+            "wait_until": lambda: runner.wait_until("a", lambda run: bool(run.values("double")), timeout=0.0),
+        }
+
+        asking = started(asks[way]())
+        gate.open()
+
+        assert await ended(asking) in ("returned", "WaitTimeout")
+
+
+@pytest.mark.parametrize("call", ["exists", "list", "delete", "acquire", "load_since"])
+@virtually
+async def test_a_caller_that_waits_for_the_store_while_the_runner_is_closed_is_told_that_it_is_closed(
+    call: str,
+) -> None:
+    inner = MemoryStore()
+    async with runner_on(inner) as runner:
+        await (await runner.start(double, 1, id="a")).wait()
+    store = GatedStore(inner)
+    runner = await runner_on(store).open()
+    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+        "exists": lambda: runner.run("a", 1),
+        "list": runner.records,
+        "delete": lambda: runner.delete("a"),
+        "acquire": lambda: runner.resume("a", workflow=double),
+        "load_since": lambda: runner.resume("a", workflow=double),
+    }
+    gate = store.hold(call)
+    asking = started(calls[call]())
+    await until_nothing_moves()
+    closing = started(runner.close())
+    await asyncio.sleep(60.0)
+    gate.open()
+
+    await closing
+    assert await ended(asking) in ("returned", "RunnerClosed", "WorkflowNotFound")
+    async with inner:
+        assert await owned(inner) == []
+
+
 # -- callbacks -----------------------------------------------------------------------------------
 
 

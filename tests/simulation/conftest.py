@@ -1,4 +1,4 @@
-"""Lets the modules of this folder import each other and those of the properties, whichever way pytest was started."""
+"""Lets the modules of this folder import each other and those of its neighbours, whichever way pytest was started."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "properties")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "properties"), str(HERE.parent / "orderly")]
