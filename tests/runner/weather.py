@@ -95,9 +95,10 @@ class GatedStore(WrappedStore):
         self.fails_with: dict[str, Callable[[], Exception]] = {}
         """By call: the error that it raises instead of doing anything, for as long as it is here."""
 
-    def hold(self, call: str, times: int | None = None) -> Gate:
-        """Hold every *call* from now on, or the first *times* of them, until the gate lets them through."""
-        gate = self._gates[call] = Gate(times)
+    def hold(self, *calls: str, times: int | None = None) -> Gate:
+        """Hold all *calls* of these kinds, or the first *times* of them, until the gate lets them through."""
+        gate = Gate(times)
+        self._gates.update(dict.fromkeys(calls, gate))
         return gate
 
     def is_unavailable(self, *calls: str) -> None:

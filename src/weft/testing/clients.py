@@ -1,24 +1,32 @@
 """
 What those do who use a simulated runner: start runs, give them inputs, change their minds, and wait.
 
-A client of a process that has died comes again in the next one, and goes on with what was not acknowledged.
+A client of a process that has died, or was closed, comes again in the next one, and goes on with what was not
+acknowledged.  If a runner was closed and did not say that it could not write everything, all that its clients were
+told counts as acknowledged, whatever the strategy.
+
+Some callers are cancelled while they wait for a call, and make it again; some runs are used by several callers at
+once.  Whatever they do, no caller sees an error that its call does not document.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.core.run import Run
-from weft.errors import RunClosed, RunParked, WorkflowAlreadyStarted, WorkflowNotFound
+from weft.errors import RunClosed, RunnerClosed, RunParked, StoreClosed, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner
 from weft.testing.kin import doomed, family
 from weft.testing.plot import TIGHT, Plot, Trial
 from weft.testing.witness import Witness
 from weft.testing.wrapping import FullStore
+
+T = TypeVar("T")
 
 _PATIENCE = 1_000
 """How many seconds it takes at most to cancel a family that somebody has begun to cancel."""
@@ -43,6 +51,8 @@ class Clients:
         """The runs whose creation was acknowledged."""
         self._taken: set[tuple[str, int]] = set()
         """The inputs that were acknowledged for good."""
+        self._told_so: set[tuple[str, int]] = set()
+        """The inputs of this process that a runner has taken, and may not have written yet."""
         self._unwanted: set[str] = set()
         """The runs that somebody has tried to cancel."""
         self._told: dict[str, Run] = {}
@@ -50,13 +60,35 @@ class Clients:
 
     async def use(self, runner: AsyncRunner, store: FullStore) -> None:
         """Have everything done in this process; *store* is where it ends up."""
+        self._told_so.clear()
         if self._plot.resumes_all:
-            await runner.resume_all(**self._options())
+            await self._made(lambda: runner.resume_all(**self._options()))
         async with asyncio.TaskGroup() as clients:
             for run in self._plot.runs:
                 clients.create_task(self._client(runner, store, run), name=f"the client of {run}")
         if self._trial.kin:
             await self._see_off(runner, store)
+
+    async def close(self, runner: AsyncRunner) -> bool:
+        """
+        Close *runner*; return whether that was one call, which has told all that there is to tell.
+
+        Raises:
+            UnwrittenEvents: not everything could be written.
+        """
+        patience = self._patience()
+        if patience is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await runner.close()
+                return True
+            self._tell("the caller of close() has given up, and calls it again")
+        await runner.close()
+        return patience is None
+
+    def closed(self) -> None:
+        """The runner of this process was closed, and says that everything is written."""
+        self._taken |= self._told_so
 
     def unnoticed(self, run: str) -> list[str]:
         """Return what on_complete should have told of *run* and has not."""
@@ -79,6 +111,65 @@ class Clients:
             self._told[run] = seen
 
         return {"on_complete": on_complete}
+
+    # -- callers -----------------------------------------------------------------------------------
+
+    def _patience(self) -> float | None:
+        """Return after how many seconds a caller is cancelled; None if it is not."""
+        if not self._plot.impatience or self._dice.random() >= self._plot.impatience:
+            return None
+        return self._dice.choice((0.0, 0.001, 0.2, 1.0, 4.0))
+
+    async def _made(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call; a caller that is cancelled makes it again."""
+        while (patience := self._patience()) is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    return await call()
+            self._tell("a caller has given up")
+        return await call()
+
+    async def _stop(self, runner: AsyncRunner, run: str) -> None:
+        """Stop a run; a caller that is cancelled stops it again, or not."""
+        patience = self._patience()
+        if patience is None:
+            await runner.stop(run)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await runner.stop(run)
+            return
+        self._tell(f"the caller that stops {run} has given up")
+        if self._dice.random() < 0.5:
+            with suppress(WorkflowNotFound):  # it has left by now
+                await runner.stop(run)
+
+    async def _crowd(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
+        """Let several callers use a run at once."""
+        options, inputs, key = self._options(), self._trial.inputs, f"input {number}"
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "start": lambda: runner.start(self._workflow, inputs[0], id=run, **options),
+            "resume": lambda: runner.resume(run, workflow=self._workflow, **options),
+            "resume_all": lambda: runner.resume_all(**options),
+            "run": lambda: runner.run(run, value, key=key, deadline=self._plot.deadline),
+            "stop": lambda: runner.stop(run),
+            "wait": lambda: runner.wait(run),
+            "checkpoint": lambda: runner.checkpoint(run),
+        }
+        names = self._dice.choices(list(calls), k=self._dice.randint(2, 6))
+        self._tell(f"{run} is used by several at once: {', '.join(names)}")
+        await asyncio.gather(*(self._one_of_many(name, calls[name]) for name in names))
+        await runner.resume(run, workflow=self._workflow, **options)
+
+    async def _one_of_many(self, name: str, call: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await self._made(call)
+        except WorkflowNotFound:  # it was stopped, and is stored
+            if name in ("start", "resume", "resume_all"):
+                raise
+        except RunParked:
+            if not self._trial.mendable:
+                raise
 
     # -- one client ------------------------------------------------------------------------------
 
@@ -106,16 +197,16 @@ class Clients:
     async def _begin(self, runner: AsyncRunner, run: str) -> None:
         plot = self._plot
         if run in self._begun:
-            await runner.resume(run, workflow=self._workflow, **self._options())
+            await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         elif plot.starts_whole:
             options = self._options() if plot.deadline is None else {**self._options(), "deadline": plot.deadline}
-            await runner.start(self._workflow, self._trial.inputs[0], id=run, **options)
+            await self._made(lambda: runner.start(self._workflow, self._trial.inputs[0], id=run, **options))
             self._taken.add((run, 0))
         else:
             try:
-                await runner.start_workflow(run, self._workflow, **self._options())
+                await self._made(lambda: runner.start_workflow(run, self._workflow, **self._options()))
             except WorkflowAlreadyStarted:
-                await runner.resume(run, workflow=self._workflow, **self._options())
+                await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._begun.add(run)
         self._tell(f"{run} has begun")
 
@@ -125,12 +216,15 @@ class Clients:
         await asyncio.sleep(dice.choice((0.0, 0.0, 0.1, 2.0)))
         await self._take(runner, run, number, value)
         self._tell(f"input {number} of {run} taken")
+        self._told_so.add((run, number))
         if plot.strategy.takes_input_first:
             self._taken.add((run, number))
         if dice.random() < plot.repeats:
             await self._take(runner, run, number, value)
         if dice.random() < plot.checkpoints:
-            await runner.checkpoint(run)
+            await self._made(lambda: runner.checkpoint(run))
+        if plot.crowds and dice.random() < plot.crowds:
+            await self._crowd(runner, run, number, value)
         if plot.rules and dice.random() < plot.rulings:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await runner.set_policies(run, dice.choice((plot.rules, plot.others or plot.rules)))
@@ -147,7 +241,7 @@ class Clients:
         """Cancel a run, and see that all who go with it are cancelled when that is acknowledged."""
         self._unwanted.add(run)
         self._interrupt()
-        await runner.cancel(run, "enough")
+        await self._made(lambda: runner.cancel(run, "enough"))
         self._tell(f"{run} cancelled")
         await self._cancelled(store, run)
 
@@ -155,7 +249,7 @@ class Clients:
         """Keep in mind that a run is cancelled, and who goes with it; see that all of them are."""
         self._witness.cancelled.add(run)
         if self._trial.kin:
-            members = await family(store, run, self._trial)
+            members = await _seen(family(store, run, self._trial))
             closed = doomed(members, run, is_cancelled=True, with_root=True)
             self._witness.cancelled |= closed
             for name in sorted(closed & members.keys()):
@@ -167,7 +261,7 @@ class Clients:
         if self._dice.random() < 0.5:
             await runner.cancel(run)
         for _ in range(_PATIENCE):
-            if (await store.find(run)).status == "cancelled":
+            if (await _seen(store.find(run))).status == "cancelled":
                 return
             await asyncio.sleep(1.0)
         self.problems.append(f"{run}: it was cancelled, and nobody goes on with cancelling those who go with it")
@@ -176,7 +270,7 @@ class Clients:
         """Give a run an input; if a saga keeps it from taking any, see to that first."""
         while True:
             try:
-                await runner.run(run, value, key=f"input {number}", deadline=self._plot.deadline)
+                await self._made(lambda: runner.run(run, value, key=f"input {number}", deadline=self._plot.deadline))
             except RunParked:
                 if not (await runner.get_workflow(run)).dead_letters:
                     raise
@@ -185,9 +279,9 @@ class Clients:
                 return
 
     async def _stop_and_go(self, runner: AsyncRunner, run: str) -> None:
-        await runner.stop(run)
+        await self._stop(runner, run)
         self._tell(f"{run} stopped")
-        await runner.resume(run, workflow=self._workflow, **self._options())
+        await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._tell(f"{run} goes on")
 
     # -- until nothing is left to do -------------------------------------------------------------
@@ -200,7 +294,7 @@ class Clients:
             seen = await self._idle(runner, run)
         if not self._plot.strategy.at_idle:
             await runner.checkpoint(run)
-        stored = await store.find(run)
+        stored = await _seen(store.find(run))
         if stored.head < len(seen.log()):
             self.problems.append(f"{run}: reported with {len(seen.log())} events when only {stored.head} were durable")
         if seen.is_runnable:
@@ -228,7 +322,7 @@ class Clients:
         """Wait until a run has nothing left to do and no dead letters that could be mended."""
         while True:
             try:
-                seen = await runner.wait(run)
+                seen = await self._made(lambda: runner.wait(run))
             except RunParked:
                 seen = await runner.get_workflow(run)
                 if not seen.dead_letters:
@@ -257,3 +351,11 @@ class Clients:
         if self._plot.strategy.takes_input_first:
             self._witness.amended[run] += 1
         self._tell(f"{run} tries {letter.component}{letter.inputs} again with {given}")
+
+
+async def _seen(look: Awaitable[T]) -> T:
+    """Return what a client finds in the store itself, which is closed with its runner."""
+    try:
+        return await look
+    except StoreClosed:
+        raise RunnerClosed from None

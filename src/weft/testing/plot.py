@@ -71,6 +71,15 @@ class Trial(msgspec.Struct, frozen=True):
     """Returns what is wrong with the children of a run that has done everything, and with theirs; given all of them."""
 
 
+class Closing(msgspec.Struct, frozen=True):
+    """The orderly end of a process whose clients are not done."""
+
+    after: float
+    """How many seconds its clients have had."""
+    outage: float = 0.0
+    """For how many seconds the store is unavailable from then on."""
+
+
 class Plot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How runs are driven, and what befalls them."""
 
@@ -126,6 +135,12 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     deadline: float | None = None
     """How many seconds each input has.  Where that is not enough, only the promises about that are checked."""
     grace: float = 10.0
+    closings: tuple[Closing, ...] = ()
+    """How each process is closed before its clients are done, unless it crashes first; those after the last stay."""
+    impatience: float = 0.0
+    """The share of calls whose caller is cancelled after a while, and makes the call again."""
+    crowds: float = 0.0
+    """How often several callers start, stop, resume, use and wait for a run at once after an input."""
 
     def policies_of(self, component: str) -> tuple[Policy, ...]:
         """Return the policies that may hold for *component*; none, if there are no rules."""

@@ -17,7 +17,7 @@ import msgspec
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import Policy
 from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
-from weft.testing.plot import TIGHT, TIMEOUT, Plot, Rules, Trial
+from weft.testing.plot import TIGHT, TIMEOUT, Closing, Plot, Rules, Trial
 from weft.testing.process import Weather
 
 _LATEST_CRASH = 300
@@ -62,7 +62,14 @@ def draw_plot(dice: Random, trial: Trial) -> Plot:
         is_patient=dice.random() < 0.3,
         deadline=dice.choice((None, None, None, None, None, None, _AGES, TIGHT)),
         grace=dice.choice((0.0, 10.0)),
+        closings=tuple(_closing(dice) for _ in range(dice.choice((0, 0, 0, 1, 2)))),
+        impatience=dice.choice((0.0, 0.0, 0.3)),
+        crowds=dice.choice((0.0, 0.0, 0.4)),
     )
+
+
+def _closing(dice: Random) -> Closing:
+    return Closing(dice.choice((0.0, 0.05, 0.5, 2.0, 8.0)), dice.choice((0.0, 0.0, 2.0, 30.0)))
 
 
 def _strategy(dice: Random) -> Checkpoints:

@@ -72,6 +72,7 @@ class Connection(WrappedStore):
         """Whether the process has had its last turn."""
         self._dice, self._weather, self._tell = dice, weather, tell
         self._faults = 0
+        self._back_at = 0.0
         self._is_open = self.is_dead = False
 
     @property
@@ -103,6 +104,10 @@ class Connection(WrappedStore):
 
         return await self.around("append", act)
 
+    def lose(self, seconds: float) -> None:
+        """Let the store be unavailable for so many seconds."""
+        self._back_at = asyncio.get_running_loop().time() + seconds
+
     def die(self) -> None:
         """From now on nothing gets through."""
         self.is_dead = True
@@ -115,6 +120,8 @@ class Connection(WrappedStore):
         if call == "append":
             self.appends += 1
             await self._die("before")
+        if call in _FALLIBLE and asyncio.get_running_loop().time() < self._back_at:
+            raise StoreUnavailable("the simulated store", "there is an outage")
         if self._happens(call, self._weather.fails):
             self._tell(f"the store is away: {call}")
             raise StoreUnavailable("the simulated store", "the weather is bad")

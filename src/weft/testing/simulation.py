@@ -7,6 +7,11 @@ all else is lost; a new process resumes, and so on until everything is settled. 
 dawdles, steps fail and hang, and everything takes as long as it likes.  In the end the runs must be what they would
 have been without any of this, and nothing that had completed in the log may have been executed again.
 
+Some processes do not crash: their runner is closed while it is used, and the store may be unavailable just then, for
+less or for longer than the grace time.  Either everything is written, and nothing that had completed is executed again,
+or the runner says that it is not.  Callers are cancelled in the middle of their calls, also of stopping and closing,
+and several of them use one run at once.
+
     >>> from weft import Workflow, step
     >>> double = Workflow("double", step(lambda x: x * 2, name="double"))
     >>> def draw(dice):
@@ -27,7 +32,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from weft.core.runnable import Runnable
-from weft.errors import Stuck
+from weft.errors import RunnerClosed, StoreUnavailable, Stuck, UnwrittenEvents
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
@@ -39,7 +44,7 @@ from weft.testing.executor import ImmediateSimulatedExecutor, Lasts, SimulatedEx
 from weft.testing.faults import Crash
 from weft.testing.kin import family
 from weft.testing.loop import VirtualLoop
-from weft.testing.plot import Plot, Trial
+from weft.testing.plot import Closing, Plot, Trial
 from weft.testing.plotting import draw_plot
 from weft.testing.process import Connection
 from weft.testing.storage import InMemory, OnFile, Storage
@@ -48,6 +53,8 @@ from weft.testing.witness import Witness
 
 START = 1_700_000_000.0
 """When a simulation begins, in seconds since the epoch."""
+_AN_HOUR = 3_600.0
+"""How many seconds nobody waits for a runner that is closed."""
 _ENOUGH = 50
 """How many problems are not worth waiting for more."""
 _AN_AGE = 1e7
@@ -164,7 +171,7 @@ class _Simulation:
 
         loop = self.loop = VirtualLoop(self.now, before_turn=before_turn)
         try:
-            loop.run_until_complete(self._process(connection))
+            return loop.run_until_complete(self._process(connection))
         except Crash:
             self.now = loop.time()
             self.tell(f"crash at turn {loop.turns}")
@@ -177,7 +184,6 @@ class _Simulation:
             self.report.turns += loop.turns
             self.report.appends += connection.appends
             self.report.problems += [str(problem) for problem in loop.problems]
-        return True
 
     def _virtually(self, main: Coroutine[Any, Any, Any]) -> Any:
         loop = VirtualLoop(self.now)
@@ -186,8 +192,8 @@ class _Simulation:
         finally:
             loop.kill()
 
-    async def _process(self, connection: Connection) -> None:
-        """What one process does."""
+    async def _process(self, connection: Connection) -> bool:
+        """Do what one process does; return whether everything is done."""
         counters, plot = LocalCounters(), self.plot
         runner = AsyncRunner(
             connection,
@@ -208,10 +214,43 @@ class _Simulation:
         office = runner._premises.office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         office.draw = self.dice.random  # else jitter would be different every time
         runner.register(self.trial.workflow, *self.trial.kin.values())
+        if self.life <= len(plot.closings):
+            return await self._cut_short(runner, connection, plot.closings[self.life - 1])
         await self.clients.use(runner, connection.inner)
         self.report.problems += _left_over(runner, counters)
-        await runner.close()
+        await self.clients.close(runner)
         self.tell("closed")
+        return True
+
+    async def _cut_short(self, runner: AsyncRunner, connection: Connection, closing: Closing) -> bool:
+        """Close the runner although its clients may not be done; return whether they were."""
+        using = asyncio.ensure_future(self.clients.use(runner, connection.inner))
+        await asyncio.wait([using], timeout=closing.after)
+        is_done = using.done() and using.exception() is None
+        connection.lose(closing.outage)
+        self.tell(f"closing, with the store unavailable for {closing.outage} seconds")
+        is_calm = not (self.plot.weather.fails or self.plot.weather.lies)
+        is_short = closing.outage == 0.0 or closing.outage < self.plot.grace
+        try:
+            is_told = await self.clients.close(runner)
+        except UnwrittenEvents as error:
+            self.tell(f"closed: {error}")
+            is_done = False
+            if is_calm and is_short:
+                self.report.problems.append(f"there was time to write everything, and close() says: {error}")
+        else:
+            self.tell("closed")
+            if is_told or (is_calm and is_short):
+                self.witness.closed()
+                self.clients.closed()
+            else:
+                is_done = False
+        await asyncio.wait([using], timeout=_AN_HOUR)
+        if not using.done():
+            self.report.problems.append("a client still waits for a runner that is closed")
+        elif (error := using.exception()) is not None:
+            self.report.problems += [f"{type(each).__name__}: {each}" for each in _unexpected(error)]
+        return is_done
 
     def _executor(self, kind: type[SimulatedExecutor], lasts: Lasts, workers: int) -> SimulatedExecutor:
         refuses = self.witness.refuses if self.plot.refusals else None
@@ -268,6 +307,13 @@ class _LoopClock:
 
     async def asleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def _unexpected(error: BaseException) -> list[BaseException]:
+    """Return what clients were told but that their runner is closed, or that the store is unavailable just then."""
+    if isinstance(error, BaseExceptionGroup):
+        return [each for part in error.exceptions for each in _unexpected(part)]
+    return [] if isinstance(error, RunnerClosed | StoreUnavailable) else [error]
 
 
 def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:

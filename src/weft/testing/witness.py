@@ -75,6 +75,8 @@ class Witness:
         self._under_way: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._life = 0
+        self._closed: set[int] = set()
+        """The lives that ended in good order: all that had happened in them is stored."""
         self.cancelled: set[str] = set()
         """The runs whose end was acknowledged, and the children that go with them."""
         self.amended: Counter[str] = Counter()
@@ -87,6 +89,10 @@ class Witness:
         self._refused.clear()
         self._hanging.clear()
         self._gauges.begin_life(now)
+
+    def closed(self) -> None:
+        """The runner of this process was closed, and says that everything is written."""
+        self._closed.add(self._life)
 
     def of(self, key: str) -> list[Execution]:
         """Return the executions under an idempotency key, in order."""
@@ -209,6 +215,9 @@ class Witness:
         if is_repeated and not before[-1].is_lost:
             how = "has completed" if before[-1].ending else "is under way"
             self.problems.append(f"{name} {how} and is executed again")
+        is_kept = before and before[-1].life in self._closed and before[-1].ending == "completed"
+        if is_kept and not before[-1].is_lost:
+            self.problems.append(f"{name} had completed when its runner was closed, and is executed again")
         if before and before[-1].own_key != new.own_key:
             self.problems.append(f"{name} has the key {new.own_key!r} and had {before[-1].own_key!r}")
         lag = self._plot.strategy.lag
