@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -31,10 +32,12 @@ from weft.runner.flight import Flight
 from weft.runner.office import Office
 from weft.runner.pilot import Pilot
 from weft.runner.rulebook import Rulebook
+from weft.runner.strategies import as_checkpoints
+from weft.runner.waiting import Waiters
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import Plot, Trial, Weather, simulate
-from weft.testing.plot import TIMEOUT
+from weft.testing.plot import TIMEOUT, Closing
 
 FIXED = 240
 """How many seeds are always the same."""
@@ -208,6 +211,80 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
     assert (tried.problems, given_up.problems) == ([], [])
     assert any("a tries fragile(2,) again" in line for line in tried.story)
     assert any("a gives fragile(2,) up" in line for line in given_up.story)
+
+
+# -- what a runner could do wrong when it is closed, and with callers that give up or come together --
+
+
+def twice() -> Trial:
+    """Return a trial of two steps and two inputs."""
+
+    def check(run: Run) -> list[str]:
+        return [] if sorted(run.values("then")) == [4, 6] else [f"it made {run.values('then')}"]
+
+    first, then = step(lambda x: x + 1, name="first"), step(lambda x: x * 2, name="then")
+    return Trial(Workflow("w", first >> then), (1, 2), check)
+
+
+def orderly(plot: Plot, seeds: int = 30) -> list[str]:
+    """Return what is wrong with runs that are closed, stopped and used as *plot* says."""
+    trial = twice()
+    return [problem for seed in range(seeds) for problem in simulate(seed, lambda _: trial, plot=plot).problems]
+
+
+@pytest.mark.parametrize("strategy", ["every_cycle", "on_complete", "manual"])
+@pytest.mark.parametrize("outage", [0.0, 2.0, 30.0])
+def test_what_had_completed_when_a_runner_was_closed_is_not_executed_again(outage: float, strategy: str) -> None:
+    for after in (0.0, 0.05, 0.5, 2.0):
+        plot = Plot(strategy=as_checkpoints(strategy), closings=(Closing(after, outage), Closing(after, outage)))
+
+        assert orderly(plot, seeds=8) == []
+
+
+@pytest.mark.parametrize("strategy", ["every_cycle", "manual"])
+def test_callers_that_give_up_and_come_together_change_nothing(strategy: str) -> None:
+    plot = Plot(strategy=as_checkpoints(strategy), impatience=0.5, crowds=1.0, stops=0.5, weather=Weather(dawdles=0.5))
+
+    assert orderly(plot) == []
+    assert orderly(replace(plot, closings=(Closing(2.0, 2.0),))) == []
+
+
+def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Worker.checkpoint
+
+    def forgetful(worker: Worker) -> None:
+        if not worker.office.is_closing:
+            checkpoint(worker)
+
+    monkeypatch.setattr(Worker, "checkpoint", forgetful)
+    plot = Plot(strategy=as_checkpoints("manual"), closings=(Closing(1.0),))
+
+    problems = orderly(plot)
+
+    assert problems != []
+    assert all("closed" in each or "there was time to write everything" in each for each in problems)
+
+
+def test_a_run_that_a_cancelled_caller_of_stop_leaves_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unshielded(runner: AsyncRunner, id: str, **_: Any) -> None:
+        worker = await runner._premises.worker(id)
+        worker.stop()
+        await asyncio.sleep(2.0)
+        await stop(runner, id)
+
+    stop = AsyncRunner.stop
+    monkeypatch.setattr(AsyncRunner, "stop", unshielded)
+
+    assert orderly(Plot(stops=1.0, impatience=0.7)) != []
+
+
+def test_an_input_that_is_acknowledged_and_not_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(*_: Any) -> None:
+        """Say that it is stored."""
+
+    monkeypatch.setattr(Waiters, "durable", at_once)
+
+    assert orderly(Plot(weather=Weather(dawdles=1.0), closings=(Closing(0.5, 30.0),), grace=0.0)) != []
 
 
 # -- what a runner could do wrong with children, and with what policies are asked ----------------

@@ -143,7 +143,7 @@ class _Simulation:
                 self.now += self.dice.choice((0.0, 0.5, 100.0))
         except Stuck as error:
             report.problems.append(str(error))
-        except Exception as error:  # noqa: BLE001 - whatever a runner raises where it should not is a finding
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - each that a runner should not raise
             report.problems += [f"{type(each).__name__}: {each}" for each in getattr(error, "exceptions", (error,))]
         report.lives, report.executions = self.life, len(self.witness.executions)
         report.problems += self.witness.problems + self.clients.problems + self.births.problems
@@ -248,8 +248,8 @@ class _Simulation:
         await asyncio.wait([using], timeout=_AN_HOUR)
         if not using.done():
             self.report.problems.append("a client still waits for a runner that is closed")
-        elif (error := using.exception()) is not None:
-            self.report.problems += [f"{type(each).__name__}: {each}" for each in _unexpected(error)]
+        elif (raised := using.exception()) is not None:
+            self.report.problems += [f"{type(each).__name__}: {each}" for each in _unexpected(raised)]
         return is_done
 
     def _executor(self, kind: type[SimulatedExecutor], lasts: Lasts, workers: int) -> SimulatedExecutor:
@@ -312,7 +312,8 @@ class _LoopClock:
 def _unexpected(error: BaseException) -> list[BaseException]:
     """Return what clients were told but that their runner is closed, or that the store is unavailable just then."""
     if isinstance(error, BaseExceptionGroup):
-        return [each for part in error.exceptions for each in _unexpected(part)]
+        parts: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType]
+        return [each for part in parts for each in _unexpected(part)]
     return [] if isinstance(error, RunnerClosed | StoreUnavailable) else [error]
 
 

@@ -189,7 +189,7 @@ class _History:
     def _late(self, executions: list[Execution]) -> Iterator[str]:
         """Yield what was started when its time was up: that of its policy, or that of all inputs."""
         given = [event for event in self.run.log() if isinstance(event, ev.InputReceived)]
-        if self.plot.deadline is not None and all(event.at is not None for event in given):
+        if self.plot.deadline is not None and given and all(event.at is not None for event in given):
             last = max(event.at or 0.0 for event in given) + self.plot.deadline
             for each in executions:
                 if each.began > last + _EARLY and each.component not in self.undoes:
