@@ -224,6 +224,25 @@ async def test_closing_whose_caller_is_cancelled_comes_to_its_end_by_itself() ->
     assert (await resumed(inner, "a", double)).values("double") == [2]
 
 
+@pytest.mark.parametrize("way", ["stop", "delete"])
+@virtually
+async def test_closing_waits_no_longer_than_its_own_grace_time_for_a_run_that_is_let_go_of(way: str) -> None:
+    inner = MemoryStore()
+    runner = await runner_on(inner, lasts=1_000.0, grace=60.0).open()
+    await runner.start(double, 1, id="a")
+    await until_nothing_moves()
+    leaving = started(runner.stop("a") if way == "stop" else runner.delete("a"))
+    await until_nothing_moves()
+    began = now()
+
+    await runner.close(grace=1.0)
+
+    assert now() - began < 2.0
+    assert await ended(leaving) in ("returned", "RunnerClosed")
+    async with inner:
+        assert await owned(inner) == []
+
+
 def test_a_ctrl_c_while_a_runner_closes_leaves_everything_written_and_the_store_closed(tmp_path: Path) -> None:
     received = threading.Event()
 

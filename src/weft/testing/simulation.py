@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -183,7 +183,7 @@ class _Simulation:
             loop.kill()
             self.report.turns += loop.turns
             self.report.appends += connection.appends
-            self.report.problems += [str(problem) for problem in loop.problems]
+            self.report.problems += [str(problem) for problem in loop.problems if not _is_unheard(problem)]
 
     def _virtually(self, main: Coroutine[Any, Any, Any]) -> Any:
         loop = VirtualLoop(self.now)
@@ -309,11 +309,19 @@ class _LoopClock:
         await asyncio.sleep(seconds)
 
 
+def _is_unheard(problem: dict[str, Any]) -> bool:
+    """Whether a client was told that its runner is closed, and its process died before anything came of that."""
+    return problem.get("message") == _NEVER_RETRIEVED and isinstance(problem.get("exception"), RunnerClosed)
+
+
+_NEVER_RETRIEVED = "Task exception was never retrieved"
+
+
 def _unexpected(error: BaseException) -> list[BaseException]:
     """Return what clients were told but that their runner is closed, or that the store is unavailable just then."""
     if isinstance(error, BaseExceptionGroup):
-        parts: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownMemberType]
-        return [each for part in parts for each in _unexpected(part)]
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return [each for part in group.exceptions for each in _unexpected(part)]
     return [] if isinstance(error, RunnerClosed | StoreUnavailable) else [error]
 
 
