@@ -29,10 +29,10 @@ from weft.runner.recovery import recover
 from weft.stores import SQLiteStore
 
 RUNS = ("a0", "a1", "a2", "g0", "g1", "c0", "c1", "d0")
-LONG, SHORT = 60.0, (0.0, 0.001)
+LONG, SHORT = 600.0, (0.0, 0.001)
 """Grace times in which every step ends, and in which some do not."""
-DEADLINE = 120.0
-"""How many seconds no case takes, unless something hangs."""
+DEADLINE = 60.0
+"""How many seconds no case takes, unless something hangs, or waits until a grace time is over."""
 
 
 # -- what is executed ----------------------------------------------------------------------------

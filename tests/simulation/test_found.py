@@ -224,3 +224,19 @@ def test_a_map_of_thousands_waits_without_going_deeper_for_each() -> None:
     run = run_on(SimulatedExecutor(lambda _: 0.0, max_workers=100), done(delayed, list(range(1_500))))
 
     assert len(run.values("one")) == 1_500
+
+
+def test_what_has_a_deadline_and_waits_too_long_for_a_worker_gives_its_place_back() -> None:
+    """The timer of the deadline was taken for that of a limit, so the run had one place less from then on."""
+    policy = Policy(deadline=1_000.0, queue_timeout=0.5, max_retries=1, base_delay=0.1)
+    workflow = Workflow("w", step(lambda x: x + 1, name="more")).with_policies([("more", policy)])
+    busy = Workflow("busy", step(lambda x: x, name="long"))
+    lasts = {"long": 10.0, "more": 0.0}
+
+    async def main(runner: AsyncRunner) -> Run:
+        await runner.start(busy, 1)
+        return await (await runner.start(workflow, 1, max_concurrency=1)).wait(timeout=100.0)
+
+    run = run_on(SimulatedExecutor(lambda runnable: lasts[runnable.component], max_workers=1), main)
+
+    assert run.output == 2
