@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from traffic import DEADLINE, LONG, Call, Caller, Ledger, examine, orders
+from traffic import DEADLINE, LONG, Call, Caller, Ledger, examine, orders, print_tasks
 
 from weft import AsyncRunner
 from weft.errors import StoreUnavailable
@@ -71,9 +70,9 @@ class _Case:
         tasks = [asyncio.create_task(self._use(runner, caller, enough, left)) for caller in self.callers]
         tasks += [asyncio.create_task(self._close(runner, enough)) for _ in range(2)]
         _, pending = await asyncio.wait(tasks, timeout=DEADLINE)
-        for task in pending:
-            task.print_stack(file=sys.__stderr__)
-            self.hanging.append(str(task.get_coro()))
+        if pending:
+            print_tasks(asyncio.all_tasks())
+            self.hanging += [task.get_name() for task in pending]
         for task in tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error

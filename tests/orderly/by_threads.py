@@ -11,9 +11,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
-from traffic import DEADLINE, LONG, Call, Caller, Ledger, examine, orders
+from traffic import DEADLINE, LONG, Call, Caller, Ledger, examine, orders, print_tasks
 
 from weft import Runner
 from weft.stores import SQLiteStore
@@ -63,17 +62,7 @@ def problems_of_threads(seed: int, path: Path, *, calls: int = 12) -> tuple[list
     hanging = [thread.name for thread in threads if thread.is_alive()]
     if hanging:
         faulthandler.dump_traceback(sys.__stderr__)
-        _print_tasks(runner)
+        if (loop := runner._loop) is not None:
+            print_tasks(asyncio.all_tasks(loop))
         return [*ledger.problems, f"these hang: {', '.join(hanging)}"], ledger
     return asyncio.run(asyncio.wait_for(examine(path, ledger, workflow), DEADLINE)), ledger
-
-
-def _print_tasks(runner: Runner) -> None:
-    """Print where the tasks in the loop of a runner that hangs are."""
-    loop = runner._loop
-    for task in asyncio.all_tasks(loop) if loop is not None else ():
-        sys.__stderr__.write(f"{task!r}\n")
-        inner: Any = task.get_coro()
-        while inner is not None and (frame := getattr(inner, "cr_frame", None)) is not None:
-            sys.__stderr__.write(f"    {frame.f_code.co_qualname}, line {frame.f_lineno}\n")
-            inner = inner.cr_await

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -261,6 +262,19 @@ _SORTS = {
 
 def _has_results(run: Run) -> bool:
     return bool(run.values("third"))
+
+
+def print_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Print where *tasks* wait, for a case that hangs."""
+    told = sys.__stderr__
+    if told is None:
+        return
+    for task in tasks:
+        told.write(f"{task!r}\n")
+        inner: Any = task.get_coro()
+        while inner is not None and (frame := getattr(inner, "cr_frame", None)) is not None:
+            told.write(f"    {frame.f_code.co_qualname}, line {frame.f_lineno}\n")
+            inner = inner.cr_await
 
 
 # -- whether it was true -------------------------------------------------------------------------
