@@ -28,6 +28,7 @@ from weather import (
     virtually,
 )
 
+import weft
 from weft import AsyncRunner, Run, Runnable, Runner, Workflow, errors, step
 from weft.errors import (
     CorruptStore,
@@ -347,6 +348,40 @@ async def test_a_stop_that_was_cancelled_while_it_asked_the_store_leaves_a_run_t
 
         assert sorted(run.values("double")) == [2, 4]
         assert keys_of(await stored_log(inner, "a")) == ["k1", "k2"]
+
+
+@pytest.mark.parametrize("way", ["close", "stop"])
+@pytest.mark.parametrize("what", ["start", "cancel", "wait"])
+@virtually
+async def test_a_step_that_uses_a_child_while_it_is_being_stopped_burns_no_attempt(what: str, way: str) -> None:
+    inner, begun, gate = MemoryStore(), asyncio.Event(), asyncio.Event()
+
+    async def delegate(x: int) -> Any:
+        child = None if what == "start" else await weft.current().astart_child(double, x)
+        begun.set()
+        await gate.wait()
+        child = child or await weft.current().astart_child(double, x)
+        if what == "cancel":
+            await child.cancel()
+            return "cancelled"
+        return await child.result()
+
+    parent = Workflow("parent", step(delegate))
+    runner = await runner_on(inner, grace=60.0).open()
+    runner.register(parent, double)
+    await runner.start(parent, 1, id="p")
+    await begun.wait()
+    stopping = started(runner.close() if way == "close" else runner.stop("p"))
+    await until_nothing_moves()
+    gate.set()
+    await stopping
+    await runner.close()
+
+    async with runner_on(inner) as other:
+        other.register(parent, double)
+        run = await (await other.resume("p")).wait()
+    assert run.failures == {}
+    assert run.output == ("cancelled" if what == "cancel" else 2)
 
 
 # -- several callers of one run ------------------------------------------------------------------
