@@ -22,7 +22,7 @@ from weft.core import events as ev
 from weft.core.failure import PROPAGATES
 from weft.core.fold import record
 from weft.core.runnable import Outcome, Runnable, bind
-from weft.errors import QueueTimeout, SilentStep, StepTimeout
+from weft.errors import QueueTimeout, RunnerClosed, SilentStep, StepTimeout
 from weft.execution import is_ctrl_c
 from weft.policy.decision import first_wait, has_queued_too_long, is_silent
 from weft.policy.driver import Ask, Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
@@ -260,6 +260,9 @@ class Pilot:
         if flight.timers:
             flight.disarm()
         flight.is_aloft = False
+        if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._office.is_closing:
+            self._worker.drop(flight)  # it needed the runner, a child for instance: closing burns no attempt
+            return
         if flight.is_asking:
             assert flight.attempt is not None  # noqa: S101
             answer = cast("Inquiry", flight.attempt.runnable).answer
