@@ -42,6 +42,7 @@ Everything this library can raise, in one screen.
     │   ├── NoRunner                a step wanted to start a run where nothing can
     │   ├── NoSuchLetter            no dead letter of this name is kept
     │   ├── NothingProduced         the component exists and has made no value
+    │   ├── RunFrozen               a run that was handed out is read and not changed
     │   └── UnknownRunnable         an outcome of work that this run never offered
     ├── LogError                    a log that is no history of a run
     │   ├── CorruptLog              bytes that are no log, or were altered
@@ -367,6 +368,17 @@ class AlreadyRunning(RunError):
             "which is taken up when the step has ended"
         )
         self.run_id = run_id
+
+
+class RunFrozen(RunError):
+    """*method* would change a run that shows how another one was."""
+
+    def __init__(self, run_id: str, method: str) -> None:
+        super().__init__(
+            f"{method}() would change run {run_id!r}, which is frozen: it shows the run as it was when it was handed "
+            "out; tell the runner instead, or make a run of your own from its log: Run.from_log(run.log())"
+        )
+        self.run_id, self.method = run_id, method
 
 
 class MissingContext(RunError, LookupError):

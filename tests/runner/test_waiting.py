@@ -10,7 +10,7 @@ from weather import LoopClock, SlowStore, double, now, runner_on, virtually
 
 from weft import Policy, Run, Workflow, current, each, step
 from weft.core.events import RunCancelled
-from weft.errors import RunClosed, RunParked, StoreFull, WaitTimeout
+from weft.errors import RunClosed, RunFrozen, RunParked, StoreFull, WaitTimeout
 from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.limits import BreakerState, RateState, UseState
@@ -29,6 +29,44 @@ async def test_what_a_predicate_was_told_is_durable_when_its_caller_hears_of_it(
         run = await runner.wait_until("a", lambda run: bool(run.values("double")))
 
         assert (await store.find("a")).head >= len(run.log())
+
+
+@pytest.mark.parametrize("way", ["wait", "get_workflow", "wait_until", "on_complete", "a predicate"])
+@virtually
+async def test_a_run_that_is_handed_out_is_frozen_and_shares_nothing_with_the_one_that_goes_on(way: str) -> None:
+    handed: list[Run] = []
+    left, right = step(lambda x: x + 1, name="left"), step(lambda x: x * 10, name="right")
+    pair = Workflow("pair", [left, right] >> step(lambda a, b: (a, b), name="both"))
+
+    def is_half_way(run: Run) -> bool:
+        if way == "a predicate":
+            handed.append(run)
+        return run.values("left") == [2] and not run.values("right")
+
+    async def completed(_: str, run: Run) -> None:
+        if way == "on_complete":
+            handed.append(run)
+
+    lengths = {"left": 1.0, "right": 5.0}
+    async with runner_on(lasts=lambda runnable: lengths.get(runnable.component, 1.0)) as runner:
+        await runner.start(pair, 1, id="a", on_complete=completed)
+        half = await runner.wait_until("a", is_half_way)
+        handed += [half] if way == "wait_until" else []
+        handed += [await runner.get_workflow("a")] if way == "get_workflow" else []
+        if way in ("wait", "on_complete"):
+            handed += [await runner.wait("a")] if way == "wait" else []
+            await runner.wait("a")
+        for run in handed:
+            for runnable in run.prepare():
+                outcome = await runnable.aexecute()
+                with pytest.raises(RunFrozen):
+                    run.apply(outcome)
+            with pytest.raises(RunFrozen, match=r"tell the runner"):
+                run.plan(100)
+
+        assert handed
+        assert await runner.result("a") == (2, 10)
+        assert (await runner.wait("a")).values("both") == [(2, 10)]
 
 
 @virtually

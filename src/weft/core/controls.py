@@ -93,7 +93,7 @@ class Controls(Queries):
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:
         """What failed for good and is kept to be tried again (``on_failure="dead_letter"``), in order."""
-        return [letter.event for letter in (self.memory.letters or {}).values()]
+        return self.memory.dead_letters
 
     def retry(self, which: object = None, *, policy: Any = None, input: Any = MISSING) -> Self:  # noqa: A002
         """

@@ -9,6 +9,7 @@ asks, once each.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -68,8 +69,8 @@ class Lineage:
 
     __slots__ = ("_hashes", "_index", "_indexed", "_origins", "_turns", "absent", "gathered", "log", "read", "stateful")
 
-    def __init__(self) -> None:
-        self.log: list[ev.AnyEvent] = []
+    def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
+        self.log = log
         self.gathered: dict[int, tuple[Address, ...]] | None = None
         """By position of a reduce: the facts it was made of; its event names only their collections."""
         self.read: dict[int, tuple[Address, ...]] | None = None
@@ -84,15 +85,6 @@ class Lineage:
         """By component that decides over its state, and key: where its turns stand."""
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
-
-    def still(self) -> Lineage:
-        """Return what is known now, to be read while this one goes on."""
-        twin = Lineage()
-        twin.log, twin.stateful = self.log.copy(), self.stateful
-        twin.gathered = None if self.gathered is None else self.gathered.copy()
-        twin.read = None if self.read is None else self.read.copy()
-        twin.absent = None if self.absent is None else self.absent.copy()
-        return twin
 
     def index(self) -> dict[str, list[Address]]:
         """Return where the facts of each component stand.  Made when first asked for, and extended since."""

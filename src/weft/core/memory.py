@@ -73,8 +73,8 @@ class Memory:
     run_id: str
 
     def __init__(self) -> None:
-        self.lineage = Lineage()
-        self.log = self.lineage.log
+        self.log: list[ev.AnyEvent] = []
+        self.lineage = Lineage(self.log)
         self.has_deadlines = False
         """Whether some input came with a deadline."""
         self.needs_context: tuple[tuple[str, str], ...] = ()
@@ -118,6 +118,16 @@ class Memory:
         """What was handed out and has not come back, and at which attempt."""
         self._peak = 0
 
+    @property
+    def is_runnable(self) -> bool:
+        """Whether something can be done."""
+        return bool(self.ready)
+
+    @property
+    def dead_letters(self) -> list[ev.RunnableFailed]:
+        """What failed for good and is kept to be tried again, in order."""
+        return [letter.event for letter in (self.letters or {}).values()]
+
     def offered(self) -> list[Activation]:
         """Return what may run now, in the order it became ready."""
         ready = self.ready
@@ -147,22 +157,6 @@ class Memory:
         if node.by_key:
             return (self.partitions or {}).get(node.name, {})
         return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
-
-    def still(self) -> Memory:
-        """Return what is known now, to be read while this one goes on; values are shared."""
-        twin = Memory()
-        twin.lineage = self.lineage.still()
-        twin.log = twin.lineage.log
-        twin.workflow, twin.plan, twin.run_id = self.workflow, self.plan, self.run_id
-        twin.received, twin.rules, twin.cancelled = self.received, self.rules, self.cancelled
-        twin.ready, twin.produced = self.ready.copy(), {name: list(cells) for name, cells in self.produced.items()}
-        if self.partitions is not None:
-            twin.partitions = {name: turns.copy() for name, turns in self.partitions.items()}
-        twin.keyed = None if self.keyed is None else {name: list(places) for name, places in self.keyed.items()}
-        for name in ("blocked", "failures", "skipped", "letters", "dispatched", "attempts", "keys", "children"):
-            known = getattr(self, name)
-            setattr(twin, name, None if known is None else known.copy())
-        return twin
 
     # -- facts on their way ----------------------------------------------------------------------
 

@@ -98,21 +98,47 @@ class Run(Controls):
     @property
     def status(self) -> Status:
         """``running`` while something can be done, else ``idle``."""
-        return "running" if self.memory.ready else "idle"
+        return "running" if self.memory.is_runnable else "idle"
 
     @property
     def is_runnable(self) -> bool:
         """Whether something can be done."""
-        return bool(self.memory.ready)
+        return self.memory.is_runnable
 
     def log(self) -> list[ev.AnyEvent]:
         """Return everything that has happened, in order."""
         return list(self.memory.log)
 
-    def still(self) -> Self:
-        """Return this run as it is now, to be read while it goes on elsewhere; it cannot be driven."""
-        twin = type(self).__new__(type(self))
-        twin._begin(self.context, self.memory.still())  # noqa: SLF001
+    def still(self) -> Run:
+        """
+        Return this run as it is now, to be read while it goes on elsewhere.
+
+        What is returned is frozen: everything that would change it raises RunFrozen.  Freezing costs the same after a
+        long history as after a short one.
+        """
+        from weft.core.frozen import FrozenMemory
+
+        return self._frozen(FrozenMemory(self.memory))
+
+    def where(self, predicate: Callable[[Run], bool]) -> Run | None:
+        """
+        Return this run as it is now, frozen, if *predicate* holds for it; else None.
+
+        The predicate is given the frozen run too, and reads it at the cost of reading this one.
+        """
+        from weft.core.frozen import FrozenMemory
+
+        seen = self._frozen(self.memory)
+        try:
+            return seen if predicate(seen) else None
+        finally:
+            seen.memory = FrozenMemory(self.memory)
+
+    def _frozen(self, memory: Memory) -> Run:
+        from weft.core.frozen import Frozen
+
+        twin = Frozen.__new__(Frozen)
+        twin._begin(self.context, memory)  # noqa: SLF001
         twin.is_driven = True
         twin._causes = None if self._causes is None else self._causes.copy()  # noqa: SLF001
         return twin
