@@ -293,8 +293,7 @@ class _Wish:
         if self._granted is None and not (is_strict and stored == self._looked_at):
             self._looked_at = stored
             try:
-                run = worker.run.still()
-                self._granted = run if self._predicate(run) else None
+                self._granted = worker.run.where(self._predicate)
             except BaseException as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
                 self.future.set_exception(_tellable(error))
                 return
