@@ -232,6 +232,8 @@ class DescribedError(ExecutionError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message = kind, message
+        self.detail: object = None
+        """All that is known of the exception, if that is more."""
 
 
 class LoopExhausted(ExecutionError):

@@ -19,7 +19,7 @@ from types import CoroutineType
 from typing import Any, TypeVar, cast
 
 from weft.core.current import announce, announced
-from weft.core.failure import PROPAGATES
+from weft.core.failure import PROPAGATES, sound
 from weft.core.runnable import Outcome, Runnable
 
 __all__ = ["PROPAGATES", "READ_ONCE", "aexecute", "execute", "is_cancelled", "is_ctrl_c", "run_blocking", "whole"]
@@ -64,7 +64,7 @@ async def aexecute(runnable: Runnable) -> Outcome:
 def is_cancelled(error: BaseException) -> bool:
     """Whether *error* says that the running task is cancelled, and not something that it waited for."""
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return issubclass(type(error), asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def attempt(runnable: Runnable) -> Outcome:
@@ -100,7 +100,7 @@ async def aattempt(runnable: Runnable) -> Outcome:
 
 def is_ctrl_c(error: BaseException) -> bool:
     """Whether a person wants the process to end; on any other thread a step has raised it."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+    return issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
@@ -142,7 +142,7 @@ READ_ONCE: dict[type, bool] = {}
 def failed(runnable: Runnable, error: BaseException, started: int) -> Outcome:
     """Return the outcome of a *runnable* that raised."""
     duration = perf_counter_ns() - started
-    return Outcome(*runnable.key, "failed", None, error, runnable.attempt, duration, run_id=runnable.run_id)
+    return Outcome(*runnable.key, "failed", None, sound(error), runnable.attempt, duration, run_id=runnable.run_id)
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from weft import Run, Workflow, accumulator, each, reduce, step
+from weft import Policy, Run, Workflow, accumulator, each, reduce, step
 from weft.core.failure import describe
 from weft.errors import BatchFailed, DescribedError, ExecutionError, NotACollection, StepFailed
 
@@ -105,6 +106,145 @@ def test_an_exception_whose_text_fails_is_recorded() -> None:
 
     assert "Broken" in str(run.failures["fail"])
     assert isinstance(run.failures["fail"].__cause__, Broken)
+
+
+def _broken(name: str, broken: type[BaseException] = RuntimeError, *, bases: tuple[type, ...] = (Exception,)) -> Any:
+    """Return a class of exceptions whose attribute or method *name* raises."""
+
+    def breaks(*_: object) -> Any:
+        raise broken(f"{name} is broken")
+
+    methods = ("__str__", "__repr__", "__len__", "__bool__", "__eq__", "__hash__", "__reduce__", "__format__")
+    return type("Nasty", bases, {name: breaks if name in methods else property(breaks, breaks)})
+
+
+NASTY = [
+    *((name, RuntimeError) for name in ("__str__", "__repr__", "__len__", "__bool__", "__eq__", "__hash__")),
+    *((name, RuntimeError) for name in ("__notes__", "__cause__", "__context__", "__suppress_context__", "__class__")),
+    *((name, RuntimeError) for name in ("args", "__traceback__", "__dict__", "__reduce__", "add_note")),
+    *((name, SystemExit) for name in ("__str__", "__notes__", "__class__")),
+    *((name, asyncio.CancelledError) for name in ("__str__", "__notes__")),
+    *((name, RecursionError) for name in ("__str__", "__notes__")),
+    *((name, GeneratorExit) for name in ("__str__", "__notes__")),
+]
+
+
+@pytest.mark.parametrize("base", [Exception, KeyError, OSError])
+@pytest.mark.parametrize(("name", "broken"), NASTY)
+def test_an_exception_that_cannot_say_what_it_is_fails_its_step_once(
+    name: str, broken: type[BaseException], base: type[Exception]
+) -> None:
+    calls: list[int] = []
+    error = _broken(name, broken, bases=(base,))("text", "more")
+
+    def fail(x: int) -> None:
+        calls.append(x)
+        raise error
+
+    run = Workflow("w", step(fail)).plan(1)
+    [runnable] = run.prepare()
+    run.apply(runnable.execute())
+    detail = run.log()[-1].error
+
+    assert (calls, list(run.failures)) == ([1], ["fail"])
+    assert detail.type.endswith("Nasty")
+    assert base.__name__ in detail.bases
+    assert "Nasty" in detail.traceback
+    assert "raise error" in detail.traceback
+    assert restored(run).failures.keys() == {"fail"}
+
+
+@pytest.mark.parametrize(("name", "broken"), NASTY)
+def test_an_exception_that_cannot_say_what_it_is_is_handled_by_policies(name: str, broken: type[BaseException]) -> None:
+    calls: list[int] = []
+
+    def fail(x: int) -> None:
+        calls.append(x)
+        raise _broken(name, broken)("text")
+
+    flow = Workflow("w", step(fail))
+    again = flow.with_policies([("fail", Policy(max_retries=1, retryable=(Exception,)))])
+    passed = flow.with_policies([("fail", Policy(on_failure="skip"))])
+
+    assert again.run(1).failed
+    assert calls == [1, 1]
+    assert passed.run(1).skipped == ["fail"]
+    assert asyncio.run(again.arun(1)).failed
+
+
+def test_what_a_broken_exception_can_say_is_kept() -> None:
+    first = describe(_broken("__notes__")("the message"))
+    second = describe(_broken("__str__")("the message"))
+
+    assert first.message == "the message"
+    assert first.traceback.endswith("Nasty: the message\n(what it says besides fails with RuntimeError)\n")
+    assert second.message == "<Nasty whose text fails with RuntimeError>"
+
+
+def test_an_exception_whose_class_cannot_say_its_name_is_recorded() -> None:
+    class Meta(type):
+        @property
+        def __module__(cls) -> str:  # type: ignore[override]
+            raise RuntimeError("nowhere")
+
+    class Nameless(Exception, metaclass=Meta):
+        pass
+
+    assert describe(Nameless("x")).type.endswith("Nameless")
+
+
+def test_text_that_is_not_quite_a_str_is_written_as_one() -> None:
+    class Text(str):
+        __slots__ = ()
+
+        def isascii(self) -> bool:
+            raise RuntimeError("no")
+
+    class Said(Exception):
+        def __str__(self) -> str:
+            return Text("hello")
+
+    class Wrong(Exception):
+        def __str__(self) -> str:
+            return 7  # type: ignore[return-value]  # noqa: PLE0307
+
+    assert type(describe(Said()).message) is str
+    assert describe(Said()).message == "hello"
+    assert describe(Wrong()).message == f"<{Wrong.__qualname__} whose text fails with TypeError>"
+
+
+def test_a_message_is_kept_as_far_as_anyone_would_read_it() -> None:
+    run = raising(ValueError("x" * 1_000_000)).run(1)
+    detail = run.log()[-1].error
+
+    assert detail.message == "x" * 19_950 + "… and 980050 more characters"
+    assert len(detail.traceback) <= 20_000
+    assert str(restored(run).failures["fail"].__cause__) == detail.message
+
+
+def test_a_group_with_a_broken_exception_in_it_is_recorded() -> None:
+    run = raising(ExceptionGroup("several", [ValueError("a"), _broken("__notes__")("b")])).run(1)
+
+    assert run.log()[-1].error.message == "several (2 sub-exceptions)"
+    assert run.failed
+
+
+def test_the_ctrl_c_of_a_person_is_not_taken_for_a_broken_exception() -> None:
+    for name in ("__str__", "__notes__"):
+        with pytest.raises(KeyboardInterrupt):
+            describe(_broken(name, KeyboardInterrupt)("x"))
+
+
+def test_an_exception_that_is_false_is_a_failure_however_it_is_applied() -> None:
+    class Empty(Exception):
+        def __len__(self) -> int:
+            return 0
+
+    run = raising(Empty("nothing in it")).plan(1)
+    [runnable] = run.prepare()
+    run.apply(runnable.execute())
+
+    assert str(run.failures["fail"]) == f"'fail' failed: {Empty.__name__}: nothing in it"
 
 
 def test_an_exception_that_is_false_is_still_the_cause() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from weft import FSM, Aggregate, ProcessManager, Run, Saga, Transition, Workflow
+from weft import FSM, Aggregate, ProcessManager, Run, Saga, Transition, Workflow, step
+from weft.errors import DescribedError
 from weft.executors.transfer import pack, pack_outcome, unpack, unpack_outcome
 
 
@@ -88,3 +89,24 @@ def test_what_runs_in_another_process_comes_to_the_same(component: Any) -> None:
     assert there.state_of(component) == here.state_of(component)
     assert there.values() == here.values()
     assert there.values() != []
+
+
+class Nasty(Exception):
+    """Cannot say what notes it has."""
+
+    @property
+    def __notes__(self) -> list[str]:
+        raise RuntimeError("notes are broken")
+
+
+def test_an_exception_that_cannot_be_read_in_full_is_described_on_the_way_back() -> None:
+    def fail(_: int) -> None:
+        raise Nasty("the message")
+
+    run = Workflow("w", step(fail)).plan(1)
+    [runnable] = run.prepare()
+
+    outcome = unpack_outcome(runnable, pack_outcome(1, runnable.execute()))
+
+    assert isinstance(outcome.error, DescribedError)
+    assert (outcome.error.kind.rpartition(".")[2], outcome.error.message) == ("Nasty", "the message")

@@ -641,3 +641,36 @@ async def store_of(store: MemoryStore, run: str) -> RunRecord:
     """Return what *store*, which is closed, knows of *run*."""
     async with store:
         return await store.find(run)
+
+
+# -- steps that fail badly ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize("name", ["__notes__", "__str__", "__class__", "__cause__", "__traceback__", "args"])
+@virtually
+async def test_an_exception_that_cannot_say_what_it_is_fails_its_step_and_not_its_worker(name: str, kind: str) -> None:
+    calls: list[int] = []
+
+    def breaks(*_: object) -> Any:
+        raise RuntimeError(f"{name} is broken")
+
+    nasty: Any = type("Nasty", (Exception,), {name: breaks if name == "__str__" else property(breaks, breaks)})
+
+    def fail(x: int) -> None:
+        calls.append(x)
+        raise nasty("text")
+
+    async def afail(x: int) -> None:
+        fail(x)
+
+    flow = Workflow("w", step(fail if kind == "plain" else afail, name="fail"))
+    async with runner_on() as runner:
+        await runner.start(flow, 1, id="a")
+        run = await runner.wait("a")
+        await runner.start(flow.with_policies([("fail", Policy(max_retries=1, backoff="none"))]), 1, id="b")
+        again = await runner.wait("b")
+
+        assert (await runner.status("a"), await runner.status("b")) == ("idle", "idle")
+        assert (list(run.failures), list(again.failures)) == (["fail"], ["fail"])
+        assert len(calls) == 1 + 2

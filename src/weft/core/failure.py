@@ -26,7 +26,7 @@ from weft.core.events import ErrorDetail
 from weft.errors import DescribedError, InvalidComponent
 
 _LONGEST = 20_000
-"""How many characters of a traceback are kept, the end of it."""
+"""How many characters are kept of a message, its beginning, and of a traceback, its end."""
 
 
 ErrorType = type[BaseException]
@@ -82,11 +82,33 @@ def distance(names: tuple[str, ...], error: ErrorDetail) -> int | None:
 
 
 def describe(error: BaseException) -> ErrorDetail:
-    """Return *error* as plain data."""
+    """
+    Return *error* as plain data.
+
+    Its class may be anything: what it says of itself in code of its own (``__str__``, ``__notes__``, ``__cause__``, …)
+    and cannot say is left out, and the rest is kept.
+    """
     kind = type(error)
-    bases = tuple(_name(base) for base in kind.__mro__[1:-1])
-    shown = "".join(traceback.format_exception(error))[-_LONGEST:]
-    return ErrorDetail(_name(kind), bases, _message(error), _writable(shown))
+    known = vars(error).get("detail") if kind is DescribedError else None
+    if isinstance(known, ErrorDetail):
+        return known
+    bases = tuple(_name(base) for base in _MRO.__get__(kind)[1:-1])
+    message = text_of(error)
+    return ErrorDetail(_name(kind), bases, message, _traceback(error, message))
+
+
+def sound(error: BaseException) -> BaseException:
+    """Return *error*; if it cannot be asked what it is, or what caused it, what describes it."""
+    try:
+        _ = error.__class__, error.__cause__  # isinstance asks for the one, raising from another error for the other
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - it can be described all the same
+        detail = describe(error)
+        told = DescribedError(detail.type, detail.message)
+        told.detail = detail
+        return told
+    return error
 
 
 def described(detail: ErrorDetail) -> BaseException:
@@ -101,20 +123,63 @@ def described(detail: ErrorDetail) -> BaseException:
     except TypeError:  # a builtin that wants more than a message
         return DescribedError(detail.type, detail.message)
     error.args = (detail.message,)
-    if _message(error) != detail.message:  # one whose text is not its first argument
+    if text_of(error) != detail.message:  # one whose text is not its first argument
         return DescribedError(detail.type, detail.message)
     return error
 
 
+_MRO: Any = vars(type)["__mro__"]
+_QUALNAME: Any = vars(type)["__qualname__"]
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]
+"""What Python itself knows of a class or an exception, whatever that says of itself."""
+
+
 def _name(kind: ErrorType) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _message(error: BaseException) -> str:
     try:
-        return _writable(str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error))
-    except Exception as broken:  # noqa: BLE001 - an exception whose own text fails must still be recorded
-        return f"<{type(error).__qualname__} whose text fails with {type(broken).__qualname__}>"
+        return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a metaclass that cannot say it
+        return str(_QUALNAME.__get__(kind))
+
+
+# In what follows, code of the exception may raise anything, SystemExit included.  Only a KeyboardInterrupt is passed
+# on: it may be that of a person, and nothing here can tell.
+
+
+def text_of(error: BaseException) -> str:
+    """Return what *error* says, or that it cannot say it."""
+    try:
+        text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001 - an exception whose own text fails must still be recorded
+        return f"<{_QUALNAME.__get__(type(error))} whose text fails with {_QUALNAME.__get__(type(broken))}>"
+    text = str.__str__(text)  # of a subclass that has methods of its own, the text alone
+    if len(text) > _LONGEST:
+        kept = _LONGEST - 50  # with what is said of the rest, not longer than what is kept as it is
+        text = f"{text[:kept]}… and {len(text) - kept} more characters"
+    return _writable(text)
+
+
+def _traceback(error: BaseException, message: str) -> str:
+    try:
+        shown = "".join(traceback.format_exception(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001 - then without causes and notes
+        shown = _frames(error)
+        shown += f"{_name(type(error))}: {message}\n(what it says besides fails with {_name(type(broken))})\n"
+    return _writable(shown[-_LONGEST:])
+
+
+def _frames(error: BaseException) -> str:
+    try:
+        return f"Traceback (most recent call last):\n{''.join(traceback.format_tb(_TRACEBACK.__get__(error)))}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a loader that cannot show the source
+        return ""
 
 
 def _writable(text: str) -> str:

@@ -25,7 +25,7 @@ from weft.core.components.map import elements_of
 from weft.core.controls import Controls
 from weft.core.equality import same_logs
 from weft.core.fact import Fact
-from weft.core.failure import describe, described
+from weft.core.failure import describe, described, text_of
 from weft.core.fold import complete, fold, record
 from weft.core.memory import Memory
 from weft.core.merging import merge_logs
@@ -226,10 +226,10 @@ class Run(Controls):
             else:
                 complete(self.memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
         elif outcome.status == "failed":
-            cause = outcome.error or RuntimeError("failed without an error")
+            cause = RuntimeError("failed without an error") if outcome.error is None else outcome.error
             self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure)
         else:
-            seq, reason = len(self.memory.log) + 1, str(outcome.error or "")
+            seq, reason = len(self.memory.log) + 1, "" if outcome.error is None else text_of(outcome.error)
             record(self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt))
 
     def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from weft.core.current import Addition
 from weft.core.events import ErrorDetail
 from weft.core.fact import Fact
-from weft.core.failure import describe, described
+from weft.core.failure import describe, described, sound, text_of
 from weft.core.function import Function
 from weft.core.lineage import Lineage
 from weft.core.node import Kind, Node
@@ -93,8 +93,8 @@ def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[st
             _framed(0, value)
         except Exception as own:  # noqa: BLE001 - this is the one
             shown = what if value is call else f"{what}, a {type(value).__qualname__},"
-            return NotTransferable(component, shown, str(own), _NAMELESS if value is call else _HINT)
-    return NotTransferable(component, "its function with its arguments", str(error), _HINT)
+            return NotTransferable(component, shown, text_of(own), _NAMELESS if value is call else _HINT)
+    return NotTransferable(component, "its function with its arguments", text_of(error), _HINT)
 
 
 def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
@@ -109,7 +109,7 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     try:
         call, args, kwargs, inputs = pickle.load(buffer)  # noqa: S301
     except BaseException as error:
-        why = f"in the worker it fails with {type(error).__qualname__}: {error}"
+        why = f"in the worker it fails with {type(error).__qualname__}: {text_of(error)}"
         hint = "let the modules of both be importable there, without side effects"
         raise NotTransferable(component, "its function or an argument", why, hint) from error
     node = Node(component, component, Kind.TEST if is_condition else Kind.WORK, None)
@@ -158,9 +158,9 @@ def _unsendable(outcome: Outcome, error: Exception) -> NotTransferable:
         _framed(0, outcome.result)
     except Exception as own:  # noqa: BLE001 - this is the one
         what, hint = f"its result, a {type(outcome.result).__qualname__},", "return data that can be"
-        return NotTransferable(outcome.component, what, str(own), f"{hint}, or run it on a thread")
+        return NotTransferable(outcome.component, what, text_of(own), f"{hint}, or run it on a thread")
     what = "what it adds to its run"
-    return NotTransferable(outcome.component, what, str(error), _NAMELESS if outcome.added else _HINT)
+    return NotTransferable(outcome.component, what, text_of(error), _NAMELESS if outcome.added else _HINT)
 
 
 def _packed_error(ticket: int, error: BaseException, duration_ns: int) -> bytes:
@@ -176,25 +176,30 @@ def unpack_outcome(runnable: Runnable, frame: bytes) -> Outcome:
     try:
         completed, value, duration = pickle.load(_opened(frame))  # noqa: S301 - our own child's
     except Exception as error:  # noqa: BLE001 - a value that cannot be read is a failing attempt
-        why = f"to read it fails with {type(error).__qualname__}: {error}"
+        why = f"to read it fails with {type(error).__qualname__}: {text_of(error)}"
         return _outcome(runnable, None, NotTransferable(runnable.component, "its result", why, _HINT), 0)
     if completed:
         result, added = value
         return _outcome(runnable, result, None, duration, added)
     whole, detail = value
-    raised = _read_error(whole, detail) or described(detail)
-    raised.add_note(f"in a worker process:\n{detail.traceback}")
-    return _outcome(runnable, None, raised, duration)
+    raised = _read_error(whole, detail)
+    return _outcome(runnable, None, _noted(described(detail), detail) if raised is None else raised, duration)
 
 
 def _read_error(whole: bytes, detail: ErrorDetail) -> BaseException | None:
     """Return the exception as it was, unless its class wants to be made of something else than its ``args``."""
     try:
         error: Any = pickle.load(_opened(whole)) if whole else None  # noqa: S301 - our own child's
+        is_same = issubclass(type(error), BaseException) and text_of(error) == detail.message
+        return sound(_noted(error, detail)) if is_same else None
     except Exception:  # noqa: BLE001 - such classes are many
         return None
-    is_same = isinstance(error, BaseException) and describe(error).message == detail.message
-    return error if is_same else None
+
+
+def _noted(error: BaseException, detail: ErrorDetail) -> BaseException:
+    """Return *error* with a note of where it was raised."""
+    error.add_note(f"in a worker process:\n{detail.traceback}")
+    return error
 
 
 def _outcome(

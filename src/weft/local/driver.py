@@ -20,6 +20,7 @@ from types import CoroutineType
 from typing import Any, cast
 
 from weft.core.current import announce, announced
+from weft.core.failure import sound
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
 from weft.execution import PROPAGATES, is_cancelled, run_blocking, whole
@@ -208,7 +209,7 @@ def _replied(runnable: Runnable) -> Reply:
     except PROPAGATES:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
-        return Raised(error, perf_counter_ns() - started)
+        return Raised(sound(error), perf_counter_ns() - started)
 
 
 def _called(runnable: Runnable) -> Any:
@@ -283,9 +284,9 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
     except BaseException as error:
         if is_cancelled(error):
             raise
-        if isinstance(error, TimeoutError) and limit.expired():
+        if issubclass(type(error), TimeoutError) and limit.expired():
             return _overran(runnable, seconds or 0.0)
-        return Raised(error, perf_counter_ns() - started)
+        return Raised(sound(error), perf_counter_ns() - started)
     finally:
         announce(outer)
 

@@ -13,6 +13,7 @@ from types import CoroutineType
 from typing import Any, cast
 
 from weft.core.current import announce, announced
+from weft.core.failure import sound
 from weft.core.fold import complete
 from weft.core.run import Run
 from weft.core.runnable import Outcome, Runnable, bind
@@ -88,7 +89,8 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
             run.fail(activation, error, 1, perf_counter_ns() - started)
         else:
             runnable = bind(activation, memory, run.context)
-            run.apply(policies.driver.execute(runnable, policy, failed=error, current=policies.teller(run, activation)))
+            teller = policies.teller(run, activation)
+            run.apply(policies.driver.execute(runnable, policy, failed=sound(error), current=teller))
     else:
         if memory.adding:
             added, memory.adding = memory.adding, ()

@@ -35,7 +35,7 @@ from weft.core.events import (
     RunnableFailed,
     RunnableSkipped,
 )
-from weft.core.failure import PROPAGATES, describe
+from weft.core.failure import PROPAGATES, describe, text_of
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import CircuitOpen, DeadlineExceeded, SilentStep, StepTimeout
 from weft.policy.admission import Admission
@@ -291,7 +291,7 @@ class _Driver:
         if status == "completed":
             self.events.append(RunnableCompleted(0, *key, result, attempt, duration))
         elif status == "skipped":
-            self.events.append(RunnableSkipped(0, *key, str(error), attempt))
+            self.events.append(RunnableSkipped(0, *key, "None" if error is None else text_of(error), attempt))
         else:
             detail = ErrorDetail("Exception", (), "") if error is None else describe(error)
             self.events.append(RunnableFailed(0, *key, detail, attempt, duration, on_failure))

@@ -275,7 +275,7 @@ class Pilot:
         if bus.runnable_stop or not is_complete:
             self._worker.report.ended(flight, outcome)
         if flight.conversation is not None:
-            error = outcome.error or RuntimeError("failed")
+            error = RuntimeError("failed") if outcome.error is None else outcome.error
             self._go_on(flight, Returned(outcome.result, outcome.added) if is_complete else Raised(error))
         elif is_complete:
             self._finish(flight, outcome)
