@@ -584,12 +584,39 @@ class LogError(WeftError, ValueError):
 
 
 class InvalidEvent(LogError):
-    """An event that cannot have happened at this place of this log."""
+    """An event that cannot have happened at this place of this log; *position*, *kind* and *run_id*, if known."""
 
     def __init__(self, message: str, story: Iterable[object] = ()) -> None:
-        self.story = tuple(story)
-        told = "".join(f"\n    {event}" for event in self.story)
-        super().__init__(f"{message}{'; the events before it:' + told if told else ''}")
+        self.message, self.story = message, tuple(story)
+        self.position: int | None = None
+        self.kind: str | None = None
+        self.run_id: str | None = None
+        super().__init__(f"{message}{self._told()}")
+
+    def at(self, position: int, kind: str, run_id: str | None) -> InvalidEvent:
+        """Return the same, about the event at *position* of a log."""
+        error = InvalidEvent(self.message, self.story)
+        error.position, error.kind, error.run_id = position, kind, run_id
+        whose = "" if run_id is None else f" of run {run_id!r}"
+        text = (
+            f"event {position}{whose}, {kind}, cannot have happened: {self.message}; if that is what is stored, "
+            f"restore the store from a copy, or delete the run{self._told()}"
+        )
+        error.args = (text,)
+        return error
+
+    def _told(self) -> str:
+        told = "".join(f"\n    {shown(event)}" for event in self.story)
+        return f"; the events before it:{told}" if told else ""
+
+
+def shown(event: object, most: int = 500) -> str:
+    """Return *event* in words, cut off where it is long; the values in it may be anything."""
+    try:
+        text = repr(event)
+    except Exception as error:  # noqa: BLE001 - the error that is about to be raised is the one that counts
+        return f"a {type(event).__name__} that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 # -- stores --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ right by construction.  There is one function per event, and a new event without
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from weft.core import events as ev
 from weft.core import looping, meeting, reading, settling
@@ -18,7 +18,7 @@ from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
 from weft.core.scope import ALONE, NOTHING, Activation, Attempts, Scope
 from weft.core.turn import Ignored, Turn
-from weft.errors import InvalidEvent
+from weft.errors import DefinitionError, InvalidEvent, shown
 
 # Looking a member of an enum up costs three times a global.
 _WORK, _TEST, _FAN, _TURN = Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN
@@ -26,24 +26,48 @@ _WORK, _TEST, _FAN, _TURN = Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN
 
 def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
     """
-    Apply *events* in order.
+    Apply *events* in order; also those that go on from where an earlier call has ended.
 
     Raises:
-        InvalidEvent: an event that cannot have happened here; it and what follows is not applied.
+        InvalidEvent: an event that cannot have happened here; it and what follows is not in the log.  Of a log that
+            was damaged it may be half applied: what was folded is not to be used any more.
     """
     log = memory.log
-    seq = len(log)
-    for event in events:
-        seq += 1
-        handler = _FOLD.get(type(event))
-        if handler is None:
-            raise InvalidEvent(f"{event!r} is no event that this version of Weft knows", log[-STORY:])
-        if event.seq != seq:
-            raise InvalidEvent(f"expected event {seq}, got {event!r}", log[-STORY:])
-        if seq == 1 and handler is not _defined:
-            raise InvalidEvent(f"a log begins with WorkflowDefined, not with {event!r}")
-        handler(memory, event)
-        log.append(event)
+    seq, event = len(log), None
+    try:
+        for event in events:
+            seq += 1
+            handler = _FOLD.get(type(event))
+            if handler is None or event.seq != seq or (seq == 1 and handler is not _defined):
+                _refuse(memory, seq, event)
+            handler(memory, event)
+            log.append(event)
+    except Exception as error:
+        # An event that was taken is in the log: then it was *events* that raised, which is not ours to explain.  The
+        # functions below trust their events, as what they get while a run is live is made by this process.
+        if len(log) == seq or isinstance(error, MemoryError | DefinitionError):
+            raise
+        raise _impossible(memory, seq, event, error) from error
+
+
+def _refuse(memory: Memory, seq: int, event: Any) -> NoReturn:
+    """Raise for an *event* that is out of place at *seq*, whatever it says."""
+    if type(event) not in _FOLD:
+        why = f"{shown(event)} is no event that this version of Weft knows"
+    elif event.seq != seq:
+        why = f"expected event {seq}, got {shown(event)}"
+    else:
+        why = f"a log begins with WorkflowDefined, not with {shown(event)}"
+    raise InvalidEvent(why, memory.log[-STORY:])
+
+
+def _impossible(memory: Memory, seq: int, event: object, error: Exception) -> InvalidEvent:
+    """Return what says that *event* cannot have happened at *seq*, as *error* shows."""
+    run_id, kind = getattr(memory, "run_id", None), type(event).__name__
+    if isinstance(error, InvalidEvent):
+        return error.at(seq, kind, run_id)
+    why = f"{shown(event)} does not fit what was there ({shown(error)})"
+    return InvalidEvent(why, memory.log[-STORY:]).at(seq, kind, run_id)
 
 
 def record(memory: Memory, event: ev.AnyEvent) -> None:
@@ -129,6 +153,8 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
 def _input(memory: Memory, event: ev.InputReceived) -> None:
     if memory.cancelled is not None:
         raise InvalidEvent("a run that was cancelled takes no input", memory.log[-STORY:])
+    if event.ordinal != memory.received + 1:
+        raise InvalidEvent(f"expected input {memory.received + 1}, got input {event.ordinal}", memory.log[-STORY:])
     memory.received = event.ordinal
     if event.key is not None:
         if memory.keys is None:
@@ -189,8 +215,11 @@ def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
     pending = memory.ready.get((event.component, event.inputs))
     unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
     if unknown:
-        raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {event!r}", memory.log[-STORY:])
-    turned(memory, memory.take(event, _TURN), event)
+        raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {shown(event)}", memory.log[-STORY:])
+    activation = memory.take(event, _TURN)
+    if event.key is not None and not activation.node.by_key:
+        raise InvalidEvent(f"{event.component!r} keeps one state, and none for {shown(event.key)}", memory.log[-STORY:])
+    turned(memory, activation, event)
 
 
 def turned(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
@@ -218,7 +247,7 @@ def turned(memory: Memory, activation: Activation, event: ev.StateChanged) -> No
 
 def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
     if not isinstance(event.value, list | tuple | range):
-        raise InvalidEvent(f"{event!r} takes apart what is no collection", memory.log[-STORY:])
+        raise InvalidEvent(f"{shown(event)} takes apart what is no collection", memory.log[-STORY:])
     taken_apart(memory, memory.take(event, _FAN), event)
 
 
@@ -333,7 +362,7 @@ def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
         raise memory.story(event)
     if event.values is not None:
         if len(event.values) != len(activation.facts) or len(event.inputs) != len(activation.facts):
-            raise InvalidEvent(f"{event!r} gives another number of values than were taken", memory.log[-STORY:])
+            raise InvalidEvent(f"{shown(event)} gives another number of values than were taken", memory.log[-STORY:])
         activation.facts = tuple(memory.lineage.replaced(event, place) for place in range(len(event.values)))
         activation.key = (event.component, tuple(fact.address for fact in activation.facts))
     if event.policy is not None:

@@ -21,7 +21,7 @@ from weft.core.node import Kind, Node
 from weft.core.plan import Plan
 from weft.core.reading import pin
 from weft.core.scope import ALONE, Activation, Asked, Attempts, Ending, Key, Letter, Order, Scope
-from weft.errors import InvalidEvent
+from weft.errors import InvalidEvent, shown
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ class Memory:
 
     def story(self, event: ev.Activated) -> InvalidEvent:
         """Return an error that says what happened before *event*, which should not have happened."""
-        return InvalidEvent(f"{event.component!r} has nothing ready at {event.inputs} for {event!r}", self.log[-STORY:])
+        return InvalidEvent(
+            f"{event.component!r} has nothing ready at {event.inputs} for {shown(event)}", self.log[-STORY:]
+        )
 
     def keep_state(self, node: Node, event: ev.StateChanged) -> None:
         """Keep the state that *node* came to."""
