@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import cast
 
 import pytest
 
@@ -23,7 +24,8 @@ from weft import (
 from weft.core import events as ev
 from weft.errors import StepFailed, StepTimeout, UnknownRunnable
 from weft.policy import DEFAULT, Value, kind, matching, tag
-from weft.testing import VirtualClock
+from weft.testing import VirtualClock, run_virtually
+from weft.testing.loop import VirtualLoop
 
 DRIVER = PolicyDriver(clock=VirtualClock())
 
@@ -266,3 +268,41 @@ def test_a_coroutine_that_does_not_let_itself_be_cancelled_is_too_late_all_the_s
 
     assert isinstance(run.failures["work"], StepFailed)
     assert isinstance(run.failures["work"].__cause__, StepTimeout)
+
+
+# -- a loop that is held ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lasts", [(0.3,), (0.3, 0.3)])
+def test_a_coroutine_that_would_have_ended_in_time_is_not_timed_out_because_the_loop_was_held(
+    lasts: tuple[float, ...],
+) -> None:
+    async def work(x: int) -> int:
+        for seconds in lasts:
+            await asyncio.sleep(seconds)
+        return x
+
+    async def main() -> Run:
+        loop = cast("VirtualLoop", asyncio.get_running_loop())
+        loop.call_later(0.1, loop.advance, 2.0)
+        flow = Workflow("w", step(work)).with_policies([("work", Policy(timeout=1.0))])
+        return await flow.arun(1)
+
+    assert run_virtually(main()).values("work") == [1]
+
+
+@pytest.mark.parametrize(("held", "ends"), [(0.0, 1.0), (0.5, 1.0), (2.0, 3.1)])
+def test_a_coroutine_that_hangs_is_timed_out_however_long_the_loop_was_held(held: float, ends: float) -> None:
+    async def work(x: int) -> None:
+        await asyncio.sleep(3600.0)
+
+    async def main() -> tuple[Run, float]:
+        loop = cast("VirtualLoop", asyncio.get_running_loop())
+        loop.call_later(0.1, loop.advance, held)
+        flow = Workflow("w", step(work)).with_policies([("work", Policy(timeout=1.0))])
+        return await flow.arun(1), loop.time()
+
+    run, at = run_virtually(main())
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert at == pytest.approx(ends)

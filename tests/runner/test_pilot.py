@@ -7,19 +7,21 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from weather import LoopClock, SlowStore, double, now, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
 from weft.core.events import ReactionOccurred, RunnableDelayed
-from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, UnencodableValue
+from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, StepTimeout, UnencodableValue
+from weft.executors.tasks import TaskExecutor
 from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, Value
 from weft.policy.limits import UseState
 from weft.runner import WorkerHooks
 from weft.stores import MemoryStore
+from weft.testing.loop import VirtualLoop
 
 
 class Flaky:
@@ -466,3 +468,91 @@ async def test_a_fallback_that_is_cut_off_is_asked_again_after_a_resume() -> Non
             run = await runner.wait("a")
 
     assert (len(asked), run.values("work")) == (2, [None])
+
+
+# -- a loop that is held ---------------------------------------------------------------------------
+
+
+def hold(seconds: float) -> None:
+    """Let so many *seconds* pass in which the loop does nothing else."""
+    cast("VirtualLoop", asyncio.get_running_loop()).advance(seconds)
+
+
+def tasks_on(**options: Any) -> AsyncRunner:
+    """Return a runner whose coroutines are tasks of the loop on virtual time."""
+    executors = {name: TaskExecutor() for name in ("inline", "async", "thread")}
+    return AsyncRunner(executors=executors, clock=LoopClock(), counters=LocalCounters(), **options)
+
+
+async def work_while_held(
+    policy: Policy, *lasts: float, holds: tuple[tuple[float, float], ...]
+) -> tuple[Run, list[float]]:
+    """Return a run of one coroutine that waits for *lasts*, while the loop is held from when on for how long."""
+    began: list[float] = []
+
+    async def work(x: int) -> int:
+        began.append(now())
+        for seconds in lasts:
+            await asyncio.sleep(seconds)
+        return x
+
+    async with tasks_on() as runner:
+        for at, seconds in holds:
+            asyncio.get_running_loop().call_later(at, hold, seconds)
+        await runner.start(under(policy, work), 1, id="a")
+        return await runner.wait("a"), began
+
+
+@pytest.mark.parametrize("lasts", [(0.3,), (0.3, 0.3), (0.1,) * 8])
+@virtually
+async def test_a_coroutine_that_would_have_ended_in_time_is_not_timed_out_because_the_loop_was_held(
+    lasts: tuple[float, ...],
+) -> None:
+    run, began = await work_while_held(Policy(timeout=1.0, max_retries=2), *lasts, holds=((0.1, 2.0),))
+
+    assert (run.failures, run.values("work"), began) == ({}, [1], [0.0])
+
+
+@virtually
+async def test_a_coroutine_that_hangs_is_timed_out_although_the_loop_was_held() -> None:
+    run, began = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 2.0),))
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert began == [0.0]
+    assert now() == pytest.approx(2.1 + 1.0)
+
+
+@virtually
+async def test_a_loop_that_is_held_again_and_again_gives_a_hung_coroutine_its_timeout_once_more_and_not_for_ever() -> (
+    None
+):
+    held = tuple((0.5 * at, 0.4) for at in range(100))
+
+    run, _ = await work_while_held(Policy(timeout=1.0), 3600.0, holds=held)
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert now() < 10.0
+
+
+@virtually
+async def test_a_coroutine_that_takes_too_long_is_timed_out_at_its_time_where_the_loop_is_free() -> None:
+    run, _ = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 0.5),))
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert now() == 1.0
+
+
+@virtually
+async def test_a_stall_that_is_over_in_time_gives_nothing_back() -> None:
+    run, _ = await work_while_held(Policy(timeout=1.0), 0.3, 0.9, holds=((0.1, 0.5),))
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 3600.0])
+@virtually
+async def test_a_deadline_that_passed_while_the_loop_was_held_gives_the_same_time_back(seconds: float) -> None:
+    run, _ = await work_while_held(Policy(deadline=1.0), seconds, holds=((0.1, 2.0),))
+
+    assert bool(run.failures) == (seconds > 1.0)
+    assert now() < 4.0

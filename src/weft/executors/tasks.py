@@ -13,7 +13,7 @@ import contextvars
 import logging
 from collections.abc import Callable
 from functools import partial
-from time import monotonic, perf_counter_ns
+from time import perf_counter_ns
 
 from weft.core.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull
@@ -66,7 +66,7 @@ class TaskExecutor:
             raise ExecutorFull("TaskExecutor", self.capacity)
         task = self._loop.create_task(aattempt(runnable), context=self._context.copy())
         task.add_done_callback(partial(self._end, ticket, runnable, perf_counter_ns()))
-        self._tasks[ticket], self._live[ticket] = task, monotonic()
+        self._tasks[ticket], self._live[ticket] = task, self._loop.time()
         self._places += 1
 
     def _end(self, ticket: int, runnable: Runnable, begun: int, task: asyncio.Task[Outcome]) -> None:

@@ -12,9 +12,9 @@ import asyncio
 import contextvars
 import random
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, cast
@@ -26,6 +26,7 @@ from weft.errors import StepTimeout
 from weft.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
+from weft.policy.decision import given_back
 from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
 from weft.policy.matching import Target, as_rules, winner
 from weft.policy.policy import Policy, check_in_memory
@@ -254,8 +255,9 @@ async def _aattempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
     done = asyncio.Event()
     aside = _Aside(runnable, _waker(done))
     try:
-        async with asyncio.timeout(timeout):
-            await done.wait()
+        async with asyncio.timeout(None) as limit:
+            with _ending(limit, timeout):
+                await done.wait()
     except TimeoutError:
         return _overran(runnable, timeout)
     return aside.reply()
@@ -269,13 +271,14 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
     if seconds is not None and not _is_coroutine(runnable):
         return await _aattempt_on_a_thread(runnable, seconds)
     outer, started = announced(), perf_counter_ns()
-    limit = asyncio.timeout(seconds)
+    limit = asyncio.timeout(None)
     try:
         async with limit:
-            value: Any = runnable.call()
-            if type(value) is CoroutineType:
-                value = await cast("Coroutine[Any, Any, Any]", value)
-            value = bool(value) if runnable.is_condition else whole(value)
+            with _ending(limit, seconds):
+                value: Any = runnable.call()
+                if type(value) is CoroutineType:
+                    value = await cast("Coroutine[Any, Any, Any]", value)
+                value = bool(value) if runnable.is_condition else whole(value)
         if not limit.expired():  # one that does not let itself be cancelled is too late all the same
             return Returned(value, runnable.added, perf_counter_ns() - started)
         return _overran(runnable, seconds or 0.0)
@@ -289,6 +292,29 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
         return Raised(sound(error), perf_counter_ns() - started)
     finally:
         announce(outer)
+
+
+@contextmanager
+def _ending(limit: asyncio.Timeout, seconds: float | None) -> Generator[None, None, None]:
+    """Let *limit* end after *seconds*; later, if the loop is held then by something else."""
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+
+    def look(due: float, timeout: float, given: float) -> None:
+        now = loop.time()
+        more = given_back(now - due, timeout=timeout, given=given)
+        if more:
+            timers[:] = [loop.call_at(now + more, look, now + more, timeout, given + more)]
+        else:
+            limit.reschedule(now)
+
+    if seconds is not None:
+        timers.append(loop.call_later(seconds, look, loop.time() + seconds, seconds, 0.0))
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
 
 
 def _is_coroutine(runnable: Runnable) -> bool:

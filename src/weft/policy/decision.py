@@ -101,6 +101,27 @@ def is_retryable(policy: Policy, error: BaseException) -> bool:
     return isinstance(error, retryable) if isinstance(policy.retryable, tuple) else bool(retryable(error))
 
 
+LATE = 0.02
+"""How many seconds too late a timer may fire before the loop counts as held."""
+_LEAST = 0.1
+
+
+def given_back(late: float, *, timeout: float, given: float) -> float:
+    """
+    Return for how many seconds an attempt may go on whose time is up; 0 if it is to be ended.
+
+    While the event loop is held by something else, nothing that has ended can be taken in, and no coroutine goes on:
+    one that would have ended in time must not be timed out for that.  So an attempt gets back what it has lost: as long
+    as its timer came too *late*.  All that is *given* comes to no more than its *timeout*, so a hung attempt ends.
+
+    >>> given_back(0.001, timeout=1.0, given=0.0), given_back(0.5, timeout=1.0, given=0.0)
+    (0.0, 0.5)
+    >>> given_back(60.0, timeout=1.0, given=0.0), given_back(60.0, timeout=1.0, given=1.0)
+    (1.0, 0.0)
+    """
+    return 0.0 if late <= LATE else min(late, max(0.0, max(timeout, _LEAST) - given))
+
+
 def first_wait(policy: Policy, *, now: float, since: float = 0.0) -> float:
     """
     Return how long the first attempt has to wait, at *now*, seconds since the epoch.

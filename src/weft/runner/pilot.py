@@ -24,7 +24,7 @@ from weft.core.fold import record
 from weft.core.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, RunnerClosed, SilentStep, StepTimeout
 from weft.execution import is_ctrl_c
-from weft.policy.decision import first_wait, has_queued_too_long, is_silent
+from weft.policy.decision import first_wait, given_back, has_queued_too_long, is_silent
 from weft.policy.driver import Ask, Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
 from weft.runner.flight import Flight
@@ -328,11 +328,21 @@ class Pilot:
     def _later(self, seconds: float, call: Callable[..., object], *args: object) -> Any:
         return self._office.later(seconds, self._worker, call, *args)
 
-    def _timed_out(self, flight: Flight, attempt: Attempt) -> None:
-        """The time of the attempt is up, unless it spent some of it waiting for a worker."""
-        left = self._left(flight, attempt)
+    def _timed_out(self, flight: Flight, attempt: Attempt, lost: float = 0.0, given: float = 0.0) -> None:
+        """
+        The time of the attempt is up, unless it spent some of it waiting for a worker, or the loop was held.
+
+        What has ended and was not collected yet has no start any more (``_left``), and is never ended here.  If the
+        timer came late, the loop was held, and the attempt goes on for a while: the sum of that is *given*, and *lost*
+        is for how long the loop was held.
+        """
+        left = self._left(flight, attempt) + lost + given
         if left > _EARLY:
-            flight.arm(self._later(left, self._timed_out, flight, attempt))
+            flight.arm(self._later(left, self._timed_out, flight, attempt, lost, given))
+            return
+        more = given_back(-left, timeout=attempt.timeout or 0.0, given=given)
+        if more:
+            flight.arm(self._later(more, self._timed_out, flight, attempt, lost - left, given + more))
             return
         self._cut_short(flight, StepTimeout(flight.activation.node.name, attempt.timeout or 0.0))
 
