@@ -26,6 +26,7 @@ from weft.core.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
 from weft.ports.store import RunRecord, Store
+from weft.runner import termination
 from weft.runner.handle import Handle
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
@@ -77,6 +78,7 @@ class Runner:
                     finally:
                         self._end()
                     raise
+        termination.watch(self)
         return self
 
     def close(self, *, grace: float | None = None) -> None:
@@ -90,7 +92,7 @@ class Runner:
             UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
         """
         self._check_thread()
-        with self._door:
+        with termination.closing(self), self._door:
             if self._loop is None:
                 return
             try:

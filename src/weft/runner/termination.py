@@ -1,0 +1,105 @@
+"""
+SIGTERM in a program with a blocking runner: the program ends in order.
+
+By default SIGTERM ends a process on the spot, and what its runner has not written is lost.  While a blocking runner is
+open that was opened in the main thread, ``SystemExit(143)`` is raised there instead, so that ``with`` closes it.  143
+is what a shell says of a process that SIGTERM has ended.
+
+- A program that has a handler of its own for SIGTERM keeps it, whether it was installed before or after.
+- A close is not cut short: a SIGTERM that comes meanwhile, also a second one, is raised when the close is done.  How
+  long that takes is bounded by its grace time, and SIGKILL ends it at any time.
+- The last runner that is closed puts back what was there before.  If that happens in another thread, where it cannot,
+  the next SIGTERM ends the process as it would have.
+- A forked process begins without all this: the runner is its parent's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+from weakref import WeakSet
+
+EXIT_CODE: Final = 128 + signal.SIGTERM
+
+_runners: WeakSet[object] = WeakSet()
+"""The open runners that were opened in the main thread."""
+
+
+class _Close:
+    """What the main thread is about."""
+
+    depth = 0
+    """How many runners it is closing, one inside of the other."""
+    is_due = False
+    """Whether a SIGTERM came meanwhile."""
+
+
+def watch(runner: object) -> None:
+    """Let SIGTERM end the program in order while *runner* is open, if that is ours to decide."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is signal.SIG_DFL:
+        try:
+            signal.signal(signal.SIGTERM, _terminate)
+        except ValueError:  # the main thread of an interpreter that is not the main one
+            return
+    elif handler is not _terminate:
+        return
+    _runners.add(runner)
+
+
+@contextmanager
+def closing(runner: object) -> Generator[None, None, None]:
+    """
+    Let a SIGTERM wait while *runner* is closed in the main thread; afterwards it no longer counts as open.
+
+    Raises:
+        SystemExit: a SIGTERM came meanwhile.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main:
+        _Close.depth += 1
+    try:
+        yield
+    finally:
+        _runners.discard(runner)
+        if is_main:
+            if not _runners and signal.getsignal(signal.SIGTERM) is _terminate:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _Close.depth -= 1
+            if _Close.is_due and not _Close.depth:
+                _Close.is_due = False
+                _exit()
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Take a SIGTERM; Python calls this in the main thread."""
+    del number, frame
+    if _Close.depth:
+        _Close.is_due = True
+    elif _runners:
+        _exit()
+    else:  # what was open was closed in another thread
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _exit() -> NoReturn:
+    raise SystemExit(EXIT_CODE)
+
+
+def _forked() -> None:
+    """Forget, in a forked process, what its parent does."""
+    _runners.clear()
+    _Close.depth, _Close.is_due = 0, False
+    if signal.getsignal(signal.SIGTERM) is _terminate:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
