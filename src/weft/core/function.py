@@ -23,6 +23,7 @@ from typing import Any, cast
 from weft.core.annotations import hints_of, made_by
 from weft.core.flow import Fragment
 from weft.core.identity import canonical, digest, fingerprint, hidden_state
+from weft.core.offered import offer
 from weft.core.references import Context, Read, Reference, context
 from weft.errors import InvalidComponent, NoRun, UnidentifiableValue, WrongArity
 
@@ -61,7 +62,7 @@ class Function:
     @staticmethod
     def of(call: Callable[..., Any]) -> Function:
         """
-        Read the signature of *call*.
+        Read the signature of *call*, which is offered by that: a stored definition may name it.
 
         Raises:
             InvalidComponent: *call* cannot be called.
@@ -69,18 +70,27 @@ class Function:
         """
         if not callable(call):
             raise InvalidComponent(f"expected a function, got {call!r}")
-        for field_name in ("function", "then"):  # a component stands for the function it was made of
-            inner = getattr(call, field_name, None)
-            if isinstance(inner, Function):
-                return inner
+        inner = Function.inside(call)
+        if inner is not None:
+            return inner
         given: object = call
         if isinstance(given, Fragment) and not given.is_function:
             raise InvalidComponent(f"expected a function, got {call!r}; it can stand beside >> as it is")
+        offer(call)
         try:
             parameters = inspect.signature(call).parameters.values()
         except (ValueError, TypeError):  # a builtin that does not tell its signature
             return Function(call, (), variadic=True)
         return _read(call, list(parameters))
+
+    @staticmethod
+    def inside(component: object) -> Function | None:
+        """Return the function that *component* was made of; None if it is not a component, or has several."""
+        for field_name in ("function", "then"):
+            inner = getattr(component, field_name, None)
+            if isinstance(inner, Function):
+                return inner
+        return None
 
     @property
     def name(self) -> str | None:
@@ -109,6 +119,8 @@ class Function:
         """Return this function with *constants* in place of parameters of these names."""
         if not constants:
             return self
+        for value in constants.values():
+            _offer_bound(value)
         try:
             known = inspect.signature(self.call).parameters
         except (ValueError, TypeError):  # a builtin that does not tell its signature takes what it is given
@@ -227,6 +239,11 @@ def _rest(call: Callable[..., Any]) -> str | None:
     return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
 
 
+def _offer_bound(value: object) -> None:
+    """Offer what can be called in a constant, or in the default of a reference."""
+    offer(getattr(value, "default", None) if isinstance(value, Reference) else value)
+
+
 def _identity(ref: Reference) -> bytes:
     """Return what *ref* refers to; a default that has no canonical form counts by its code, or as nothing."""
     default = getattr(ref, "default", None)
@@ -256,6 +273,7 @@ def _read(call: Callable[..., Any], parameters: list[inspect.Parameter]) -> Func
             if p.kind is p.POSITIONAL_ONLY:
                 raise WrongArity(f"{call!r}: {p.name!r} reads the run, so it cannot be positional-only")
             references[p.name] = p.default
+            _offer_bound(p.default)
             optional = optional or p.kind is not p.KEYWORD_ONLY
         elif p.default is not p.empty:
             optional = optional or p.kind is not p.KEYWORD_ONLY

@@ -253,6 +253,7 @@ def _at(module: str, name: str) -> Any:
 
 def _function_of(component: Any) -> Any:
     try:
-        return Function.of(component).call
-    except Exception:  # noqa: BLE001 - it is no component, and no function
+        inside = Function.inside(component)
+    except Exception:  # noqa: BLE001 - something else stands there, and may raise anything
         return None
+    return None if inside is None else inside.call

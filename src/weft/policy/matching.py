@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from weft.core.components.base import Component
+from weft.core.offered import offer
 from weft.errors import InvalidPolicy, ResolutionError
 from weft.policy.policy import Policy
 
@@ -142,6 +143,8 @@ def _as_rule(rule: Any) -> PolicyRule:
         raise InvalidPolicy(
             f"{matcher!r} matches nothing; use a name, matching(...), kind(...), tag(...), a function or DEFAULT"
         )
+    if callable(matcher):
+        offer(matcher)
     return given, policy
 
 

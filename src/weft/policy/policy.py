@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
+from weft.core.offered import offer
 from weft.errors import InvalidPolicy
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 
@@ -78,6 +79,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for check in _CHECKS:
             check(self)
+        for name in _CALLED:
+            value = getattr(self, name)
+            if callable(value):
+                offer(value)
+        if self.metadata is not None:
+            offer(dict(self.metadata))
 
     @classmethod
     def llm(cls, **changes: Any) -> Policy:
@@ -132,6 +139,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def is_reactive(self) -> bool:
         """Whether it matters only once an attempt has failed: until then it costs nothing."""
         return all(getattr(self, name) == Policy.DEFAULTS[name] for name in _BEFOREHAND)
+
+
+_CALLED = ("backoff", "retryable", "fallback", "compensation", "idempotency_key")
+"""The fields that may hold a function; classes of exceptions are compared, and never called."""
 
 
 def _plain(value: Any) -> Any:
@@ -193,7 +204,7 @@ def _callable(*names: str) -> Callable[[Policy], None]:
 
 def _nobody_waits(policy: Policy) -> None:
     """Refuse coroutine functions: what a policy asks is asked between attempts, where nothing is awaited."""
-    for name in ("backoff", "retryable", "fallback", "compensation", "idempotency_key"):
+    for name in _CALLED:
         value = getattr(policy, name)
         if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
             raise InvalidPolicy(

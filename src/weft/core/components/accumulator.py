@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 from weft.core.components.base import Component, check_filled
 from weft.core.function import Function
 from weft.core.identity import canonical, fingerprint, hidden_state
+from weft.core.offered import offer
 from weft.core.symbol import tracing
 from weft.errors import UnidentifiableValue, WrongArity
 
@@ -33,6 +34,9 @@ class Initial:
     """A state to begin with: a value, or a function that makes a fresh one."""
 
     init: Any
+
+    def __post_init__(self) -> None:
+        offer(self.init)
 
     def make(self) -> Any:
         """Return the initial state; a callable *init* is called each time, a value is copied, so no runs share it."""

@@ -19,6 +19,7 @@ from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
 from weft.core.function import Function
 from weft.core.hooks import NO_HOOKS, Hooks, as_hook
 from weft.core.identity import digest
+from weft.core.offered import offer
 from weft.core.symbol import tracing
 from weft.errors import InvalidComponent, NoRun, WrongArity
 
@@ -53,6 +54,9 @@ class Component(Fragment):
     def __post_init__(self) -> None:
         if self.name is not None:
             check_name(self.name, "a component")
+        for held in self.__dict__.values():
+            if type(held) not in _OFFERED and held is not _NO_TAGS:
+                offer(held)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Draw it inside ``@workflow``, fed by the values it gets; what is called elsewhere has its own."""
@@ -211,6 +215,11 @@ class Component(Fragment):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label!r})"
+
+
+_OFFERED = frozenset({str, bool, type(None), Function, Hooks, Flow})
+"""Classes of fields that hold no functions, or have offered them by themselves."""
+_NO_TAGS: tuple[str, ...] = ()
 
 
 def short(value: object) -> str:

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from weft.core.function import Function
+from weft.core.offered import offer
 from weft.errors import InvalidComponent
 
 Name: TypeAlias = str | Enum | type
@@ -56,7 +57,7 @@ def label(name: Any) -> str:
 
 def check_names(names: Iterable[Any], what: str, *, classes: bool = True) -> None:
     """
-    Raise InvalidComponent unless *names* can name *what*, each a different one.
+    Raise InvalidComponent unless *names* can name *what*, each a different one.  A class is offered by that.
 
     Two names that read alike, such as two classes of one name in different modules, would be one part.
     """
@@ -69,6 +70,8 @@ def check_names(names: Iterable[Any], what: str, *, classes: bool = True) -> Non
         if label(name) in seen:
             raise InvalidComponent(f"{what} is declared twice: {seen[label(name)]!r} and {name!r}; rename one of them")
         seen[label(name)] = name
+        if isinstance(name, type):
+            offer(name)
 
 
 def by_part(owner: str, functions: Iterable[tuple[str, Function | None]]) -> dict[str, Function]:
