@@ -818,13 +818,14 @@ class ResolutionError(WeftError, LookupError):
 
 
 class UnresolvedFunction(ResolutionError):
-    """The function of *component* cannot be found: it has no name that leads to it, or its module is not here."""
+    """The function of *component* cannot be had: it has no name that leads to it, or this process did not offer it."""
 
-    def __init__(self, component: str, function: str, reason: str) -> None:
-        super().__init__(
-            f"the function {function} of {component!r} {reason}; define it with `def` at the top of a module that "
-            "this process imports, or hand the workflow over: decode(data, workflow=workflow)"
+    def __init__(self, component: str, function: str, reason: str, advice: str = "") -> None:
+        advice = advice or (
+            "import the module that makes a component of it, name the module that defines it (Runner(modules=[...]), "
+            "runner.register(module), weft resume --import), or hand the workflow over: workflow="
         )
+        super().__init__(f"the function {function} of {component!r} {reason}; {advice}")
         self.component, self.function = component, function
 
 

@@ -228,7 +228,7 @@ def test_code_that_changed_is_refused_if_asked(app: Callable[[str], ModuleType])
 
 def test_code_that_takes_something_else_now_says_so_when_it_is_run(app: Callable[[str], ModuleType]) -> None:
     data = encode(app(FIRST).wf.react(5).log())
-    app(FIRST.replace("def two(x): return x * 2", "def two(x, y): return x * y").replace("wf =", "nowf = 0 and"))
+    app(FIRST.replace("def two(x): return x * 2", "def two(x, y): return x * y").replace("wf =", "made = step(two) or"))
 
     run = Run.from_log(decode(data))
 

@@ -15,8 +15,9 @@ import flows
 import pytest
 
 from weft import Run, Workflow, step
+from weft.core.offered import offer, offer_module
 from weft.log import decode, encode
-from weft.log.functions import is_portable, refer, resolve
+from weft.log.functions import is_portable, named, refer, resolve
 from weft.log.places import home, modules
 
 
@@ -38,8 +39,9 @@ from weft.log.places import home, modules
     ],
     ids=lambda call: getattr(call, "__qualname__", type(call).__name__),
 )
-def test_a_function_with_a_place_is_found_again(call: Callable[..., Any]) -> None:
+def test_a_function_with_a_place_is_found_again_once_it_is_offered(call: Callable[..., Any]) -> None:
     reference = refer(call)
+    offer(call)
 
     assert is_portable(reference)
     assert resolve(reference) == call
@@ -47,6 +49,7 @@ def test_a_function_with_a_place_is_found_again(call: Callable[..., Any]) -> Non
 
 def test_a_method_of_an_object_at_the_top_of_a_module_is_found_again() -> None:
     for method in (flows.service.shift, flows.Service.named):
+        offer(method)
         found = resolve(refer(method))
         assert found == method
     assert not is_portable(refer(flows.Service(4).shift))
@@ -60,6 +63,137 @@ def test_a_function_without_a_place_is_not_looked_for() -> None:
         reference = refer(call)
         assert not is_portable(reference)
         assert resolve(reference) is None
+
+
+# -- what was not offered ------------------------------------------------------------------------
+
+APPLICATION = """
+import functools, os
+from os import system
+from os.path import join
+from dataclasses import dataclass
+from pathlib import Path
+from weft import Workflow, step
+
+def plain(x): return x
+
+@functools.cache
+def cached(x): return x
+
+class Service:
+    def shift(self, x): return x
+    @staticmethod
+    def static(x): return x
+    @classmethod
+    def named(cls, x): return x
+    @classmethod
+    @property
+    def computed(cls): raise AssertionError("it was computed")
+    shell = os.system
+
+class Strict(ValueError): pass
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    factor: int
+    def __call__(self, x): return x * self.factor
+
+service, triple, here = Service(), Scale(3), Path()
+double = step(lambda x: x * 2, name="double")
+tripled = Workflow("tripled", step(triple, name="triple"))
+"""
+
+UNOFFERED = ["plain", "cached", "Service.shift", "Service.static", "Service.named", "service:shift"]
+"""Functions that the application defines, and makes nothing of."""
+NEVER = [
+    *("system", "join", "Service", "Service.shell", "Service.computed", "Service.missing", "Path", "here:touch"),
+    *("here", "os", "os.system", "__builtins__", "__builtins__.eval", "plain.__globals__", "service.shift"),
+    *("Strict", "dataclass", "Path.cwd", "Workflow", "step", "functools.reduce", "Service.__class__", ""),
+]
+
+
+@pytest.fixture
+def application(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module that is imported, and not named."""
+    module = ModuleType("application")
+    monkeypatch.setitem(sys.modules, "application", module)
+    exec(APPLICATION, module.__dict__)  # noqa: S102
+    return module
+
+
+def reference_to(name: str, module: str = "application") -> dict[str, Any]:
+    """Return a reference that was written by hand; ``object:method`` for a method."""
+    name, _, method = name.partition(":")
+    return {"module": module, "name": name, "code": "", **({"method": method} if method else {})}
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("name", [*UNOFFERED, *NEVER])
+def test_a_bare_name_in_an_imported_module_leads_to_nothing(name: str) -> None:
+    assert resolve(reference_to(name)) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *(
+            ("os", "system"),
+            ("posix", "system"),
+            ("builtins", "eval"),
+            ("builtins", "exec"),
+            ("builtins", "__import__"),
+        ),
+        *(("subprocess", "run"), ("subprocess", "Popen"), ("importlib", "import_module"), ("pickle", "loads")),
+        *(("shutil", "rmtree"), ("os", "environ"), ("sys", "exit"), ("builtins", "object.__subclasses__")),
+        *(("weft.core.offered", "offer"), ("weft.log.functions", "resolve"), ("weft.cli.modules", "imported")),
+    ],
+)
+@pytest.mark.parametrize("main", [False, True])
+def test_the_standard_library_and_weft_itself_are_never_offered_by_name(module: str, name: str, main: bool) -> None:
+    assert resolve({**reference_to(name, module), "main": main}) is None
+
+
+def test_a_module_that_is_named_offers_what_it_defines_and_not_what_it_imported(application: ModuleType) -> None:
+    offer_module(application)
+
+    found = {name: resolve(reference_to(name)) for name in UNOFFERED}
+
+    assert all(callable(call) for call in found.values()), found
+    assert found["service:shift"] == application.service.shift
+    assert {name: resolve(reference_to(name)) for name in NEVER} == dict.fromkeys(NEVER)
+
+
+def test_a_component_at_the_top_of_a_module_was_offered_by_being_made(application: ModuleType) -> None:
+    reference = {**reference_to("double"), "part": ""}
+
+    assert resolve(reference) is application.double.function.call
+    assert resolve({**reference, "part": "when"}) is None
+
+
+def test_an_object_without_weak_references_is_offered_by_its_name(application: ModuleType) -> None:
+    assert resolve(reference_to("triple")) is application.triple
+
+
+def test_a_function_is_offered_where_a_component_is_made_of_it_in_another_module(application: ModuleType) -> None:
+    made = step(application.plain)
+
+    assert resolve(reference_to("plain")) is application.plain
+    assert resolve(reference_to("cached")) is None
+    del made
+    assert resolve(reference_to("plain")) is application.plain, "whether the component still exists is chance"
+
+
+def test_a_name_for_a_callback_follows_the_same_rule(application: ModuleType) -> None:
+    names = [f"application:{name.replace(':', '.')}" for name in (*UNOFFERED, *NEVER)]
+    assert [name for name in names if named(name) is not None] == []
+    assert named("application:double") is application.double
+    assert named("application:plain", unoffered=True) is application.plain
+
+    offer_module(application)
+
+    assert named("application:plain") is application.plain
+    assert named("application:service.shift") == application.service.shift
+    assert named("application:system") is None
 
 
 def test_a_module_that_imports_when_it_is_looked_at_is_not_woken(monkeypatch: pytest.MonkeyPatch) -> None:

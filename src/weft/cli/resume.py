@@ -22,7 +22,6 @@ from weft.cli.progress import Progress
 from weft.cli.screen import Screen, polite
 from weft.cli.text import count, shown
 from weft.core.run import Run
-from weft.core.unresolved import Unresolved
 from weft.core.workflow import Workflow
 from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import CLOSED, DUE, RunRecord
@@ -126,15 +125,8 @@ def _candidate(view: SQLiteView, run: RunId, known: dict[tuple[str, str], Workfl
     live = known.get((record.workflow, record.version))
     workflow = stored.read(view, run, workflow=live).run().workflow
     if workflow.unresolved:
-        raise CodeNotImported(run, {name: _label(workflow, name) for name in workflow.unresolved})
+        raise CodeNotImported(run, {name: function for name, (function, _) in workflow.missing.items()})
     return Candidate(run, live, workflow.changed)
-
-
-def _label(workflow: Workflow, name: str) -> str:
-    """Return what the function of a component that is missing was called."""
-    component = workflow.components.get(name)
-    calls = [] if component is None else [function.call for function in component.functions().values()]
-    return next((call.label for call in calls if isinstance(call, Unresolved)), "")
 
 
 # -- going on ------------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ import msgspec
 
 from weft.errors import UnresolvedFunction
 
+NOT_OFFERED = "was not offered by this process"
+UNWRITABLE = "was a value that cannot be written down"
+
 
 class Unresolved(msgspec.Struct, frozen=True):
     """Stands for a function that cannot be found; calling it says which, and what to do."""
@@ -21,7 +24,7 @@ class Unresolved(msgspec.Struct, frozen=True):
     """What the function was called, with its module."""
     code: bytes
     """The fingerprint that it had."""
-    reason: str = "cannot be found"
+    reason: str = NOT_OFFERED
     reference: tuple[tuple[str, Any], ...] = ()
     """What was written down of it, to be written again."""
 
@@ -45,4 +48,4 @@ class Lost:
         return named()
 
     def __deepcopy__(self, _: object) -> NoReturn:
-        raise UnresolvedFunction(self.component, type(self).__qualname__, "was a value that cannot be written down")
+        raise UnresolvedFunction(self.component, type(self).__qualname__, UNWRITABLE)

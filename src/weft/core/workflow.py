@@ -70,6 +70,8 @@ class Workflow(Signature, Drawable, Fragment):
     """Of a definition that was written down: the components whose code is not what it was."""
     unresolved: tuple[str, ...] = ()
     """Of a definition that was written down: the components, and policy rules, whose function could not be found."""
+    missing: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    """For each of these, what the function was called, with its module, and why it is not here."""
 
     def __init__(self, name: str, *fragments: object, validate: Validate = "error") -> None:
         """

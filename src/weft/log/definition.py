@@ -61,7 +61,13 @@ class Definition(msgspec.Struct, frozen=True):
             UnresolvedFunction: a function, or a constant, that has no place of its own.
         """
         for component, what in self.unportable.items():
-            raise UnresolvedFunction(component, what, "could not be found by another process")
+            raise UnresolvedFunction(
+                component,
+                what,
+                "could not be found by another process",
+                "define it with `def` at the top of a module that makes a component of it, or keep the workflow, "
+                "to hand it over: workflow=",
+            )
 
 
 def definition_of(workflow: Workflow) -> Definition:
@@ -151,7 +157,7 @@ def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, stri
     Return the workflow that *data* describes.
 
     Its ``changed`` lists the components whose code is not what it was, its ``unresolved`` those that lack a
-    function and would say so when they are run.
+    function and would say so when they are run: one that this process has not offered, or that is not here.
 
     Args:
         workflow: the live definition: functions are taken from it, by component.
@@ -230,6 +236,7 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
         if kept(read.returned, components) is None:
             raise CorruptLog(f"the workflow {read.name!r} returns what no component of it makes")
     read.changed, read.unresolved = tuple(reader.changed), tuple(reader.unresolved)
+    read.missing = reader.unresolved
     return read
 
 

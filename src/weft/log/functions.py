@@ -5,10 +5,18 @@ A reference is followed in modules that the application has imported, and nowher
 function or class by its qualified name, to a component at the top of a module, which stands for its
 functions, or to a method of an object there; a ``functools.partial`` is written as what it is made of.
 
-    >>> reference = refer(len)
+Where it leads is not enough: what is found there must have been offered (``weft.core.offered``).  The process has
+made a component, condition, policy function or callback of it, or the application has named the module, and then it
+is a function that this module defines.
+
+    >>> from weft import step
+    >>> reference = refer(divmod)
     >>> reference["module"], reference["name"]
-    ('builtins', 'len')
-    >>> resolve(reference) is len
+    ('builtins', 'divmod')
+    >>> print(resolve(reference))
+    None
+    >>> divide = step(divmod)
+    >>> resolve(reference) is divmod
     True
 
 A function that none of these lead to, such as a lambda inside of an expression, is written with
@@ -24,6 +32,7 @@ from typing import Any, cast
 
 from weft.core.components.base import Component
 from weft.core.identity import fingerprint
+from weft.core.offered import is_offered
 from weft.log.places import MAIN, MAINS, contents, home, kind_of, modules
 
 Reference = dict[str, Any]
@@ -54,17 +63,43 @@ def label(reference: Mapping[str, Any]) -> str:
 
 
 def resolve(reference: Mapping[str, Any]) -> Any:
-    """Return the function that *reference* leads to, or None; one whose code is the same before any other."""
+    """
+    Return the function that *reference* leads to, one whose code is the same before any other.
+
+    None if it leads nowhere, or to something that this process has not offered.
+    """
     if reference.get("local"):
         return None
     found: list[Any] = []
     for module in modules(str(reference["module"]), was_main=bool(reference.get("main"))):
-        call = _follow(reference, contents(module))
+        call = _offered(reference, module)
         if callable(call):
             if is_same_code(reference, call):
                 return call
             found.append(call)
     return found[0] if found else None
+
+
+def named(where: str, *, unoffered: bool = False) -> Any:
+    """
+    Return what can be called at *where*, ``module:name``, in an imported module; None if there is nothing.
+
+    Args:
+        unoffered: whether that may be something which this process has not offered.
+
+    >>> print(named("builtins:eval"))
+    None
+    """
+    module, _, path = where.partition(":")
+    owner, _, method = path.rpartition(".")
+    for found in modules(module, was_main=False):
+        held = contents(found)
+        thing = _thing(path, held)
+        if owner and thing is None:
+            thing = _method(_thing(owner, held), method)
+        if callable(thing) and (unoffered or _is_component(thing) or _may_be_called(thing, found)):
+            return thing
+    return None
 
 
 def is_same_code(reference: Mapping[str, Any], call: Any) -> bool:
@@ -138,28 +173,59 @@ def _top(module: str) -> dict[str, Any]:
 
 
 def _follow(reference: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
-    """Return what *reference* leads to from a module that holds *held*; nothing that is computed is asked for."""
-    first, *rest = str(reference["name"]).split(".")
+    """Return what *reference* leads to from a module that holds *held*."""
+    found = _thing(str(reference["name"]), held)
+    if _is_component(found):
+        function = found.functions().get(str(reference.get("part", "")))
+        return None if function is None else function.call
+    return _method(found, str(reference["method"])) if "method" in reference else found
+
+
+def _offered(reference: Mapping[str, Any], module: types.ModuleType) -> Any:
+    """Return what *reference* leads to in *module*, if a stored definition may have it called."""
+    held = contents(module)
+    call = _follow(reference, held)
+    # A component was made here, of functions that are offered by that.
+    is_part = _is_component(_thing(str(reference["name"]), held))
+    return call if is_part or (callable(call) and _may_be_called(call, module)) else None
+
+
+def _may_be_called(call: Any, module: types.ModuleType) -> bool:
+    """Whether *call*, found in *module*, was offered: by itself, or as a function that a named module defines."""
+    if is_offered(call):
+        return True
+    function = call.__func__ if kind_of(call) is types.MethodType else call
+    is_class = issubclass(kind_of(function), type)  # a module that is named does not offer its constructors
+    return is_offered(module) and not is_class and _module_of(function) == contents(module).get("__name__")
+
+
+def _thing(path: str, held: Mapping[str, Any]) -> Any:
+    """Return what *path* leads to from a module that holds *held*; nothing that is computed is asked for."""
+    first, *rest = path.split(".")
     found: Any = held.get(first)
     for name in rest:
         if not issubclass(kind_of(found), type):
             return None
         found = _static(found, name)
-    if _is_component(found):
-        function = found.functions().get(str(reference.get("part", "")))
-        return None if function is None else function.call
-    if "method" in reference and found is not None:
-        method = _static(kind_of(found), str(reference["method"]))
-        return types.MethodType(method, found) if isinstance(method, types.FunctionType) else None
     return found
+
+
+def _method(owner: Any, name: str) -> Any:
+    """Return the method *name* of the object *owner*; None if there is none."""
+    method = None if owner is None else _static(kind_of(owner), name)
+    return types.MethodType(method, owner) if isinstance(method, types.FunctionType) else None
 
 
 def _static(owner: type, name: str) -> Any:
     for base in owner.__mro__:
         if name in base.__dict__:
             held: Any = base.__dict__[name]
-            is_bound = isinstance(held, staticmethod | classmethod | types.ClassMethodDescriptorType)
-            return cast("Any", held).__get__(None, owner) if is_bound else held
+            if isinstance(held, staticmethod):
+                return cast("Any", held).__func__
+            if isinstance(held, classmethod):  # its __get__ would compute a property inside of it
+                inner = cast("Any", held).__func__
+                return types.MethodType(inner, owner) if callable(inner) else None
+            return held.__get__(None, owner) if isinstance(held, types.ClassMethodDescriptorType) else held
     return None
 
 

@@ -19,6 +19,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from weft.core.workflow import Workflow
+
 MAIN = "__main__"
 MAINS = (MAIN, "__mp_main__")
 """What the module that is run is called, also in a process that ``multiprocessing`` has started."""
@@ -57,6 +59,11 @@ def modules(name: str, *, was_main: bool) -> list[ModuleType]:
     if was_main and "." not in name:  # a script knows its file and not its package
         found.extend(module for key, module in loaded.items() if key.endswith(f".{name}"))
     return [module for module in dict.fromkeys(found) if isinstance(module, ModuleType)]
+
+
+def workflows_of(module: ModuleType) -> list[Workflow]:
+    """Return the workflows at the top of *module*."""
+    return [held for held in contents(module).copy().values() if Workflow in kind_of(held).__mro__]
 
 
 def contents(module: ModuleType) -> dict[str, Any]:

@@ -8,7 +8,7 @@ that begins with ``$`` and says what it is:
 | --- | --- |
 | ``$call`` | a function, as a reference |
 | ``$partial`` | a ``functools.partial``: what it calls, and what it is bound to |
-| ``$part`` | one of Weft's own records, by the last name of its module and its class |
+| ``$part`` | one of Weft's own records, by its name in a closed table (``weft.log.parts``) |
 | ``$missing`` | no default at all |
 | ``$tuple``, ``$map`` | a tuple; a dict with text as keys |
 | ``$error``, ``$kind`` | a class of exceptions; a class of components |
@@ -16,6 +16,9 @@ that begins with ``$`` and says what it is:
 | ``$pattern`` | a regular expression |
 | ``$value`` | any other value, as MessagePack in base 64 |
 | ``$lost`` | a value that cannot be written, by the name of its class |
+
+What is read and can be called was offered by this process (``weft.core.offered``), is made of what was, or is data of
+Weft's own.  Classes of exceptions in a policy are compared and never called, so these are found by name alone.
 """
 
 from __future__ import annotations
@@ -25,7 +28,6 @@ import dataclasses
 import functools
 import math
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -33,14 +35,18 @@ import msgspec
 
 from weft.core.components.base import Component
 from weft.core.function import Function, is_builtin
+from weft.core.offered import is_offered, offer
 from weft.core.references import MISSING
-from weft.core.unresolved import Lost, Unresolved
+from weft.core.unresolved import NOT_OFFERED, UNWRITABLE, Lost, Unresolved
 from weft.errors import CorruptLog, DefinitionError, UnencodableValue
 from weft.log import functions
 from weft.log.codes import DEEPEST
 from weft.log.packing import encode_value
+from weft.log.parts import NAMES, PARTS
 from weft.log.places import contents, home, kind_of, modules
 from weft.log.values import Values
+from weft.policy.matching import Kinds
+from weft.policy.policy import Policy
 
 
 class Writer:
@@ -79,8 +85,8 @@ class Writer:
             return {"$map": [[key, self.write(item)] for key, item in value.items()]}
         if value is MISSING:
             return {"$missing": True}
-        if _is_part(kind):
-            return {"$part": [_part_name(kind), {name: self.write(held) for name, held in _changes(value).items()}]}
+        if kind in NAMES:
+            return {"$part": [NAMES[kind], {name: self.write(held) for name, held in _changes(value).items()}]}
         if kind is re.Pattern:
             return {"$pattern": [value.pattern, value.flags]}
         if _is_class(value, BaseException):
@@ -108,6 +114,8 @@ class Writer:
 
     def _call(self, call: Any) -> Any:
         is_lost = isinstance(call, Unresolved)  # written again as it was read
+        if not is_lost:
+            offer(call)  # what this process writes down, it finds again
         reference = dict(call.reference) if is_lost else self._memo.refer(call)
         if not functions.is_portable(reference):
             self.unportable.setdefault(self.owner, functions.label(reference))
@@ -137,8 +145,8 @@ class Reader:
         self._memo = memo
         self.changed: dict[str, None] = {}
         """The components whose code is not what it was."""
-        self.unresolved: dict[str, None] = {}
-        """The components that lack a function or a value."""
+        self.unresolved: dict[str, tuple[str, str]] = {}
+        """The components that lack a function or a value, what that was called, and why it is not here."""
         self._comparable = comparable
         self._values = Values(types)
         self._suspects = 0
@@ -167,7 +175,11 @@ class Reader:
         kind = _part(name)
         beside = live if type(live) is kind else None
         before = self._suspects
-        read = {field: self.read(item, getattr(beside, field, None)) for field, item in fields.items()}
+        compared = _COMPARED.get(kind, ())
+        read = {
+            field: (self._classes if field in compared else self.read)(item, getattr(beside, field, None))
+            for field, item in fields.items()
+        }
         if kind is Function:
             return self._function(read, fields["call"], is_suspect=self._suspects > before)
         return kind(**read)
@@ -212,10 +224,11 @@ class Reader:
         reads = {name: stored.references.get(name, ref) for name, ref in fresh.references.items()}
         return dataclasses.replace(fresh, references=reads)
 
-    def _unresolved(self, reference: Any, reason: str = "cannot be found") -> Unresolved:
-        self.unresolved[self.owner] = None
-        code = bytes.fromhex(reference["code"])
-        return Unresolved(self.owner, functions.label(reference), code, reason, tuple(reference.items()))
+    def _unresolved(self, reference: Any, reason: str = "") -> Unresolved:
+        reason = reason or ("has no name that leads to it" if reference.get("local") else NOT_OFFERED)
+        label, code = functions.label(reference), bytes.fromhex(reference["code"])
+        self.unresolved.setdefault(self.owner, (label, reason))
+        return Unresolved(self.owner, label, code, reason, tuple(reference.items()))
 
     def partial(self, body: Any, live: Any) -> Any:
         """Return a function with what it is bound to."""
@@ -224,18 +237,25 @@ class Reader:
         call, args, keywords = (self.read(item, held) for item, held in zip(body, given, strict=True))
         return functools.partial(call, *args, **keywords)
 
-    def error(self, body: Any, _: Any) -> Any:
-        """Return a class of exceptions, or one that knows it by name."""
-        name = str(body["name"])
-        for module in modules(str(body["module"]), was_main=False):
-            found = functools.reduce(_inner, name.split(".")[1:], contents(module).get(name.split(".", maxsplit=1)[0]))
-            if _is_class(found, BaseException):
-                return found
-        return _ByName(name.rpartition(".")[2], (Exception,), {"label": f"{body['module']}.{name}"})
+    def _classes(self, data: Any, live: Any) -> Any:
+        """Return a tuple of classes that are compared, and never called; anything else as it is read elsewhere."""
+        if not isinstance(data, dict) or "$tuple" not in data:
+            return self.read(data, live)
+        items = cast("dict[str, Any]", data)["$tuple"]
+        return tuple(_known_class(item) or self.read(item) for item in items)
 
-    def kind(self, body: Any, _: Any) -> Any:
-        """Return a class of components."""
-        return kinds()[body]
+    def error(self, body: Any, _: Any) -> Any:
+        """Return a class of exceptions that was offered, or what stands for it: it may be called."""
+        found = _exception(body)
+        if is_offered(found):
+            return found
+        self.unresolved.setdefault(self.owner, (functions.label(body), NOT_OFFERED))
+        return _named(body)
+
+    def kind(self, body: Any, live: Any) -> Any:
+        """Return a class of components that was offered, or what stands for it: it may be called."""
+        found = kinds()[body]
+        return found if is_offered(found) else self.lost(found.__qualname__, live)
 
     def pattern(self, body: Any, _: Any) -> Any:
         """Return a regular expression."""
@@ -250,7 +270,7 @@ class Reader:
         """Return the value of the live workflow, or what stands for it."""
         if live is not None:
             return live
-        self.unresolved[self.owner] = None
+        self.unresolved.setdefault(self.owner, (str(body), UNWRITABLE))
         return Lost.of(str(body), self.owner)
 
     def value(self, body: Any, live: Any) -> Any:
@@ -258,16 +278,17 @@ class Reader:
         unknown = self._values.unknown
         unknown.clear()
         value = self._values.decode(base64.b64decode(body, validate=True))
+        if callable(value):  # it would have been written as a function
+            raise CorruptLog(f"{self.owner!r} has a {kind_of(value).__qualname__}, which can be called, as a value")
         return self.lost(next(iter(unknown)), live) if unknown else value
 
 
 class _ByName(type):
     """Makes classes that an exception belongs to by the name of its class, which is not imported here yet."""
 
-    label: str
-
     def __instancecheck__(cls, instance: object) -> bool:
-        return any(f"{home(base.__module__)}.{base.__qualname__}" == cls.label for base in type(instance).__mro__)
+        place = (cls.__module__, cls.__qualname__)
+        return any((home(base.__module__), base.__qualname__) == place for base in type(instance).__mro__)
 
 
 _READ: dict[str, Any] = {
@@ -301,38 +322,46 @@ def kinds() -> dict[str, Any]:
     return found
 
 
-def _is_part(kind: Any) -> bool:
-    """Whether *kind* is a record of Weft's own that definitions are made of."""
-    is_record = _is_class(kind, msgspec.Struct) or bool(dataclasses.is_dataclass(kind))
-    is_own = str(kind.__module__).startswith(("weft.core.", "weft.policy."))
-    return is_own and is_record and not _is_class(kind, Component) and kind is not Unresolved
-
-
 def _is_class(thing: object, base: type) -> bool:
     return isinstance(thing, type) and issubclass(thing, base)
 
 
-_FORMERLY = {"expression": "condition"}
-"""Modules whose records have moved there: what they are called in definitions stays."""
-
-
-def _part_name(kind: Any) -> str:
-    module = kind.__module__.rpartition(".")[2]
-    return f"{_FORMERLY.get(module, module)}.{kind.__qualname__}"
-
-
-@functools.cache
-def _parts() -> dict[str, Any]:
-    held = [contents(module) for name, module in sys.modules.items() if name.startswith(("weft.core.", "weft.policy."))]
-    found = [kind for names in held for kind in names.values() if isinstance(kind, type) and _is_part(kind)]
-    return {_part_name(kind): kind for kind in found}
+_COMPARED: dict[Any, tuple[str, ...]] = {Policy: ("retryable", "non_retryable"), Kinds: ("classes",)}
+"""The fields whose classes are compared with what there is, and never called."""
 
 
 def _part(name: str) -> Any:
     try:
-        return _parts()[name]
+        return PARTS[name]
     except KeyError:
         raise CorruptLog(f"a definition is made of {name!r}, which is not known; a newer Weft wrote it") from None
+
+
+def _known_class(data: Any) -> Any:
+    """Return the class that *data* names, for comparisons; None if it does not name one."""
+    match data:
+        case {"$error": body}:
+            return _exception(body) or _named(body)
+        case {"$kind": kind}:
+            return kinds()[kind]
+        case _:
+            return None
+
+
+def _exception(body: Any) -> Any:
+    """Return the class of exceptions in an imported module that *body* names; None if there is none."""
+    first, *rest = str(body["name"]).split(".")
+    for module in modules(str(body["module"]), was_main=False):
+        found = functools.reduce(_inner, rest, contents(module).get(first))
+        if _is_class(found, BaseException):
+            return found
+    return None
+
+
+def _named(body: Any) -> Any:
+    """Return a class that knows the exceptions of the class that *body* names, and is written again as that one."""
+    module, name = str(body["module"]), str(body["name"])
+    return _ByName(name.rpartition(".")[2], (Exception,), {"__module__": module, "__qualname__": name})
 
 
 def _changes(value: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ ready, and is started like anything else.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +15,12 @@ import msgspec
 
 from weft.core.events import AnyEvent
 from weft.core.run import Run
+from weft.core.unresolved import Unresolved
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, MissingContent, UnknownClass, UnresolvedFunction
 from weft.log import Decoder, chain, references
 from weft.log.chain import GENESIS
+from weft.policy.matching import Within
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
 
 
@@ -49,7 +52,7 @@ async def recover(
     Raises:
         CorruptLog: what was stored is no log.
         ChangedCode: *strict*, and some code has changed.
-        UnresolvedFunction: a function cannot be found, and nobody handed the workflow over.
+        UnresolvedFunction: this process has not offered a function, and was not handed the workflow.
         UnknownClass: it would go on with values whose class is not known here.
         MissingContext: a required context key was not given.
     """
@@ -70,14 +73,33 @@ async def recover(
     run = Run.from_log(events, context=context)
     if not goes_on:
         return Recovered(run, loaded.record)
-    for component in run.workflow.unresolved:
-        raise UnresolvedFunction(
-            component, "that it runs", "cannot be found here, and resume(id, workflow=...) or register(...) gave none"
-        )
+    for component, (function, reason) in run.workflow.missing.items():
+        raise UnresolvedFunction(component, function, reason)
+    _check_policies(run)
     if decoder.unknown and _reads_on(run):
         raise UnknownClass(loaded.record.id, decoder.unknown)
     run.check_context()
     return Recovered(run, loaded.record)
+
+
+def _check_policies(run: Run) -> None:
+    """
+    See that the functions of policies that were set while *run* was going on are offered here.
+
+    One without a name of its own cannot be: it says so when it is asked, and until then policies can be set again.
+    """
+    memory = run.memory
+    rules = [*(memory.rules or ()), *((None, policy) for policy in (memory.retried or {}).values())]
+    for matcher, policy in rules:
+        asked: Any = matcher
+        while isinstance(asked, Within):
+            asked = asked.matcher
+        for held in (asked, *(getattr(policy, name) for name in policy.__struct_fields__)):
+            call = held
+            while isinstance(call, functools.partial):
+                call = call.func
+            if isinstance(call, Unresolved) and not dict(call.reference).get("local"):
+                raise UnresolvedFunction(call.component, call.label, call.reason)
 
 
 async def _events(store: LogStore, run: str, bodies: list[bytes], decoder: Decoder) -> list[AnyEvent]:

@@ -1,0 +1,72 @@
+"""
+Weft's own records that definitions are made of, by the names that they have there.
+
+The table is closed: a stored definition has these classes constructed, and classes of components, and no others.  The
+names are wire format: a class may move, its name stays.  A component with a record of its own adds a line.
+
+    >>> PARTS["policy.Policy"]
+    <class 'weft.policy.policy.Policy'>
+    >>> NAMES[Policy]
+    'policy.Policy'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.components.accumulator import Initial
+from weft.core.components.aggregate import Command
+from weft.core.components.expression import And, Leaf, Not, Or
+from weft.core.components.fsm import Transition
+from weft.core.components.history import SagaOutcome
+from weft.core.components.join import Absent
+from weft.core.components.reduce import Stop
+from weft.core.components.saga import Deed
+from weft.core.components.state_machine import Reactor
+from weft.core.failure import Failure
+from weft.core.function import Function
+from weft.core.hooks import Hooks
+from weft.core.projection import Argument, Attribute, Item
+from weft.core.references import AllValues, Context, FactCount, Latest, StateOf, StepRan
+from weft.policy.fallback import Value
+from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
+from weft.policy.matching import DEFAULT, Kinds, Pattern, Tag, Within
+from weft.policy.policy import Policy
+
+PARTS: dict[str, Any] = {
+    "accumulator.Initial": Initial,
+    "aggregate.Command": Command,
+    "condition.And": And,
+    "condition.Leaf": Leaf,
+    "condition.Not": Not,
+    "condition.Or": Or,
+    "failure.Failure": Failure,
+    "fallback.Value": Value,
+    "fsm.Transition": Transition,
+    "function.Function": Function,
+    "history.SagaOutcome": SagaOutcome,
+    "hooks.Hooks": Hooks,
+    "join.Absent": Absent,
+    "limits.CircuitBreaker": CircuitBreaker,
+    "limits.ConcurrencyLimit": ConcurrencyLimit,
+    "limits.RateLimit": RateLimit,
+    "matching.Kinds": Kinds,
+    "matching.Pattern": Pattern,
+    "matching.Tag": Tag,
+    "matching.Within": Within,
+    "matching._Default": type(DEFAULT),
+    "policy.Policy": Policy,
+    "projection.Argument": Argument,
+    "projection.Attribute": Attribute,
+    "projection.Item": Item,
+    "reduce.Stop": Stop,
+    "references.AllValues": AllValues,
+    "references.Context": Context,
+    "references.FactCount": FactCount,
+    "references.Latest": Latest,
+    "references.StateOf": StateOf,
+    "references.StepRan": StepRan,
+    "saga.Deed": Deed,
+    "state_machine.Reactor": Reactor,
+}
+NAMES = {kind: name for name, kind in PARTS.items()}

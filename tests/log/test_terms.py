@@ -1,0 +1,324 @@
+"""A definition that was written by hand cannot have anything called, or constructed, that was not offered."""
+
+from __future__ import annotations
+
+import base64
+import json
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from weft import Workflow, context, step
+from weft.core.components.base import Component
+from weft.core.offered import is_offered, offer
+from weft.errors import CorruptLog, UnresolvedFunction
+from weft.log import decode, encode, register
+from weft.log.functions import Memo
+from weft.log.packing import encode_value
+from weft.log.parts import PARTS
+from weft.log.terms import Reader
+
+HERE = Path(__file__).parent
+
+LIBRARY = """
+calls = []
+
+def shell(*args, **kwargs):
+    calls.append(args)
+    return 1
+
+class Tool:
+    def __init__(self, *args): calls.append(args)
+    def run(self, *args): calls.append(args)
+    def __call__(self, *args): calls.append(args)
+
+class Sticky(Exception):
+    def __init__(self, *args): calls.append(args)
+
+tool = object.__new__(Tool)
+"""
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module that the application has imported for reasons of its own."""
+    module = ModuleType("library")
+    monkeypatch.setitem(sys.modules, "library", module)
+    exec(LIBRARY, module.__dict__)  # noqa: S102
+    return module
+
+
+def to(name: str, **more: str) -> dict[str, Any]:
+    """Return a reference into the library."""
+    return {"$call": {"module": "library", "name": name, "code": "00", **more}}
+
+
+FUNCTIONS: dict[str, Any] = {
+    "a function": to("shell"),
+    "a class": to("Tool"),
+    "an object": to("tool"),
+    "a method of an object": to("tool", method="run"),
+    "a method of a class": to("Tool.run"),
+    "an exception": {"$error": {"module": "library", "name": "Sticky"}},
+    "an exception as a function": to("Sticky"),
+    "a part of nothing": to("shell", part=""),
+    "a partial": {"$partial": [to("shell"), {"$tuple": [1]}, {"$map": []}]},
+    "a partial of a partial": {
+        "$partial": [{"$partial": [to("tool"), {"$tuple": []}, {"$map": []}]}, {"$tuple": []}, {"$map": []}]
+    },
+    "a script": to("shell", main=True),  # type: ignore[arg-type]
+}
+
+
+def given(function: Any, *required: str, **more: Any) -> Any:
+    """Return what takes any input, or *required* ones, as a part of a definition."""
+    fields = {"call": function, "required": {"$tuple": list(required)}, "variadic": not required and not more}
+    return {"$part": ["function.Function", {**fields, **more}]}
+
+
+def whole(component: dict[str, Any], *policies: Any) -> dict[str, Any]:
+    """Return a definition of one component."""
+    template = Workflow("planted", step(operator.neg, name="price")).to_dict()
+    return {**template, "components": [{"name": "price", **component}], "policies": list(policies)}
+
+
+def rule_of(**fields: Any) -> list[Any]:
+    """Return a rule for everything."""
+    return [{"$part": ["matching._Default", {}]}, {"$part": ["policy.Policy", fields]}]
+
+
+def failing(x: Any) -> Any:
+    """Fail, so that policies are asked."""
+    raise ValueError(x)
+
+
+def reading(x: Any = context("k", default=None)) -> Any:
+    """Read the context."""
+    return x
+
+
+FAILING = given({"$call": {"module": __name__, "name": "failing", "code": "00"}}, "x")
+READING = {"$call": {"module": __name__, "name": "reading", "code": "00"}}
+NEGATION = {"$call": {"module": "_operator", "name": "neg", "code": "00"}}
+
+PLACES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "a step": lambda call: whole({"kind": "step", "fields": {"function": given(call)}}),
+    "a condition": lambda call: whole({"kind": "condition", "fields": {"function": given(call)}}),
+    "a rule": lambda call: whole({"kind": "rule", "fields": {"then": given(call), "when": given(call)}}),
+    "an accumulator": lambda call: whole(
+        {
+            "kind": "accumulator",
+            "fields": {"function": given(call), "initial": {"$part": ["accumulator.Initial", {"init": call}]}},
+        }
+    ),
+    "an initial state": lambda call: whole({"kind": "aggregate", "fields": {"init": call}}),
+    "the key of a process": lambda call: whole({"kind": "process_manager", "fields": {"init": 0, "key": call}}),
+    "a hook": lambda call: whole(
+        {
+            "kind": "step",
+            "fields": {
+                "function": given(NEGATION),
+                "hooks": {"$part": ["hooks.Hooks", {"before": {"$tuple": [given(call)]}}]},
+            },
+        }
+    ),
+    "a default of the context": lambda call: whole(
+        {
+            "kind": "step",
+            "fields": {
+                "function": given(
+                    READING,
+                    references={"$map": [["x", {"$part": ["references.Context", {"key": "k", "default": call}]}]]},
+                )
+            },
+        }
+    ),
+    **{
+        f"{field} of a policy": lambda call, field=field: whole(  # type: ignore[misc]
+            {"kind": "step", "fields": {"function": FAILING}}, rule_of(max_retries=1, base_delay=0.0, **{field: call})
+        )
+        for field in ("backoff", "fallback", "retryable", "idempotency_key")
+    },
+    "a matcher": lambda call: whole(
+        {"kind": "step", "fields": {"function": FAILING}}, [call, {"$part": ["policy.Policy", {"max_retries": 1}]}]
+    ),
+    "a matcher inside of another": lambda call: whole(
+        {"kind": "step", "fields": {"function": FAILING}},
+        [
+            {"$part": ["matching.Within", {"workflow": "", "matcher": call}]},
+            {"$part": ["policy.Policy", {"max_retries": 1}]},
+        ],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def offered() -> Iterator[None]:
+    """Offer the functions with which the planted definitions are made to look harmless."""
+    kept = [step(failing), step(reading), step(operator.neg)]
+    yield
+    del kept
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_that_was_not_offered_is_called(library: ModuleType, place: str, function: str) -> None:
+    data = json.loads(json.dumps(PLACES[place](FUNCTIONS[function])))
+
+    try:
+        workflow = Workflow.from_dict(data)
+    except CorruptLog:
+        pass
+    else:
+        assert workflow.unresolved, "it says which component lacks a function"
+        run = workflow.plan(1)
+        try:
+            run.react_until_satisfied()
+        except UnresolvedFunction as error:
+            assert "library" in str(error)  # noqa: PT017
+    assert library.calls == []
+
+
+def test_the_same_definitions_work_once_the_function_is_offered(library: ModuleType) -> None:
+    offer(library.shell)
+
+    for place, planted in PLACES.items():
+        library.calls.clear()
+        workflow = Workflow.from_dict(json.loads(json.dumps(planted(FUNCTIONS["a function"]))))
+        assert workflow.unresolved == (), place
+
+
+def test_what_is_called_says_who_wants_it_and_what_to_do(library: ModuleType) -> None:
+    workflow = Workflow.from_dict(PLACES["a step"](to("shell")))
+
+    cause = workflow.plan(1).react_until_satisfied().failures["price"].__cause__
+
+    assert isinstance(cause, UnresolvedFunction)
+    for told in (
+        "library.shell",
+        "'price'",
+        "not offered",
+        "import the module",
+        "register(module)",
+        "--import",
+        "workflow=",
+    ):
+        assert told in str(cause)
+    assert library.calls == []
+
+
+def test_a_value_cannot_stand_for_a_function(library: ModuleType) -> None:
+    @register(name="terms.Tool")
+    @dataclass
+    class Tool:
+        """A class whose instances may come back from a log, and can be called."""
+
+        path: str
+
+        def __call__(self, *_: Any) -> None:
+            library.calls.append(self)
+
+    body = base64.b64encode(encode_value(Tool("x"))).decode()
+
+    with pytest.raises(CorruptLog, match=r"'price' has a .*Tool, which can be called, as a value"):
+        Workflow.from_dict(PLACES["a step"]({"$value": body}))
+
+
+def test_an_exception_in_a_policy_is_compared_and_not_constructed(library: ModuleType) -> None:
+    named = {"$error": {"module": "library", "name": "Sticky"}}
+    data = whole(
+        {"kind": "step", "fields": {"function": FAILING}},
+        rule_of(max_retries=3, retryable={"$tuple": [named]}, non_retryable={"$tuple": [named]}),
+    )
+
+    workflow = Workflow.from_dict(data)
+
+    assert workflow.unresolved == ()
+    assert workflow.policies[0][1].retryable == (library.Sticky,)
+    assert "ValueError" in repr(workflow.plan(1).react_until_satisfied().failures["price"].__cause__)
+    assert library.calls == []
+    assert not is_offered(library.Sticky)
+
+
+def test_an_exception_that_is_not_here_is_written_again_as_it_was() -> None:
+    named = {"$error": {"module": "elsewhere", "name": "Outer.Gone"}}
+    data = whole({"kind": "step", "fields": {"function": FAILING}}, rule_of(retryable={"$tuple": [named]}))
+
+    assert Workflow.from_dict(data).to_dict()["policies"] == data["policies"]
+
+
+def test_a_constant_that_is_a_class_of_exceptions_comes_back_where_it_was_bound() -> None:
+    def complain(x: Any, error: Any) -> Any:
+        raise error(x)
+
+    workflow = Workflow("w", step(complain, name="complain").bind(error=KeyError))
+
+    (defined, *_) = decode(encode(workflow.plan(1).log()), workflow=workflow)
+    alone = Workflow.from_dict(workflow.to_dict())
+
+    assert defined.workflow.component("complain").function.constants["error"] is KeyError
+    assert alone.component("complain").function.constants["error"] is KeyError
+
+
+def test_reading_a_definition_offers_nothing(library: ModuleType) -> None:
+    for place, planted in PLACES.items():
+        for call in FUNCTIONS.values():
+            try:
+                Workflow.from_dict(json.loads(json.dumps(planted(call))))
+            except CorruptLog:
+                continue
+            for thing in (library.shell, library.Tool, library.tool, library.tool.run, library.Sticky):
+                assert not is_offered(thing), (place, call)
+
+
+# -- Weft's own records --------------------------------------------------------------------------
+
+
+def test_a_definition_constructs_the_records_of_a_closed_table_and_no_others() -> None:
+    reader = Reader({}, Memo(), comparable=True)
+    own = {
+        f"{name.rpartition('.')[2]}.{kind.__qualname__}": kind
+        for name, module in list(sys.modules.items())
+        if name.startswith(("weft.", "msgspec"))
+        for kind in list(vars(module).values())
+        if isinstance(kind, type)
+    }
+    others = sorted(own.keys() - PARTS.keys())
+    assert {"runnable.Runnable", "events.RunCancelled", "flow.Flow"} <= set(others)
+
+    for name in others:
+        with pytest.raises(CorruptLog, match="is not known"):
+            reader.part([name, {}], None)
+
+
+def test_every_record_of_the_pinned_definitions_is_in_the_table() -> None:
+    pinned = json.loads((HERE / "wire" / "definitions.json").read_text())
+
+    def parts(data: Any) -> Iterator[str]:
+        if isinstance(data, dict):
+            if "$part" in data:
+                yield data["$part"][0]
+            for item in data.values():
+                yield from parts(item)
+        elif isinstance(data, list):
+            for item in data:
+                yield from parts(item)
+
+    assert {"function.Function", "policy.Policy"} <= set(parts(pinned)) <= PARTS.keys()
+
+
+def test_the_names_of_records_are_wire_format() -> None:
+    formerly = {"And": "condition", "Leaf": "condition", "Not": "condition", "Or": "condition"}
+
+    for name, kind in PARTS.items():
+        module = formerly.get(kind.__qualname__, kind.__module__.rpartition(".")[2])
+        assert name == f"{module}.{kind.__qualname__}"
+        assert issubclass(kind, msgspec.Struct) or hasattr(kind, "__dataclass_fields__")
+        assert not issubclass(kind, Component)
