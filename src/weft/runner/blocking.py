@@ -17,7 +17,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Self, TypeVar
 
 from weft.core.events import AnyEvent
@@ -158,9 +158,9 @@ class Runner:
         self._do(self._inner.start_workflow(id, workflow, **options))
         return Handle(self, id)
 
-    def register(self, *workflows: Workflow) -> None:
-        """Make *workflows* known, so that stored runs of them find functions that have no name of their own."""
-        self._inner.register(*workflows)
+    def register(self, *offered: Workflow | ModuleType | type) -> None:
+        """Offer workflows, modules or classes to stored runs; see :meth:`AsyncRunner.register`."""
+        self._inner.register(*offered)
 
     def run(self, id: str, value: Any, **options: Any) -> None:
         """Give the run *id* an input; see :meth:`AsyncRunner.run`."""

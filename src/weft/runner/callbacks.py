@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -18,7 +17,9 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from weft.core.offered import offer
 from weft.errors import InvalidOption
+from weft.log.functions import named
 from weft.runner.options import OnComplete
 
 T = TypeVar("T")
@@ -43,23 +44,35 @@ class Callbacks:
             await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
+def given(callback: OnComplete) -> None:
+    """
+    Offer *callback*, which the application has given: a function, or ``module:name`` of one in an imported module.
+
+    Raises:
+        InvalidOption: there is none.
+    """
+    found = named(callback, unoffered=True) if isinstance(callback, str) else callback
+    if found is None:
+        raise InvalidOption(f"on_complete={callback!r}: there is no such function; import its module first")
+    offer(found)
+
+
 def find(callback: OnComplete) -> Callable[..., object]:
     """
-    Return the function that *callback* is or names, as ``module:name``, in a module that the application has imported.
+    Return the function that *callback* is, or names as ``module:name``; only one that this process has offered.
 
     Raises:
         InvalidOption: there is none.
     """
     if not isinstance(callback, str):
         return callback
-    module, _, path = callback.partition(":")
-    found: Any = sys.modules.get(module)
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    if not callable(found):
-        raise InvalidOption(f"on_complete={callback!r}: there is no such function; import its module first")
-    call: Callable[..., object] = found
-    return call
+    found: Callable[..., object] | None = named(callback)
+    if found is None:
+        raise InvalidOption(
+            f"on_complete={callback!r}: this process has offered no such function; give on_complete= again, "
+            "or name its module: Runner(modules=[...]) or register(module)"
+        )
+    return found
 
 
 class _Threads(Executor):

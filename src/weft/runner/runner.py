@@ -18,19 +18,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Self
 
+from weft.core.offered import offer_module
 from weft.core.references import MISSING
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption
 from weft.log import check_encodable
+from weft.log import register as register_class
+from weft.log.places import workflows_of
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import Store
 from weft.runner import defaults
-from weft.runner.callbacks import find
+from weft.runner.callbacks import given
 from weft.runner.children import Children
 from weft.runner.handle import Handle
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
@@ -59,6 +62,7 @@ class AsyncRunner(Questions):
         executors: Mapping[str, Executor] | None = None,
         clock: Clock | None = None,
         counters: Counters | None = None,
+        modules: Iterable[ModuleType] = (),
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -76,6 +80,7 @@ class AsyncRunner(Questions):
             executors: more executors, by name, or others in place of the usual ones.
             clock: where the time of day comes from.
             counters: where the states of limits live.
+            modules: modules of the application whose functions stored runs may name; see :meth:`register`.
         """
         self._premises = Premises(
             defaults.store() if store is None else growing(store),
@@ -94,6 +99,7 @@ class AsyncRunner(Questions):
                 context=dict(context or {}),
             )
         )
+        self.register(*modules)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -222,13 +228,32 @@ class AsyncRunner(Questions):
         if options.executor == "async":
             raise InvalidOption("executor='async' is for coroutine functions, which always run there; use 'thread'")
         if options.on_complete is not None:
-            find(options.on_complete)
+            given(options.on_complete)
         return options
 
-    def register(self, *workflows: Workflow) -> None:
-        """Make *workflows* known, so that stored runs of them find functions that have no name of their own."""
-        for workflow in workflows:
-            self._roster.register(workflow)
+    def register(self, *offered: Workflow | ModuleType | type) -> None:
+        """
+        Offer to stored runs what they may go on with.
+
+        Args:
+            offered: a workflow, whose runs then find functions that have no name of their own; a module, for the
+                functions that it defines and the workflows at its top; a class, whose instances come back from logs.
+
+        Raises:
+            InvalidOption: something else.
+            InvalidComponent: a class whose instances are not their fields.
+        """
+        for thing in offered:
+            if isinstance(thing, Workflow):
+                self._roster.register(thing)
+            elif isinstance(thing, ModuleType):
+                offer_module(thing)
+                for workflow in workflows_of(thing):
+                    self._roster.register(workflow)
+            elif isinstance(thing, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+                register_class(thing)
+            else:
+                raise InvalidOption(f"register({thing!r}): use a workflow, a module or a class")
 
     # -- input -----------------------------------------------------------------------------------
 
