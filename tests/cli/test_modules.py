@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.cli.modules import context, imported
+from weft.core.offered import is_offered
 from weft.errors import ContextNotFound, ImportFailed
 
 
@@ -18,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
     yield tmp_path
-    for name in [name for name in sys.modules if name.endswith("_here")]:
+    for name in [name for name in sys.modules if name.partition(".")[0].endswith("_here")]:
         del sys.modules[name]
 
 
@@ -31,6 +32,30 @@ def test_workflows_at_the_top_of_a_module_are_found(folder: Path) -> None:
     )
 
     assert [workflow.name for workflow in imported(["found_here"])] == ["one", "two"]
+
+
+def test_a_module_is_named_by_its_path_too(folder: Path) -> None:
+    (folder / "shop_here" / "orders").mkdir(parents=True)
+    for name in ("shop_here/__init__.py", "shop_here/orders/__init__.py"):
+        (folder / name).write_text("")
+    source = "from weft import Workflow, step\nwf = Workflow(__name__, step(abs))\n"
+    for name in ("shop_here/orders/flows.py", "script_here.py"):
+        (folder / name).write_text(source)
+
+    found = imported(["shop_here/orders/flows.py", str(folder / "script_here.py"), "shop_here/orders/__init__.py"])
+
+    assert [workflow.name for workflow in found] == ["shop_here.orders.flows", "script_here"]
+    assert all(is_offered(sys.modules[name]) for name in ("shop_here.orders.flows", "script_here", "shop_here.orders"))
+    assert not is_offered(sys.modules["shop_here"])
+
+
+def test_a_path_to_a_module_whose_name_is_taken_is_refused(folder: Path) -> None:
+    (folder / "json.py").write_text("")
+
+    with pytest.raises(ImportFailed, match=r"'json' is .* here; rename one of them"):
+        imported(["json.py"])
+    with pytest.raises(ImportFailed, match=r"'nowhere.py': ModuleNotFoundError"):
+        imported(["nowhere.py"])
 
 
 @pytest.mark.parametrize("source", ["raise RuntimeError('at import')", "def broken(:"])

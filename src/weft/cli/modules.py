@@ -12,19 +12,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from weft.core.offered import offer_module
 from weft.core.workflow import Workflow
 from weft.errors import ContextNotFound, ImportFailed
+from weft.log.places import workflows_of
 
 
 def imported(names: Iterable[str]) -> list[Workflow]:
     """
-    Import modules, also from the current folder; return the workflows that stand at their top.
+    Import modules, also from the current folder, and offer them; return the workflows that stand at their top.
+
+    Args:
+        names: of modules, or paths of their files.
 
     Raises:
         ImportFailed: one of them cannot be imported.
     """
     modules = [_import(name) for name in names]
-    return [held for module in modules for held in vars(module).values() if isinstance(held, Workflow)]
+    for module in modules:
+        offer_module(module)
+    return [workflow for module in modules for workflow in workflows_of(module)]
 
 
 def context(where: str) -> dict[str, Any]:
@@ -49,10 +56,22 @@ def context(where: str) -> dict[str, Any]:
 
 
 def _import(name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+    file = Path(name).resolve() if name.endswith(".py") else None
+    folder, module = (Path.cwd(), name) if file is None else _home(file)
+    if str(folder) not in sys.path and not (file is None and "" in sys.path):
+        sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module(name)
+        found = importlib.import_module(module)
     except Exception as error:
         raise ImportFailed(name, error) from error
+    if file is not None and Path(found.__file__ or "").resolve() != file:
+        raise ImportFailed(name, ImportError(f"{module!r} is {found.__file__} here; rename one of them"))
+    return found
+
+
+def _home(file: Path) -> tuple[Path, str]:
+    """Return the folder from which *file* is imported, and its name as a module."""
+    folder, parts = file.parent, [] if file.stem == "__init__" else [file.stem]
+    while (folder / "__init__.py").exists():
+        folder, parts = folder.parent, [folder.name, *parts]
+    return folder, ".".join(parts)

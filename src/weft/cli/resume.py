@@ -49,7 +49,9 @@ def resume(
     modules: Annotated[
         list[str] | None,
         typer.Option(
-            "--import", help="A module with the code of the runs; several times for several.", show_default=False
+            "--import",
+            help="A module, or the path of its file, with the code of the runs; several times for several.",
+            show_default=False,
         ),
     ] = None,
     context: Annotated[
