@@ -63,7 +63,8 @@ Everything this library can raise, in one screen.
     │   ├── BrokenChain             the log is not the one that its writer knows
     │   ├── ConcurrentAppend        the log moved on since it was read
     │   ├── CorruptStore            what was stored is damaged
-    │   │   └── DamagedRow          a column holds what it cannot
+    │   │   ├── DamagedRow          a column holds what it cannot
+    │   │   └── LostCommits         the last commit is not there any more
     │   ├── ForeignStore            a file that is not ours
     │   ├── InvalidAppend           an append that no run could take
     │   ├── InvalidStoreOption      a store was asked for what it cannot be or do
@@ -778,6 +779,21 @@ class DamagedRow(CorruptStore):
             "restore the file from a copy, put the right value there, or delete that row and what belongs to it",
         )
         self.whose, self.column = whose, column
+
+
+class LostCommits(CorruptStore):
+    """The last commit that was noted beside a store is not in it; nothing was changed."""
+
+    def __init__(self, store: str, missing: str, log: str, note: str) -> None:
+        StoreError.__init__(
+            self,
+            f"{store} has lost work that was committed to it: {missing} is noted in {note}, and is not in the store. "
+            f"Either its write-ahead log ({log}) was damaged or removed, or the file was replaced by an older copy. "
+            "Nothing was changed: keep a copy of all these files, see what is left (weft doctor), and restore a better "
+            "copy if there is one; to go on with what is there, also after an older copy was put there on purpose, "
+            f"delete {note} and open the store again",
+        )
+        self.missing, self.note = missing, note
 
 
 class ForeignStore(StoreError):

@@ -49,9 +49,12 @@ class Appender:
         # What a row is found by.  A key that is no longer right fails the compare-and-set, which looks at the id too.
         self._keys: dict[RunId, int] = {}
         self._definitions: set[ContentHash] = set()
+        self.last: tuple[int, bytes] | None = None
+        """The place and the link of a segment that was written last, if the last batch has written one."""
 
     def append(self, db: sqlite3.Connection, batch: Sequence[Append]) -> list[StoreError | None]:
         """Write *batch* and commit; return, for each of it, None or why it was refused."""
+        self.last = None
         try:
             if len(batch) == 1 and self._advance_alone(db, batch[0]):
                 return [None]
@@ -59,6 +62,7 @@ class Appender:
                 created, definitions = self._believe(db, batch)
         except (_NotAsExpected, *BAD_DATA):
             self._keys.clear()
+            self.last = None
         else:
             self._remember(created, definitions)
             return [None] * len(batch)
@@ -77,7 +81,11 @@ class Appender:
         key = self._keys.get(append.run)
         if key is None or append.facts or append.definitions or not append.count or append.changes_record:
             return False
-        return _ADVANCE.execute(db, [_advance(key, append)]) == 1
+        row = _advance(key, append)
+        if _ADVANCE.execute(db, [row]) != 1:
+            return False
+        self.last = row[0], append.chain
+        return True
 
     def _believe(self, db: sqlite3.Connection, batch: Sequence[Append]) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
@@ -107,6 +115,8 @@ class Appender:
         for statement, rows in ((_CREATE, creates), (_ADVANCE, advances), (_CHANGE, changes)):
             if rows and statement.execute(db, rows) != len(rows):
                 raise _NotAsExpected
+        if advances:
+            self.last = advances[-1][0], advances[-1][2]
         if facts:
             db.executemany(_FACT, facts)
         new = definitions.keys() - self._definitions
@@ -162,7 +172,9 @@ class Appender:
             if append.previous is not None and append.previous != link:
                 return BrokenChain(append.run, append.expected)
         if append.count:
-            db.execute(_SEGMENT, _segment(key, append))
+            segment = _segment(key, append)
+            db.execute(_SEGMENT, segment)
+            self.last = segment[0], append.chain
         if row is not None:
             _CHANGE.execute(db, [_change(key, append)])
         db.executemany(_FACT, [(key, content, body) for content, body in append.facts.items()])

@@ -61,11 +61,22 @@ def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite
     return db
 
 
+def connect_for_reading(path: Path, busy_timeout: float) -> sqlite3.Connection:
+    """Open a connection to a file that may be foreign or damaged, and that is left as it is, its log included."""
+    return sqlite3.connect(f"{path.as_uri()}?{_ways(path)}", uri=True, timeout=busy_timeout, isolation_level=None)
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """Return the schema version of a file; 0 if it is empty, or not one of ours."""
+    application, version, _ = _told(db)
+    return version if application == APPLICATION_ID else 0
+
+
 def connect_to_look(path: Path, busy_timeout: float) -> sqlite3.Connection:
     """Open a connection to a file that must be there, and that is left as it is."""
     if not path.is_file():
         raise StoreNotFound(f"there is no file {path}")
-    db = sqlite3.connect(f"{path.as_uri()}?{_ways(path)}", uri=True, timeout=busy_timeout, isolation_level=None)
+    db = connect_for_reading(path, busy_timeout)
     try:
         _check_current(db, path)
         db.execute("pragma temp_store = memory")
@@ -110,6 +121,8 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         db.execute(f"pragma application_id = {APPLICATION_ID}")
         db.execute(f"pragma user_version = {VERSION}")
         db.execute("commit")
+        # Which store this is must not be lost with the write-ahead log.  If a reader is in the way, it comes later.
+        db.execute("pragma wal_checkpoint(passive)").fetchall()
     except BaseException:
         if db.in_transaction:
             db.execute("rollback")

@@ -39,7 +39,8 @@ from weft.ports.store import (
     RunRecord,
     RunStatus,
 )
-from weft.stores.sqlite import keeping, reading, schema
+from weft.stores.sqlite import commits, keeping, reading, schema
+from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.ownership import Session
 from weft.stores.sqlite.problems import file_problem, problem, translated
 from weft.stores.sqlite.room import Room
@@ -78,7 +79,7 @@ class SQLiteStore:
         self, path: str | Path, *, synchronous: schema.Synchronous = "full", busy_timeout: float = 5.0
     ) -> None:
         self.path = schema.validated(path, synchronous, busy_timeout)
-        self._synchronous = synchronous
+        self._synchronous, self._busy_timeout = synchronous, busy_timeout
         self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
@@ -100,7 +101,8 @@ class SQLiteStore:
                 self._opened = await self._open()
 
     async def _open(self) -> _Opened:
-        writer = Writer(f"weft-writer-{self.path.name}", partial(_migrated, self._connect, self.path), self._room())
+        connect = partial(_migrated, self._connect, self.path, self._busy_timeout)
+        writer = Writer(f"weft-writer-{self.path.name}", connect, self._room(), self._note())
         reader = DatabaseThread(f"weft-reader-{self.path.name}", self._connect)
         with translated(self.path):
             await writer.start()
@@ -119,6 +121,10 @@ class SQLiteStore:
 
     def _room(self) -> Room | None:
         return None if self._synchronous == "normal" else Room(self.path)  # a commit that waits for nothing needs none
+
+    def _note(self) -> CommitNote | None:
+        # A commit that has not waited for the disk may be lost with the power, and a note of it might not be.
+        return None if self._synchronous == "normal" else CommitNote(self.path)
 
     async def close(self) -> None:
         """Write what was handed over, free every run that is owned; closed already: nothing."""
@@ -152,7 +158,7 @@ class SQLiteStore:
 
     async def save(self, record: RunRecord, body: bytes) -> None:
         """Put the whole log of a run in place of what was there."""
-        await self._write(keeping.save, record, body)
+        await self._remove(keeping.save, record, body)
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -244,7 +250,7 @@ class SQLiteStore:
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
-        await self._write(keeping.delete, run)
+        await self._remove(keeping.delete, run)
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
         """Forget finished runs that nobody alive owns and that were last written before a time; return how many."""
@@ -252,7 +258,7 @@ class SQLiteStore:
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
         gone, more = 0, True
         while more and gone != limit:
-            some, more = await self._write(keeping.purge, before, statuses, None if limit is None else limit - gone)
+            some, more = await self._remove(keeping.purge, before, statuses, None if limit is None else limit - gone)
             gone += some
         return gone
 
@@ -285,6 +291,20 @@ class SQLiteStore:
         opened = self._usable()
         return await self._answer(opened.writer.call(lambda db: command(db, opened.session, *arguments, **named)))
 
+    async def _remove(
+        self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Do what may remove segments."""
+        writer = self._usable().writer
+
+        def act(db: sqlite3.Connection, session: Session) -> T:
+            try:
+                return command(db, session, *arguments, **named)
+            finally:
+                writer.removed()
+
+        return await self._write(act)
+
     async def _answer(self, future: asyncio.Future[T]) -> T:
         try:
             return await future
@@ -305,7 +325,8 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _migrated(connect: Callable[[], sqlite3.Connection], path: Path) -> sqlite3.Connection:
+def _migrated(connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> sqlite3.Connection:
+    commits.check(path, busy_timeout)
     db = connect()
     try:
         schema.migrate(db, path)
@@ -317,7 +338,7 @@ def _migrated(connect: Callable[[], sqlite3.Connection], path: Path) -> sqlite3.
 
 def _register(session: Session, writer: Writer, db: sqlite3.Connection) -> None:
     session.register(db)
-    writer.begin(session.key)
+    writer.begin(db, session.key)
 
 
 def _checkpoint(db: sqlite3.Connection) -> None:

@@ -86,7 +86,11 @@ class DatabaseThread:
                 work, future = following or self._next(db)
         finally:
             db.close()
+            self._disconnected()
             self._deliver([(future, None, None)])
+
+    def _disconnected(self) -> None:
+        """Do what is to be done when the connection is closed; for subclasses."""
 
     def _next(self, db: sqlite3.Connection) -> tuple[Any, asyncio.Future[Any]]:  # noqa: ARG002 - for subclasses
         return self._queue.get()

@@ -19,6 +19,7 @@ from typing import Any
 from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
+from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.room import Room
 from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
 from weft.typing import RunId
@@ -31,15 +32,19 @@ _IDLE = 0.05  # seconds without work
 class Writer(DatabaseThread):
     """Does what changes the database, in the order in which it was asked for."""
 
-    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection], room: Room | None) -> None:
+    def __init__(
+        self, name: str, connect: Callable[[], sqlite3.Connection], room: Room | None, note: CommitNote | None
+    ) -> None:
         super().__init__(name, connect)
-        self._room = room
+        self._room, self._note = room, note
         self._appender: Appender | None = None
         self._since_checkpoint = 0
 
-    def begin(self, session: int) -> None:
+    def begin(self, db: sqlite3.Connection, session: int) -> None:
         """Write for this session from now on; called in the thread."""
         self._appender = Appender(session)
+        if self._note is not None:
+            self._note.open(db)
 
     def append(self, batch: Sequence[Append]) -> asyncio.Future[Sequence[StoreError | None]]:
         """Have *batch* written, in one transaction with whatever else waits."""
@@ -52,7 +57,16 @@ class Writer(DatabaseThread):
         if self._appender is not None:
             self._appender.forget(runs)
 
+    def removed(self) -> None:
+        """Segments were removed; called in the thread."""
+        if self._note is not None:
+            self._note.doubt()
+
     # -- in the thread ---------------------------------------------------------------------------
+
+    def _disconnected(self) -> None:
+        if self._note is not None:
+            self._note.close()
 
     def _handle(
         self, db: sqlite3.Connection, work: Any, future: asyncio.Future[Any]
@@ -79,13 +93,22 @@ class Writer(DatabaseThread):
         self, db: sqlite3.Connection, appends: list[Append], waiting: list[tuple[int, asyncio.Future[Any]]]
     ) -> list[Answer]:
         assert self._appender is not None, "a store appends after it was opened"  # noqa: S101
-        results, error = attempt(self._appender.append, db, appends)
+        results, error = attempt(self._commit, db, self._appender, appends)
         answers: list[Answer] = []
         start = 0
         for count, future in waiting:
             answers.append((future, None if error else results[start : start + count], error))
             start += count
         return answers
+
+    def _commit(self, db: sqlite3.Connection, appender: Appender, appends: list[Append]) -> list[StoreError | None]:
+        if self._note is None:
+            return appender.append(db, appends)
+        self._note.prepare(db)
+        results = appender.append(db, appends)
+        if appender.last is not None:
+            self._note.write(*appender.last)
+        return results
 
     def _next(self, db: sqlite3.Connection) -> tuple[Any, asyncio.Future[Any]]:
         if self._since_checkpoint >= _WORTH_A_CHECKPOINT:

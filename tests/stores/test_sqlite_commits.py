@@ -1,0 +1,340 @@
+"""What is lost of the write-ahead log is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.errors import CorruptStore, LostCommits
+from weft.ports.store import RunRecord
+from weft.stores import SQLiteStore
+from weft.stores.sqlite import commits, schema
+from weft.testing.contracts.cases import first, more, write
+
+FILES = ("", "-wal", "-commits")
+HEADER, FRAME = 32, 24 + 4096
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def crashed(path: Path, to: Path) -> Path:
+    """Copy what a crash at this moment would leave; return where."""
+    to.mkdir()
+    for end in FILES:
+        if beside(path, end).exists():
+            shutil.copy(beside(path, end), beside(to / path.name, end))
+    return to / path.name
+
+
+def heads(path: Path) -> dict[str, int]:
+    """Open the store at *path*; return how far its runs have come."""
+
+    async def main() -> dict[str, int]:
+        async with SQLiteStore(path) as store:
+            return {record.id: record.head for record in await store.list()}
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def left(path: Path, tmp_path: Path) -> Path:
+    """What a process leaves that was killed after thirty commits to three runs."""
+
+    async def main() -> Path:
+        async with SQLiteStore(path) as store:
+            await write(store, *(first(run, run.encode(), chain=run.encode()) for run in "abc"))
+            for position in range(1, 10):
+                for run in "abc":
+                    await write(store, more(run, position, b"%d" % position, chain=b"%s%d" % (run.encode(), position)))
+            return crashed(path, tmp_path / "left")
+
+    return asyncio.run(main())
+
+
+def flipped(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0x40
+    path.write_bytes(content)
+
+
+# -- what is lost is noticed ---------------------------------------------------------------------
+
+CHILD = """
+import asyncio, sys
+from weft.stores import SQLiteStore
+from weft.testing.contracts.cases import first, more, write
+
+async def main(path):
+    async with SQLiteStore(path) as store:
+        await write(store, first("r", chain=b"0"))
+        for position in range(1, 1_000_000):
+            await write(store, more("r", position, chain=b"%d" % position))
+            print(position, flush=True)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_a_damaged_byte_in_the_log_of_a_killed_process_is_noticed(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", CHILD, path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(40):
+            process.stdout.readline()
+        process.kill()
+    log = beside(path, "-wal")
+    flipped(log, HEADER + 10 * FRAME + 500)
+    before = {end: beside(path, end).read_bytes() for end in FILES}
+
+    for _ in range(2):
+        with pytest.raises(LostCommits, match=r"event \d+ of run 'r' is noted in .*runs.db-commits") as caught:
+            heads(path)
+
+    assert isinstance(caught.value, CorruptStore)
+    assert {end: beside(path, end).read_bytes() for end in FILES} == before, "nothing is changed that may help"
+    Path(caught.value.note).unlink()
+    assert 0 < heads(path)["r"] < 40
+
+
+def test_a_log_that_is_whole_is_not_complained_about(left: Path) -> None:
+    assert heads(left) == {"a": 10, "b": 10, "c": 10}
+
+
+def test_whatever_byte_is_damaged_nothing_is_missing_unnoticed(left: Path, tmp_path: Path) -> None:
+    size = beside(left, "-wal").stat().st_size
+    dice = random.Random(7)  # noqa: S311 - the same every time
+    offsets = [*range(HEADER), *(HEADER + i for i in range(24)), *(dice.randrange(size) for _ in range(40))]
+
+    noticed = 0
+    for number, offset in enumerate(offsets):
+        copy = crashed(left, tmp_path / f"damaged-{number}")
+        flipped(beside(copy, "-wal"), offset)
+        try:
+            assert heads(copy) == {"a": 10, "b": 10, "c": 10}, offset
+        except LostCommits:
+            noticed += 1
+
+    assert noticed > 30
+
+
+@pytest.mark.parametrize("kept", [0, HEADER, HEADER + 5 * FRAME, HEADER + 5 * FRAME + 1000])
+def test_a_log_that_was_cut_off_is_noticed(left: Path, kept: int) -> None:
+    os.truncate(beside(left, "-wal"), kept)
+
+    with pytest.raises(LostCommits):
+        heads(left)
+
+
+def test_a_log_that_was_removed_is_noticed(left: Path) -> None:
+    beside(left, "-wal").unlink()
+
+    with pytest.raises(LostCommits, match="write-ahead log"):
+        heads(left)
+
+
+def test_the_creation_of_a_run_that_is_lost_is_noticed(path: Path, tmp_path: Path) -> None:
+    async def main() -> Path:
+        async with SQLiteStore(path) as store:
+            await write(store, first("a"))
+            await write(store, first("b"))
+            return crashed(path, tmp_path / "left")
+
+    left = asyncio.run(main())
+    beside(left, "-wal").unlink()
+
+    with pytest.raises(LostCommits, match="a run that is not there"):
+        heads(left)
+
+
+def test_an_older_copy_that_was_put_in_place_is_noticed_and_can_be_accepted(left: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older.db"
+    asyncio.run(_opened(older))
+    for end in ("", "-wal"):
+        beside(left, end).rename(tmp_path / f"kept{end}")
+    shutil.copy(tmp_path / "kept", left)
+
+    with pytest.raises(LostCommits, match="older copy was put there on purpose") as caught:
+        heads(left)
+
+    Path(caught.value.note).unlink()
+    assert heads(left) == {}
+
+
+async def _opened(path: Path) -> None:
+    async with SQLiteStore(path):
+        pass
+
+
+# -- what is not lost alarms nobody --------------------------------------------------------------
+
+
+def test_without_a_note_nothing_is_complained_about(left: Path) -> None:
+    beside(left, "-commits").unlink()
+    beside(left, "-wal").unlink()
+
+    assert heads(left) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\0" * 60, b"weft c1\n" + b"\xff" * 52, b"weft c1\n" + b"x" * 500])
+def test_a_note_that_is_torn_is_a_warning(left: Path, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+    beside(left, "-commits").write_bytes(content)
+
+    with caplog.at_level(logging.WARNING):
+        assert heads(left)["a"] == 10
+
+    assert "runs.db-commits cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "removed",
+    [
+        lambda store: store.delete("r"),
+        lambda store: store.purge(before=99.0, statuses=["completed"]),
+        lambda store: store.save(RunRecord(id="r", workflow="w", head=1, created_at=1.0, updated_at=1.0), b"x"),
+    ],
+    ids=["deleted", "purged", "saved anew"],
+)
+@pytest.mark.parametrize("is_another", [False, True], ids=["by itself", "by another"])
+def test_what_was_removed_is_not_missed(
+    path: Path, tmp_path: Path, removed: Callable[[SQLiteStore], Any], is_another: bool
+) -> None:
+    async def main() -> tuple[Path, Path]:
+        async with SQLiteStore(path) as store, SQLiteStore(path) as another:
+            await write(store, first("kept"))
+            await write(store, first("r"), more("r", 1, status="completed", release=True))
+            await removed(another if is_another else store)
+            at_once = crashed(path, tmp_path / "at once")
+            await write(store, more("kept", 1))
+            return at_once, crashed(path, tmp_path / "later")
+
+    at_once, later = asyncio.run(main())
+
+    assert heads(at_once)["kept"] == 1
+    assert heads(later)["kept"] == 2
+
+
+def test_what_is_lost_after_something_was_removed_is_noticed(path: Path, tmp_path: Path) -> None:
+    async def main() -> Path:
+        async with SQLiteStore(path) as store:
+            await write(store, first("kept"), first("r"))
+            await store.delete("r")
+            await write(store, more("kept", 1))
+            return crashed(path, tmp_path / "left")
+
+    left = asyncio.run(main())
+    beside(left, "-wal").unlink()
+
+    with pytest.raises(LostCommits):
+        heads(left)
+
+
+def test_a_removal_by_another_is_learned_of(path: Path, tmp_path: Path) -> None:
+    async def main() -> Path:
+        async with SQLiteStore(path) as store, SQLiteStore(path) as another:
+            await write(store, first("kept"), first("r", release=True))
+            await another.delete("r")
+            for position in range(1, 100):
+                await write(store, more("kept", position))
+            return crashed(path, tmp_path / "left")
+
+    left = asyncio.run(main())
+    beside(left, "-wal").unlink()
+
+    with pytest.raises(LostCommits):
+        heads(left)
+
+
+def test_a_new_store_beside_an_old_note_is_opened(left: Path) -> None:
+    for end in ("", "-wal"):
+        beside(left, end).unlink()
+
+    assert heads(left) == {}
+
+
+def test_an_emptied_file_beside_an_old_note_is_a_new_store(left: Path) -> None:
+    beside(left, "-wal").unlink()
+    os.truncate(left, 0)
+
+    assert heads(left) == {}
+
+
+def test_a_store_that_was_closed_leaves_no_note(path: Path) -> None:
+    async def main() -> bool:
+        async with SQLiteStore(path) as store:
+            async with SQLiteStore(path) as another:
+                await write(another, first("r"))
+            await write(store, first("s"))
+            return beside(path, "-commits").exists()
+
+    assert asyncio.run(main())
+    assert not beside(path, "-commits").exists()
+
+
+def test_a_note_that_was_removed_is_made_again(path: Path, tmp_path: Path) -> None:
+    async def main() -> Path:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r"))
+            beside(path, "-commits").unlink()
+            for position in range(1, 100):
+                await write(store, more("r", position))
+            return crashed(path, tmp_path / "left")
+
+    noted = commits.read(asyncio.run(main()))
+
+    assert noted is not None
+    assert noted.place & 0xFFFFFFFF > 1
+
+
+def test_commits_that_do_not_wait_for_the_disk_are_not_noted(path: Path) -> None:
+    async def main() -> bool:
+        async with SQLiteStore(path, synchronous="normal") as store:
+            await write(store, first("r"))
+            return beside(path, "-commits").exists()
+
+    assert not asyncio.run(main())
+
+
+def test_where_no_note_can_be_written_commits_go_on(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    beside(path, "-commits").mkdir()
+
+    async def main() -> None:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r"))
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+
+    assert "commits are not noted in" in caplog.text
+
+
+def test_an_older_schema_gets_an_identity(path: Path) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.executescript(schema.MIGRATIONS[0].script)
+    db.execute(f"pragma application_id = {schema.APPLICATION_ID}")
+    db.execute("pragma user_version = 1")
+    db.close()
+
+    heads(path)
+
+    with closing(sqlite3.connect(path)) as db:
+        told = commits.store_of(db)
+    assert told is not None
+    assert (len(told[0]), told[1]) == (16, 0)
