@@ -1,4 +1,4 @@
-"""What is lost of the write-ahead log is noticed."""
+"""The write-ahead log does not keep what it need not, and what is lost of it is noticed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,9 +20,10 @@ import pytest
 
 from weft.errors import CorruptStore, LostCommits
 from weft.ports.store import RunRecord
-from weft.stores import SQLiteStore
-from weft.stores.sqlite import commits, schema
-from weft.testing.contracts.cases import first, more, write
+from weft.stores import SQLiteStore, SQLiteView
+from weft.stores.sqlite import commits, room, schema
+from weft.stores.sqlite import writer as writers
+from weft.testing.contracts.cases import bodies, first, more, write
 
 FILES = ("", "-wal", "-commits")
 HEADER, FRAME = 32, 24 + 4096
@@ -338,3 +340,126 @@ def test_an_older_schema_gets_an_identity(path: Path) -> None:
         told = commits.store_of(db)
     assert told is not None
     assert (len(told[0]), told[1]) == (16, 0)
+
+
+# -- a quiet store keeps nothing in its log ------------------------------------------------------
+
+
+async def pause(store: SQLiteStore) -> bool:
+    """Let the writer do what it does in a pause, up to its end; return whether the log was emptied."""
+    assert store._opened is not None
+    writer = store._opened.writer
+
+    def twice(db: sqlite3.Connection) -> bool:
+        writer._tidy(db, is_much=False)
+        writer._tidy(db, is_much=False)
+        return not writer._is_behind
+
+    return await writer.call(twice)
+
+
+@pytest.fixture
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause is long enough: what is done in one is done when a test says so."""
+    monkeypatch.setattr(writers, "_QUIET", 3600.0)
+
+
+def committed(path: Path) -> list[bytes]:
+    """Return what is in the database without its log."""
+    alone = path.with_name("alone.db")
+    shutil.copy(path, alone)
+    with SQLiteView(alone) as view:
+        return bodies(view.load("r"))
+
+
+def test_a_pause_ends_with_an_empty_log(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+
+    def told(db: sqlite3.Connection) -> bool:
+        is_done = room.emptied(db)
+        done.set()
+        return is_done
+
+    async def main() -> bool:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r", b"a"))
+            return await asyncio.to_thread(done.wait, 60)
+
+    monkeypatch.setattr(writers, "emptied", told)
+    monkeypatch.setattr(writers, "_QUIET", 0.0)
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.usefixtures("_no_pause")
+def test_a_quiet_store_has_everything_in_its_file(path: Path) -> None:
+    async def main() -> tuple[bool, list[bytes]]:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r", b"a"))
+            await write(store, more("r", 1, b"b"))
+            return await pause(store), committed(path)
+
+    assert asyncio.run(main()) == (True, [b"a", b"b"])
+
+
+@pytest.mark.usefixtures("_no_pause")
+def test_after_a_pause_the_log_has_room_again(path: Path) -> None:
+    async def main() -> tuple[int, int]:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r", os.urandom(500_000)))
+            assert await pause(store)
+            before = beside(path, "-wal").stat().st_size
+            await write(store, more("r", 1))
+            return before, beside(path, "-wal").stat().st_size
+
+    before, after = asyncio.run(main())
+
+    assert HEADER + 8 * FRAME < before < 1 << 17
+    assert after == before
+
+
+@pytest.mark.usefixtures("_no_pause")
+def test_a_reader_in_the_way_does_not_stop_commits_and_the_log_is_emptied_after_it(path: Path) -> None:
+    async def main() -> tuple[bool, bool, list[bytes]]:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r", b"a"))
+            with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+                reader.execute("begin")
+                reader.execute("select count(*) from segments").fetchone()
+                await write(store, more("r", 1, b"b"))
+                in_the_way = await pause(store)
+                await write(store, more("r", 2, b"c"))
+                reader.execute("rollback")
+            return in_the_way, await pause(store), committed(path)
+
+    assert asyncio.run(main()) == (False, True, [b"a", b"b", b"c"])
+
+
+@pytest.mark.usefixtures("_no_pause")
+def test_while_another_process_writes_its_log_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[str] = []
+
+    async def main() -> None:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r"))
+            assert store._opened is not None
+            writer = store._opened.writer
+
+            def pause(db: sqlite3.Connection) -> None:
+                writer._tidy(db, is_much=False)
+                with closing(sqlite3.connect(path)) as another, another:
+                    another.execute("update runs set reason = 'why'")
+                writer._tidy(db, is_much=False)
+                pauses.append("another has written")
+                writer._tidy(db, is_much=False)
+
+            await writer.call(pause)
+
+    def told(db: sqlite3.Connection) -> bool:
+        pauses.append("emptied")
+        return room.emptied(db)
+
+    monkeypatch.setattr(writers, "emptied", told)
+    asyncio.run(main())
+
+    assert pauses == ["another has written", "emptied"]

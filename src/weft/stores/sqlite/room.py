@@ -49,11 +49,33 @@ class Room:
         lengthen(self._path, min(max(self._length, _LEAST), _MOST))
         self._length = self._measured()
 
+    def make_after_emptying(self) -> None:
+        """Lengthen the file a little, for the first commits after a pause, unless another store has done it."""
+        if self._measured() < _LEAST:
+            lengthen(self._path, _LEAST)
+        self._length = self._measured()
+
     def _measured(self) -> int:
         try:
             return os.stat(self._log).st_size  # noqa: PTH116 - three times as fast
         except FileNotFoundError:
             return 0
+
+
+def emptied(db: sqlite3.Connection) -> bool:
+    """
+    Move the whole log into the database and begin a new one, unless somebody is in the way; return whether it was done.
+
+    Moving alone is not enough: what was moved is still in the file, and whoever opens it after a crash reads it again
+    up to the first wrong byte, older pages in front of newer ones.
+    """
+    (timeout,) = db.execute("pragma busy_timeout").fetchone()
+    db.execute("pragma busy_timeout = 0")  # nobody waits for this, and it must not let anybody wait
+    try:
+        (is_busy, _, _) = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+    finally:
+        db.execute(f"pragma busy_timeout = {timeout}")
+    return not is_busy
 
 
 def lengthen(path: Path, size: int) -> None:

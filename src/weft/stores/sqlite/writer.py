@@ -3,8 +3,9 @@ The one thread that writes.
 
 SQLite has one writer at a time, so Weft has one per store: whatever tasks append while a
 commit is under way is committed together by the next.  In between, when nobody asks for
-anything, it moves what was written from the write-ahead log into the database, so that a
-commit seldom has to.
+anything, it moves what was written from the write-ahead log into the database: much at
+once, so that a commit seldom has to, and everything after a second of quiet.  A log that
+is empty cannot be damaged.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
 from weft.stores.sqlite.commits import CommitNote
-from weft.stores.sqlite.room import Room
+from weft.stores.sqlite.room import Room, emptied
 from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
 from weft.typing import RunId
 
 _MOST_APPENDS = 10_000  # of one transaction, beyond what one caller asks for
 _WORTH_A_CHECKPOINT = 1000  # rows, about as many pages
-_IDLE = 0.05  # seconds without work
+_IDLE = 0.05  # seconds without work, after which much is moved
+_QUIET = 1.0  # seconds without work, after which everything is
+_MOST_PATIENCE = 64.0  # seconds between two tries, if something is in the way
 
 
 class Writer(DatabaseThread):
@@ -39,6 +42,8 @@ class Writer(DatabaseThread):
         self._room, self._note = room, note
         self._appender: Appender | None = None
         self._since_checkpoint = 0
+        self._is_behind = False  # whether something was done that is in the write-ahead log alone
+        self._patience, self._seen = _QUIET / 2, -1
 
     def begin(self, db: sqlite3.Connection, session: int) -> None:
         """Write for this session from now on; called in the thread."""
@@ -73,6 +78,7 @@ class Writer(DatabaseThread):
     ) -> tuple[Any, asyncio.Future[Any]] | None:
         if callable(work):
             self._since_checkpoint += 1
+            self._worked()
             return super()._handle(db, work, future)
         appends, waiting = [*work], [(len(work), future)]
         following = None
@@ -84,6 +90,7 @@ class Writer(DatabaseThread):
             appends += more
             waiting.append((len(more), future))
         self._since_checkpoint += len(appends)
+        self._worked()
         self._deliver(self._append(db, appends, waiting))
         if self._room is not None and self._room.is_used_up():
             self._room.make()
@@ -110,13 +117,32 @@ class Writer(DatabaseThread):
             self._note.write(*appender.last)
         return results
 
+    def _worked(self) -> None:
+        self._is_behind, self._patience, self._seen = True, _QUIET / 2, -1
+
     def _next(self, db: sqlite3.Connection) -> tuple[Any, asyncio.Future[Any]]:
-        if self._since_checkpoint >= _WORTH_A_CHECKPOINT:
+        while self._is_behind:
+            is_much = self._since_checkpoint >= _WORTH_A_CHECKPOINT
             try:
-                return self._queue.get(timeout=_IDLE)
+                return self._queue.get(timeout=_IDLE if is_much else self._patience)
             except queue.Empty:
-                # If it cannot be done now (a reader is in the way), a later commit does it.
-                with suppress(sqlite3.OperationalError):
-                    db.execute("pragma wal_checkpoint(passive)").fetchall()
-                self._since_checkpoint = 0
+                # If it cannot be done now (a reader is in the way, the disk fails), it is tried again, and a commit
+                # will say what is wrong.
+                with suppress(sqlite3.Error):
+                    self._tidy(db, is_much=is_much)
         return self._queue.get()
+
+    def _tidy(self, db: sqlite3.Connection, *, is_much: bool) -> None:
+        """Move what was written into the database, as nobody asks for anything."""
+        self._since_checkpoint = 0
+        if is_much:
+            db.execute("pragma wal_checkpoint(passive)").fetchall()
+            return
+        seen, (self._seen,) = self._seen, db.execute("pragma data_version").fetchone()
+        if seen != self._seen:  # the first look, or another process writes and needs its log as it is
+            return
+        self._patience = min(self._patience * 2, _MOST_PATIENCE)
+        if emptied(db):
+            self._is_behind = False
+            if self._room is not None:
+                self._room.make_after_emptying()
