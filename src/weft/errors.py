@@ -737,7 +737,11 @@ class StoreFull(StoreUnavailable):
     """There is no space left to write to; nothing was written.  A later try succeeds if somebody makes room."""
 
     def __init__(self, store: str, reason: str) -> None:
-        StoreError.__init__(self, f"{store} has no space left ({reason}); free some, or purge finished runs")
+        StoreError.__init__(
+            self,
+            f"{store} has no space left ({reason}); free some on its disk, and what waits goes on by itself: purging "
+            "finished runs needs space too, and can be done after that",
+        )
 
 
 class UnwrittenEvents(StoreError):

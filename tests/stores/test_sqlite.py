@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from weft.errors import (
     WrongLoop,
 )
 from weft.ports.store import Append
-from weft.stores import SQLiteStore
+from weft.stores import SQLiteStore, SQLiteView
 from weft.stores.sqlite import schema
 from weft.testing import (
     FactStoreContract,
@@ -174,6 +174,40 @@ def test_a_damaged_page_is_reported_by_what_reads_it(path: Path) -> None:
         inside(SQLiteStore(path), lambda store: store.load("r7"))
 
 
+@pytest.mark.parametrize("looks", [False, True], ids=["store", "view"])
+def test_a_schema_whose_text_is_damaged_is_reported(path: Path, looks: bool) -> None:
+    filled(path, runs=1)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"tablesessionssessions") + 5] = 0xFF  # the name, which SQLite quotes in what it says
+    path.write_bytes(content)
+
+    with pytest.raises(CorruptStore, match="damaged"):
+        SQLiteView(path) if looks else inside(SQLiteStore(path), nothing)
+
+
+def test_a_schema_that_is_damaged_under_an_open_store_is_reported(path: Path) -> None:
+    async def act(store: SQLiteStore) -> None:
+        await write(store, first("r"))
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("pragma writable_schema = on")
+            db.execute(
+                "update sqlite_schema set name = cast(x'ff' as text), sql = 'create nothing' where name = 'facts'"
+            )
+            (cookie,) = db.execute("pragma schema_version").fetchone()
+            db.execute(f"pragma schema_version = {cookie + 1}")
+        calls = [
+            lambda: store.load("r"),
+            lambda: store.append([more("r", 1)]),
+            lambda: store.append([first("s"), more("r", 1)]),
+        ]
+        for call in calls:
+            with pytest.raises(CorruptStore, match="damaged"):
+                await call()
+
+    with suppress(CorruptStore):  # closing needs the schema too
+        inside(SQLiteStore(path), act)
+
+
 def test_a_file_that_was_cut_off_is_reported(path: Path) -> None:
     filled(path)
     os.truncate(path, path.stat().st_size // 2)
@@ -259,8 +293,10 @@ def test_a_file_that_cannot_be_written_is_reported(unprivileged: Path, is_folder
         inside(SQLiteStore(path), nothing)
 
 
-def test_a_full_file_system_is_reported_and_nothing_is_written(path: Path) -> None:
-    folder = path.parent / "small"
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder with room for a megabyte."""
+    folder = tmp_path / "small"
     folder.mkdir()
     mount = shutil.which("mount")
     if (
@@ -271,19 +307,37 @@ def test_a_full_file_system_is_reported_and_nothing_is_written(path: Path) -> No
         ).returncode
     ):
         pytest.skip("needs the right to mount a small file system")
+    yield folder
+    subprocess.run([shutil.which("umount") or "umount", folder], check=True)
 
+
+def test_a_full_file_system_is_reported_and_nothing_is_written(small: Path) -> None:
     async def act(store: SQLiteStore) -> tuple[bool, bool]:
         await write(store, first("kept"))
-        with pytest.raises(StoreFull, match="purge"):
+        with pytest.raises(StoreFull, match="free some on its disk"):
             await store.append([first("small"), first("large", os.urandom(2_000_000))])
         small = await store.exists("small")
         await write(store, more("kept", 1))
         return small, await store.exists("kept")
 
-    try:
-        assert inside(SQLiteStore(folder / "runs.db"), act) == (False, True)
-    finally:
-        subprocess.run([shutil.which("umount") or "umount", folder], check=True)
+    assert inside(SQLiteStore(small / "runs.db"), act) == (False, True)
+
+
+def test_on_a_full_disk_a_purge_has_no_space_either_and_works_once_there_is_some(small: Path) -> None:
+    other = small / "other"
+
+    async def act(store: SQLiteStore) -> int:
+        await write(store, *(first(f"r{i}", os.urandom(3_000), status="completed", release=True) for i in range(50)))
+        await store.checkpoint()
+        with other.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        with pytest.raises(StoreFull, match="purging finished runs needs space too"):
+            await store.purge(before=99.0)
+        other.unlink()
+        return await store.purge(before=99.0)
+
+    assert inside(SQLiteStore(small / "runs.db"), act) == 50
 
 
 def test_a_file_that_may_not_grow_is_reported_and_goes_on_when_it_may(path: Path) -> None:

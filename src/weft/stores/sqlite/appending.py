@@ -145,6 +145,8 @@ class Appender:
         db.execute("savepoint one")
         try:
             refused = self._take(db, append)
+        except UnicodeDecodeError:  # a message about the store, which quotes what cannot be read; not about this row
+            raise
         except BAD_DATA as error:
             refused = InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}; mend what it holds")
             refused.__cause__ = error

@@ -41,15 +41,18 @@ def translated(path: Path) -> Generator[None, None, None]:
     """Raise what goes wrong with the database at *path* as an error of ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise problem(path, error) from error
     except OSError as error:
         raise file_problem(path, error) from error
 
 
-def problem(path: Path, error: sqlite3.Error) -> StoreError:
+def problem(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
     """Return *error* of the database at *path* as one of ours."""
     store, said = f"the store at {path}", str(error)
+    if isinstance(error, UnicodeDecodeError):
+        # SQLite quotes what it cannot understand, and the module cannot read what is quoted.
+        return CorruptStore(store, "it holds text that is not text, in its schema or where a message quotes it")
     # An error that the module itself raised has no code; neither has one about damaged text in a row.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     match code:

@@ -308,7 +308,7 @@ class SQLiteStore:
     async def _answer(self, future: asyncio.Future[T]) -> T:
         try:
             return await future
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise problem(self.path, error) from error
         except OSError as error:
             raise file_problem(self.path, error) from error
