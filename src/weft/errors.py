@@ -64,7 +64,8 @@ Everything this library can raise, in one screen.
     │   ├── ConcurrentAppend        the log moved on since it was read
     │   ├── CorruptStore            what was stored is damaged
     │   │   ├── DamagedRow          a column holds what it cannot
-    │   │   └── LostCommits         the last commit is not there any more
+    │   │   ├── LostCommits         the last commit is not there any more
+    │   │   └── StoreRemoved        the file of an open store was removed
     │   ├── ForeignStore            a file that is not ours
     │   ├── InvalidAppend           an append that no run could take
     │   ├── InvalidStoreOption      a store was asked for what it cannot be or do
@@ -798,6 +799,17 @@ class LostCommits(CorruptStore):
             f"delete {note} and open the store again",
         )
         self.missing, self.note = missing, note
+
+
+class StoreRemoved(CorruptStore):
+    """The file of an open store was removed, or another one took its name; what was not written yet is not stored."""
+
+    def __init__(self, store: str) -> None:
+        StoreError.__init__(
+            self,
+            f"the file of {store} was removed while it was open, or another one took its name: nothing more is written "
+            "to it; close the store, put a copy in its place if there is one, and open it again",
+        )
 
 
 class ForeignStore(StoreError):

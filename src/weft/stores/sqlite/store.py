@@ -20,7 +20,6 @@ the event loop never waits for the disk.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
-from weft.errors import CorruptStore, InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
+from weft.errors import InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
 from weft.ports.store import (
     CLOSED,
     DUE,
@@ -41,6 +40,7 @@ from weft.ports.store import (
 )
 from weft.stores.sqlite import commits, keeping, reading, schema
 from weft.stores.sqlite.commits import CommitNote
+from weft.stores.sqlite.file import StoreFile
 from weft.stores.sqlite.ownership import Session
 from weft.stores.sqlite.problems import file_problem, problem, translated
 from weft.stores.sqlite.room import Room
@@ -59,8 +59,7 @@ class _Opened(NamedTuple):
     session: Session
     writer: Writer
     reader: DatabaseThread
-    file: tuple[int, int] | None
-    """Which file it was; another one of that name is not the store."""
+    file: StoreFile
 
 
 class SQLiteStore:
@@ -109,7 +108,7 @@ class SQLiteStore:
             try:
                 session = Session(self.path)
                 try:
-                    await writer.call(partial(_register, session, writer))
+                    file = await writer.call(partial(_register, self.path, session, writer))
                     await reader.start()
                 except BaseException:
                     session.close()
@@ -117,7 +116,7 @@ class SQLiteStore:
             except BaseException:
                 writer.abandon()
                 raise
-        return _Opened(asyncio.get_running_loop(), session, writer, reader, _file_at(self.path))
+        return _Opened(asyncio.get_running_loop(), session, writer, reader, file)
 
     def _room(self) -> Room | None:
         return None if self._synchronous == "normal" else Room(self.path)  # a commit that waits for nothing needs none
@@ -187,7 +186,7 @@ class SQLiteStore:
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep *facts*; what is there already stays."""
-        await self._answer(self._usable().writer.call(lambda db: keeping.save_facts(db, run, facts)))
+        await self._write(lambda db, _: keeping.save_facts(db, run, facts))
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
@@ -266,7 +265,7 @@ class SQLiteStore:
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file, as before copying it."""
-        await self._answer(self._usable().writer.call(_checkpoint))
+        await self._write(lambda db, _: _checkpoint(db))
 
     # --------------------------------------------------------------------------------------------
 
@@ -276,20 +275,29 @@ class SQLiteStore:
             raise StoreClosed(f"the store at {self.path}")
         if opened.loop is not asyncio.get_running_loop():
             raise WrongLoop(f"the store at {self.path}")
-        if _file_at(self.path) != opened.file:  # SQLite would go on writing to what nobody will ever open again
-            raise CorruptStore(f"the store at {self.path}", "its file was removed or replaced while it was open")
         return opened
 
     async def _read(
         self, question: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
-        return await self._answer(self._usable().reader.call(lambda db: question(db, *arguments, **named)))
+        opened = self._usable()
+
+        def ask(db: sqlite3.Connection) -> T:
+            opened.file.check()
+            return question(db, *arguments, **named)
+
+        return await self._answer(opened.reader.call(ask))
 
     async def _write(
         self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
         opened = self._usable()
-        return await self._answer(opened.writer.call(lambda db: command(db, opened.session, *arguments, **named)))
+
+        def act(db: sqlite3.Connection) -> T:
+            opened.file.check()
+            return command(db, opened.session, *arguments, **named)
+
+        return await self._answer(opened.writer.call(act))
 
     async def _remove(
         self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
@@ -317,14 +325,6 @@ class SQLiteStore:
 # Below are functions, not methods: what the threads hold must not keep a store alive that was forgotten.
 
 
-def _file_at(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - Path.stat takes twice as long, and this is asked with every commit
-    except OSError:  # it is gone, or out of reach
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _migrated(connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> sqlite3.Connection:
     commits.check(path, busy_timeout)
     db = connect()
@@ -336,9 +336,11 @@ def _migrated(connect: Callable[[], sqlite3.Connection], path: Path, busy_timeou
     return db
 
 
-def _register(session: Session, writer: Writer, db: sqlite3.Connection) -> None:
+def _register(path: Path, session: Session, writer: Writer, db: sqlite3.Connection) -> StoreFile:
+    file = StoreFile(path)
     session.register(db)
-    writer.begin(db, session.key)
+    writer.begin(db, session.key, file)
+    return file
 
 
 def _checkpoint(db: sqlite3.Connection) -> None:

@@ -21,6 +21,7 @@ from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
 from weft.stores.sqlite.commits import CommitNote
+from weft.stores.sqlite.file import StoreFile
 from weft.stores.sqlite.room import Room, emptied
 from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
 from weft.typing import RunId
@@ -41,13 +42,14 @@ class Writer(DatabaseThread):
         super().__init__(name, connect)
         self._room, self._note = room, note
         self._appender: Appender | None = None
+        self._file: StoreFile | None = None
         self._since_checkpoint = 0
         self._is_behind = False  # whether something was done that is in the write-ahead log alone
         self._patience, self._seen = _QUIET / 2, -1
 
-    def begin(self, db: sqlite3.Connection, session: int) -> None:
-        """Write for this session from now on; called in the thread."""
-        self._appender = Appender(session)
+    def begin(self, db: sqlite3.Connection, session: int, file: StoreFile) -> None:
+        """Write for this session from now on, as long as *file* is in its place; called in the thread."""
+        self._appender, self._file = Appender(session), file
         if self._note is not None:
             self._note.open(db)
 
@@ -99,8 +101,8 @@ class Writer(DatabaseThread):
     def _append(
         self, db: sqlite3.Connection, appends: list[Append], waiting: list[tuple[int, asyncio.Future[Any]]]
     ) -> list[Answer]:
-        assert self._appender is not None, "a store appends after it was opened"  # noqa: S101
-        results, error = attempt(self._commit, db, self._appender, appends)
+        assert self._appender is not None and self._file is not None, "a store appends after it was opened"  # noqa: S101, PT018
+        results, error = attempt(self._commit, db, self._appender, self._file, appends)
         answers: list[Answer] = []
         start = 0
         for count, future in waiting:
@@ -108,12 +110,15 @@ class Writer(DatabaseThread):
             start += count
         return answers
 
-    def _commit(self, db: sqlite3.Connection, appender: Appender, appends: list[Append]) -> list[StoreError | None]:
-        if self._note is None:
-            return appender.append(db, appends)
-        self._note.prepare(db)
+    def _commit(
+        self, db: sqlite3.Connection, appender: Appender, file: StoreFile, appends: list[Append]
+    ) -> list[StoreError | None]:
+        file.check()
+        if self._note is not None:
+            self._note.prepare(db)
         results = appender.append(db, appends)
-        if appender.last is not None:
+        file.check()  # what went into a file that nobody will find is not acknowledged
+        if self._note is not None and appender.last is not None:
             self._note.write(*appender.last)
         return results
 
@@ -142,7 +147,7 @@ class Writer(DatabaseThread):
         if seen != self._seen:  # the first look, or another process writes and needs its log as it is
             return
         self._patience = min(self._patience * 2, _MOST_PATIENCE)
-        if emptied(db):
+        if self._file is not None and self._file.is_in_place() and emptied(db):
             self._is_behind = False
             if self._room is not None:
                 self._room.make_after_emptying()
