@@ -783,7 +783,7 @@ class DamagedRow(CorruptStore):
             f"{whose} is damaged in its store: {column} is {found} and should be {expected}; "
             "restore the file from a copy, put the right value there, or delete that row and what belongs to it",
         )
-        self.whose, self.column = whose, column
+        self.whose, self.column, self.found, self.expected = whose, column, found, expected
 
 
 class LostCommits(CorruptStore):

@@ -39,7 +39,7 @@ def test_the_version_is_printed(shop: Any) -> None:
 def test_help_lists_the_commands(shop: Any) -> None:
     said = shop.command("--help")
 
-    assert [word for word in ("ls", "show", "log", "resume", "demo") if f"  {word} " not in said.out] == []
+    assert [word for word in ("ls", "show", "log", "resume", "doctor", "demo") if f"  {word} " not in said.out] == []
 
 
 def test_what_a_poor_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:

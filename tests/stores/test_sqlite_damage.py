@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -287,6 +289,55 @@ def test_what_is_missing_or_altered_is_said_with_the_run(
 
     assert complaints
     assert all("'hurt'" in each or "the definition " in each for each in complaints), complaints
+
+
+# -- the doctor ------------------------------------------------------------------------------------
+
+
+def diagnosed(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    """Return the exit code of ``weft doctor``, and what it says."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        app(["doctor", str(path), "--json"], prog_name="weft")
+    return int(str(ended.value.code or 0)), json.loads(capsys.readouterr().out)
+
+
+def test_the_doctor_finds_nothing_wrong_with_what_is_whole(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = damaged(template, tmp_path)
+
+    code, said = diagnosed(path, capsys)
+
+    assert (code, said["verdict"], said["findings"], said["runs"]) == (0, "fine", [], 2)
+
+
+@pytest.mark.parametrize(("table", "where", "column", "value"), CASES)
+def test_the_doctor_names_every_column_that_holds_what_it_must_not(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str, where: str, column: str, value: str
+) -> None:
+    path = damaged(template, tmp_path, f"update {table} set {column} = {value} where {where}")  # noqa: S608
+
+    code, said = diagnosed(path, capsys)
+
+    assert (code, said["verdict"], said["reason"], said["runs"]) == (1, "damaged", "", 2)
+    whose = r"run 'hurt'|run with the key 1\b|session 77|definition [0-9a-f]{8}|event \d"
+    assert any(re.search(whose, f"{each['where']} {each['what']}") for each in said["findings"]), said
+    assert all(each["next"] for each in said["findings"])
+
+
+@pytest.mark.parametrize("what", GONE)
+def test_the_doctor_finds_what_is_missing_or_altered(
+    template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    path = damaged(template, tmp_path, GONE[what])
+
+    code, said = diagnosed(path, capsys)
+
+    assert (code, said["verdict"]) == (1, "damaged")
+    hurt = [each for each in said["findings"] if each["run"] == "hurt"]
+    assert hurt, said["findings"]
+    assert all(each["certainty"] == "certain" for each in hurt)
 
 
 # -- and nothing else ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.doctor import doctor
 from weft.cli.log import log
 from weft.cli.ls import ls
 from weft.cli.resume import resume
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (ls, show, log, resume):
+for command in (ls, show, log, resume, doctor):
     app.command()(command)
 
 

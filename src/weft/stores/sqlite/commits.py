@@ -39,7 +39,7 @@ _log = logging.getLogger("weft.stores")
 _NOTE: Final = struct.Struct(">8s16sQQ16s")
 _SUM: Final = struct.Struct(">I")
 _KIND: Final = b"weft c1\n"
-_FIRST_VERSION: Final = 2  # of a schema that has an identity
+FIRST_VERSION: Final = 2  # of a schema that has an identity
 _SELDOM = 64  # notes; so often is the generation read anew, in case that another process has removed something
 
 
@@ -66,7 +66,7 @@ def read(database: Path) -> Noted | None:
     Return what is noted beside *database*, or None if nothing is.
 
     Raises:
-        UnreadableNote: there is a file, and it is torn, empty or something else.
+        UnreadableNote: there is a file, and it is torn or something else.
     """
     try:
         found = path_beside(database).read_bytes()
@@ -74,6 +74,8 @@ def read(database: Path) -> Noted | None:
         return None
     except OSError as error:
         raise UnreadableNote(error.strerror or str(error)) from error
+    if not found:  # made by a store that has not committed anything yet, or not written before the power went
+        return None
     if len(found) != _NOTE.size + _SUM.size:
         raise UnreadableNote(f"it has {len(found)} bytes instead of {_NOTE.size + _SUM.size}")
     told, (checked,) = found[: _NOTE.size], _SUM.unpack(found[_NOTE.size :])
@@ -127,7 +129,7 @@ def check(database: Path, busy_timeout: float) -> None:
         return
     with closing(schema.connect_for_reading(database, busy_timeout)) as db:
         db.execute("begin")  # one moment: whose it is, how often something was removed, and what is there
-        if schema.version_of(db) < _FIRST_VERSION:
+        if schema.version_of(db) < FIRST_VERSION:
             return
         what = missing(db, noted)
         if what is not None:

@@ -205,14 +205,15 @@ def fetched(db: sqlite3.Connection, sql: str, asked: Sequence[Any] | dict[str, A
     except sqlite3.OperationalError as error:
         if "UTF-8" not in str(error):
             raise
-    db.text_factory = _lenient
+    db.text_factory = lenient
     try:
         return db.execute(sql, asked).fetchall()
     finally:
         db.text_factory = str
 
 
-def _lenient(found: bytes) -> str:
+def lenient(found: bytes) -> str:
+    """Return text as it is stored; bytes that are not text become stray surrogates."""
     return found.decode(errors="surrogateescape")
 
 

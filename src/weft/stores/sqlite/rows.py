@@ -56,13 +56,18 @@ def segments(run: RunId, found: Sequence[Sequence[Any]], position: int) -> list[
     whose, kept = f"run {run!r}", list[Segment]()
     following = 0
     for first, count, body in found:
-        segment = Segment(_first(whose, first), _count(whose, count), blob(whose, "segments.body", body))
+        segment = one_segment(whose, first, count, body)
         if first != (following or min(first, position + 1)):
             raise DamagedRow(whose, "segments.place", *_out_of_order(first, following or position + 1))
         following = segment.last + 1
         if segment.last > position:
             kept.append(segment)
     return kept
+
+
+def one_segment(whose: str, first: Any, count: Any, body: Any) -> Segment:
+    """Return a segment, wherever it stands."""
+    return Segment(_first(whose, first), _count(whose, count), blob(whose, "segments.body", body))
 
 
 def written(run: RunId, first: Any, count: Any, at: Any) -> tuple[int, int, float]:

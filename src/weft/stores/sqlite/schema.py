@@ -50,7 +50,7 @@ def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite
         raise InvalidStoreOption(f"{path} is a folder; give the path of a file in it")
     db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     try:
-        _check(db, path)
+        checked_version(db, path)
         _write_ahead(db, path)
         db.execute(f"pragma synchronous = {synchronous}")
         db.execute("pragma temp_store = memory")
@@ -87,7 +87,7 @@ def connect_to_look(path: Path, busy_timeout: float) -> sqlite3.Connection:
 
 
 def _check_current(db: sqlite3.Connection, path: Path) -> None:
-    found = _check(db, path)
+    found = checked_version(db, path)
     if found == 0:
         raise StoreNotFound(f"nothing has been stored in {path} yet")
     if found < VERSION:
@@ -113,7 +113,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         return
     db.execute("begin immediate")
     try:
-        found = _check(db, path)
+        found = checked_version(db, path)
         for version, script in MIGRATIONS:
             if version > found:
                 for statement in _statements(script):
@@ -129,8 +129,14 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _check(db: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version of a file that is ours or empty."""
+def checked_version(db: sqlite3.Connection, path: Path) -> int:
+    """
+    Return the schema version of a file that is ours; 0 if it is empty.
+
+    Raises:
+        ForeignStore: it is another application's.
+        NewerStore: it is of a version that is not known here.
+    """
     application, version, tables = _told(db)
     if application != APPLICATION_ID and (application or version or tables):
         raise ForeignStore(f"the database at {path}", f"application id {application}, {tables} tables and indexes")

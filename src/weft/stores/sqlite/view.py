@@ -144,11 +144,11 @@ class SQLiteView:
 
     def facts(self, run: RunId) -> Mapping[ContentHash, bytes]:
         """Return the large values of a run, each of which is read when it is asked for."""
-        return _Contents(self.ask, "facts", _FACTS, f"run {run!r}", run)
+        return Contents(self.ask, "facts", _FACTS, f"run {run!r}", run)
 
     def definitions(self) -> Mapping[ContentHash, bytes]:
         """Return all definitions, each of which is read when it is asked for."""
-        return _Contents(self.ask, "definitions", _DEFINITIONS, "")
+        return Contents(self.ask, "definitions", _DEFINITIONS, "")
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Return the answer to *question*."""
@@ -156,7 +156,7 @@ class SQLiteView:
             return question(self._db)
 
 
-class _Contents(Mapping[ContentHash, bytes]):
+class Contents(Mapping[ContentHash, bytes]):
     """What a *table* holds by its hash, and read when it is asked for; *whose* it is, if it is not its own."""
 
     def __init__(
@@ -165,7 +165,7 @@ class _Contents(Mapping[ContentHash, bytes]):
         table: str,
         of: str,
         whose: str,
-        *key: RunId,
+        *key: RunId | int,
     ) -> None:
         self._ask, self._table, self._of, self._whose, self._key = ask, table, of, whose, key
 

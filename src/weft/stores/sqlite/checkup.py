@@ -1,0 +1,266 @@
+"""
+A look at everything in the file, to say what of it is damaged.
+
+Three kinds of damage are looked for: pages that SQLite cannot make sense of; rows that hold what they cannot, or that
+do not belong together; and logs that are not what was written, by their hashes.  Nothing is changed, another process
+may go on writing, and of the runs one segment is in memory at a time.
+
+A run is looked at in one read transaction of its own, so what is being written meanwhile is never taken for damage.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from weft.errors import CorruptLog, DamagedRow, StoreNotFound
+from weft.log import chain, verify
+from weft.log.chain import GENESIS
+from weft.ports.store import RunRecord
+from weft.stores.sqlite import commits, reading, rows, schema
+from weft.stores.sqlite.problems import problem, translated
+from weft.stores.sqlite.statements import query
+from weft.stores.sqlite.view import Contents
+
+Certainty: TypeAlias = Literal["certain", "likely"]
+
+_RUN = query("run_by_key")
+_LOG = query("whole_log")
+_STRAYS = (("events", query("stray_segments")), ("large values", query("stray_facts")))
+
+_MOST = 100  # complaints of SQLite, or strays of one kind
+_PAGE = 1_000  # keys
+_SELDOM = 100  # runs between two words about how far it is
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+
+_RESTORE = "restore the file from a copy"
+_ONE_RUN = f"{_RESTORE}, or delete the run (store.delete); other runs are not touched by it"
+_PAGES = f'{_RESTORE}, or save what can be read: sqlite3 FILE ".recover"'
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not as it should be."""
+
+    where: str
+    """The part of the store that it is about."""
+    what: str
+    next: str
+    """What to do about it."""
+    run: str | None = None
+    """The run that it is about, if its id can be read."""
+    certainty: Certainty = "certain"
+    is_damage: bool = True
+    """Whether something is lost or wrong; else it is a remark."""
+
+
+class Checkup:
+    """
+    Looks at the file at *path*.
+
+    Args:
+        is_quick: leave out what SQLite needs long for: whether indexes and tables agree.
+        tell: told what is being looked at, and how many runs were, of how many.
+
+    Raises:
+        StoreError: there is nothing to look at: no file, no store, or a newer one.
+    """
+
+    def __init__(
+        self, path: Path, *, is_quick: bool, tell: Callable[[str, int, int], object], busy_timeout: float = 5.0
+    ) -> None:
+        self.path = schema.validated(path, "full", busy_timeout)
+        self._is_quick, self._tell, self._busy_timeout = is_quick, tell, busy_timeout
+        self.runs = 0
+        """How many runs were looked at."""
+        self.events = 0
+        """How many events were found to be what was written."""
+        if not self.path.is_file():
+            raise StoreNotFound(f"there is no file {self.path}")
+
+    def findings(self) -> Iterator[Finding]:
+        """Return everything that is found, as it is found."""
+        noted, remark = self._noted()
+        with translated(self.path), closing(schema.connect_for_reading(self.path, self._busy_timeout)) as db:
+            db.text_factory = reading.lenient
+            try:
+                version = schema.checked_version(db, self.path)
+            except _FAILURES as error:
+                found = problem(self.path, error)
+                if not _is_damage(error):
+                    raise found from error
+                yield Finding(where="the schema", what=str(error), next=_PAGES)
+                return
+            if not version:
+                raise StoreNotFound(f"nothing has been stored in {self.path} yet")
+            if remark is not None:
+                yield remark
+            yield from self._guarded("the last commit", partial(self._last_commit, db, noted, version))
+            yield from self._guarded("the file", partial(self._pages, db))
+            yield from self._guarded("the table of sessions", partial(self._sessions, db))
+            yield from self._guarded("the table of runs", partial(self._every_run, db))
+            for kind, sql in _STRAYS:
+                yield from self._guarded(f"the table of {kind}", partial(self._strays, db, kind, sql))
+
+    def _guarded(self, where: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+        """Return what *check* finds; where it cannot go on, that is what was found."""
+        try:
+            yield from check()
+        except _FAILURES as error:
+            if not _is_damage(error):
+                raise
+            yield Finding(where=where, what=f"it cannot be read any further: {error}", next=_PAGES)
+
+    # -- the file --------------------------------------------------------------------------------
+
+    def _noted(self) -> tuple[commits.Noted | None, Finding | None]:
+        """Return the last commit that is noted; read before the database, which is never older then."""
+        try:
+            return commits.read(self.path), None
+        except commits.UnreadableNote as error:
+            where = str(commits.path_beside(self.path))
+            return None, Finding(
+                where=where,
+                what=f"the note of the last commit cannot be read: {error}",
+                next="nothing: the next commit writes it anew; whether a commit is missing cannot be told without it",
+                is_damage=False,
+            )
+
+    def _last_commit(self, db: sqlite3.Connection, noted: commits.Noted | None, version: int) -> Iterator[Finding]:
+        if noted is None or version < commits.FIRST_VERSION:
+            return
+        self._tell("the last commit", 0, 0)
+        with _one_moment(db):
+            missing = commits.missing(db, noted)
+        if missing is not None:
+            note = commits.path_beside(self.path)
+            yield Finding(
+                where="the last commit",
+                what=f"{missing} was committed and is not there, and perhaps more that was committed before it: the "
+                f"write-ahead log ({self.path}-wal) was damaged or removed, or an older copy was put in place",
+                next="keep a copy of all files, and restore a better one if there is one; to go on with what is "
+                f"there, delete {note}",
+            )
+
+    def _pages(self, db: sqlite3.Connection) -> Iterator[Finding]:
+        self._tell("pages", 0, 0)
+        pragma = "quick_check" if self._is_quick else "integrity_check"
+        for (said,) in reading.fetched(db, f"pragma {pragma}({_MOST})", ()):
+            if said != "ok":
+                yield Finding(where="pages", what=f"SQLite says: {said}", next=_PAGES)
+
+    def _sessions(self, db: sqlite3.Connection) -> Iterator[Finding]:
+        for key, token, pid, host in reading.fetched(db, "select key, token, pid, host from sessions", ()):
+            whose = f"session {key}"
+            try:
+                rows.token(whose, token)
+                rows.holder(whose, pid, host)
+            except DamagedRow as error:
+                yield Finding(where=whose, what=_damage(error), next=f"{_RESTORE}, or delete that row of sessions")
+
+    def _strays(self, db: sqlite3.Connection, kind: str, sql: str) -> Iterator[Finding]:
+        self._tell(f"{kind} of no run", self.runs, self.runs)
+        for (key,) in reading.fetched(db, sql, (_MOST,)):
+            yield Finding(
+                where=f"{kind} of no run",
+                what=f"there are {kind} of a run with the key {key!r:.60}, which is not there",
+                next="if runs are missing, restore the file from a copy; else nothing needs them",
+                certainty="likely",
+            )
+
+    # -- runs ------------------------------------------------------------------------------------
+
+    def _every_run(self, db: sqlite3.Connection) -> Iterator[Finding]:
+        (total,) = db.execute("select count(*) from runs").fetchone()
+        last = -(2**63)
+        while keys := [
+            key for (key,) in db.execute("select key from runs where key > ? order by key limit ?", (last, _PAGE))
+        ]:
+            for key in keys:
+                if not self.runs % _SELDOM:
+                    self._tell("runs", self.runs, total)
+                yield from self._run(db, key)
+            last = keys[-1]
+
+    def _run(self, db: sqlite3.Connection, key: int) -> Iterator[Finding]:
+        where, run = f"the run with the key {key}", None
+        try:
+            with _one_moment(db):
+                found = reading.fetched(db, _RUN, (key,))
+                if not found:  # it was deleted meanwhile
+                    return
+                self.runs += 1
+                where = rows.run_named(found[0][1], key)
+                record = rows.record(found[0])
+                run = record.id
+                known = rows.blob(where, "runs.chain", found[0][6])
+                self.events += self._verified(db, key, record, known)
+        except DamagedRow as error:
+            yield Finding(where=error.whose, what=_damage(error), next=_ONE_RUN, run=run)
+        except CorruptLog as error:
+            at = "" if error.position is None else f"event {error.position}: "
+            what = f"its log is not what was written: {at}{error.message}"
+            yield Finding(where=where, what=what, next=_ONE_RUN, run=run)
+        except _FAILURES as error:
+            if not _is_damage(error):
+                raise
+            yield Finding(where=where, what=f"it cannot be read: {error}", next=_PAGES, run=run)
+
+    def _verified(self, db: sqlite3.Connection, key: int, record: RunRecord, known: bytes) -> int:
+        """Return how many events a run has, if all of them are what was written."""
+
+        def ask(question: Callable[[sqlite3.Connection], Any]) -> Any:
+            return question(db)
+
+        whose = f"run {record.id!r}"
+        return verify(
+            _bodies(db, key, record),
+            facts=Contents(ask, "facts", "facts where run = ?", whose, key),
+            definitions=Contents(ask, "definitions", "definitions where true", ""),
+            head=record.chain,
+            position=record.head,
+            known=known,
+        )
+
+
+def _bodies(db: sqlite3.Connection, key: int, record: RunRecord) -> Iterator[bytes]:
+    """Return the bodies of a run one by one, if their places and links follow one another."""
+    whose, following, link = f"run {record.id!r}", 1, GENESIS
+    with closing(db.execute(_LOG, {"run": key})) as found:
+        for first, count, stored, at, body in found:
+            segment = rows.one_segment(whose, first, count, body)
+            rows.moment(whose, "segments.at", at)
+            if segment.first != following:
+                raise CorruptLog(f"the next event that is there is event {segment.first}", following)
+            link = chain(link, segment.body)
+            if rows.blob(whose, "segments.chain", stored) != link:
+                raise CorruptLog("this segment or one before it was altered: its hash is another one", following)
+            following = segment.last + 1
+            yield segment.body
+
+
+def _damage(error: DamagedRow) -> str:
+    return f"{error.column} is {error.found} and should be {error.expected}"
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether *error* is about what is in the file; else it could not be asked."""
+    if isinstance(error, UnicodeDecodeError) or not isinstance(error, sqlite3.Error):
+        return True
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT}
+
+
+@contextmanager
+def _one_moment(db: sqlite3.Connection) -> Generator[None, None, None]:
+    db.execute("begin")
+    try:
+        yield
+    finally:
+        if db.in_transaction:
+            db.execute("rollback")

@@ -1,0 +1,4 @@
+-- Every segment of a run with its link, in order.
+select place & 4294967295, count, chain, at, body from segments
+where place between :run << 32 and (:run << 32) + 4294967295
+order by place
