@@ -165,6 +165,7 @@ def test_what_cannot_be_held_weakly_is_offered_under_its_name() -> None:
     offer(triple)
     offer(quadruple.shift)
     offer(Scale(5))  # has no name
+    offer(MethodType(functools.partial(max), triple))  # nor has this one
 
     assert is_offered(triple)
     assert not is_offered(quadruple)

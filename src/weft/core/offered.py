@@ -45,7 +45,9 @@ def offer(value: object) -> None:
     if _kind(value) is types.FunctionType:  # as nearly always
         known = _held.get(id(value))
         if known is None or known[0]() is not value:
-            _hold(value)
+            ref = _Ref(value, _forget)
+            ref.key = id(value)
+            _held[ref.key] = (ref,)
         return
     pending: list[Any] = [value]
     seen: set[int] = set()
@@ -78,15 +80,29 @@ def is_offered(thing: object) -> bool:
 
 def _hold(thing: object) -> None:
     key, parts = _identified(thing)
+    refs: list[_Ref] = []
+    for part in parts:
+        try:
+            ref = _Ref(part, _forget)
+        except TypeError:
+            _places.update(_places_of(thing))
+            return
+        ref.key = key
+        refs.append(ref)
+    _held[key] = tuple(refs)
 
-    def forget(_: object) -> None:
-        # Called before the memory of what has died, and so its identity, can be used again.
-        _held.pop(key, None)
 
-    try:
-        _held[key] = tuple([weakref.ref(part, forget) for part in parts])
-    except TypeError:
-        _places.update(_places_of(thing))
+class _Ref(weakref.ref[Any]):
+    """A weak reference that knows its entry."""
+
+    __slots__ = ("key",)
+    key: Any
+
+
+def _forget(ref: Any) -> None:
+    """Drop the entry of what has died."""
+    # Called before the memory of what has died, and so its identity, can be used again.
+    _held.pop(ref.key, None)
 
 
 def _identified(thing: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -105,7 +121,7 @@ def _places_of(thing: Any) -> Iterator[tuple[str, str, str]]:
     """Yield where at the top of its module *thing*, or the object whose method it is, stands."""
     owner, method = thing, ""
     if _kind(thing) is types.MethodType:
-        owner, method = thing.__self__, thing.__func__.__name__
+        owner, method = thing.__self__, getattr(thing.__func__, "__name__", "")
         if not any(base.__dict__.get(method) is thing.__func__ for base in _kind(owner).__mro__):
             return
     home = _kind(owner).__module__
