@@ -78,8 +78,15 @@ def two(path: str) -> None:
 def closes(path: str) -> None:
     """Close while a step is at work, and say when the close has begun."""
     begun = threading.Event()
+
+    def work(x: int) -> int:
+        say("at work")
+        begun.set()
+        sys.stdin.readline()
+        return x + 1
+
     with telling(Runner(SQLiteStore(path))) as runner:
-        runner.start(Workflow("flow", step(lambda x: (begun.set(), slow(x))[1], name="slow")), 1, id="job")
+        runner.start(Workflow("flow", step(work, name="slow")), 1, id="job")
         begun.wait()
     say("escaped")
 
