@@ -674,3 +674,22 @@ async def test_an_exception_that_cannot_say_what_it_is_fails_its_step_and_not_it
         assert (await runner.status("a"), await runner.status("b")) == ("idle", "idle")
         assert (list(run.failures), list(again.failures)) == (["fail"], ["fail"])
         assert len(calls) == 1 + 2
+
+
+@virtually
+async def test_a_worker_that_crashes_with_what_cannot_be_said_is_parked_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def crash(*_: Any) -> None:
+        raise Unspeakable
+
+    monkeypatch.setattr(Worker, "finish", crash)
+    async with runner_on() as runner:
+        await runner.start(double, 1, id="a")
+
+        with pytest.raises(RunParked, match=r"Unspeakable: <.*Unspeakable whose text fails with RuntimeError>"):
+            await runner.wait("a")

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from weft.core.failure import text_of
 from weft.runner.worker import Worker
 
 _log = logging.getLogger("weft.runner")
@@ -46,7 +47,7 @@ class Supervisor:
         self._restarts[worker.id] = recent
         worker.report.restarted(error, len(recent))
         if len(recent) > MOST:
-            self._park(worker, f"its worker crashed {len(recent)} times: {type(error).__name__}: {error}")
+            self._park(worker, f"its worker crashed {len(recent)} times: {type(error).__name__}: {text_of(error)}")
             return
         pause = PAUSE * 2 ** (len(recent) - 1)
         restart = self._restart(worker, pause)
