@@ -24,6 +24,7 @@ from typing import Any, Final, Literal
 from msgspec.structs import replace
 
 from weft.core import events as ev
+from weft.core.failure import text_of
 from weft.core.fold import record
 from weft.core.run import Run
 from weft.core.runnable import Outcome, bind
@@ -499,7 +500,7 @@ class Worker:
         """Nothing can be written: this worker is not the writer any more, or the store or what it has is broken."""
         self.abandon()
         self.is_stopping, self.lost = True, error
-        self.state, self.reason, self.is_settled = "parked", str(error), True
+        self.state, self.reason, self.is_settled = "parked", text_of(error), True
         if not isinstance(error, RunExists):  # whoever creates a run is told, and that is all
             self.report.lost(error)
         if self.observer is not None:
