@@ -38,6 +38,7 @@ from weft.errors import (
     StoreError,
     WaitTimeout,
     WeftError,
+    WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
 from weft.ports.store import Append
@@ -519,6 +520,29 @@ async def test_a_run_that_is_started_beside_a_delete_is_a_new_one() -> None:
         run = await runner.wait("x")
         log = await stored_log(inner, "x")
     assert (run.values("double"), len(log)) == ([10], 3)
+
+
+@virtually
+async def test_a_run_that_exists_is_not_taken_for_a_new_one_because_the_store_was_unavailable() -> None:
+    """The beginning of a run without an input always has the same bytes: the other one's was taken for its own."""
+    inner, failures = MemoryStore(), iter([Fault.fail()])
+    is_again = False
+    store = FaultyStore(inner, lambda call, _: next(failures, None) if is_again and call == "append" else None)
+    async with runner_on(store) as runner:
+        await (await runner.start_workflow("a", double)).send(1, key="k1")
+        await runner.wait("a")
+        await runner.stop("a")
+        is_again = True
+
+        with pytest.raises(WorkflowAlreadyStarted):
+            await runner.start_workflow("a", double)
+        assert await runner.list_workflows() == []
+        handle = await runner.start(double, id="a")
+        await handle.send(2, key="k2")
+        run = await handle.wait()
+
+        assert sorted(run.values("double")) == [2, 4]
+        assert keys_of(await stored_log(inner, "a")) == ["k1", "k2"]
 
 
 # -- resuming everything beside other callers ----------------------------------------------------

@@ -169,12 +169,14 @@ class _Simulation:
             if number == self.end or connection.is_dying:
                 raise Crash
 
+        has_crashed = False
         loop = self.loop = VirtualLoop(self.now, before_turn=before_turn)
         try:
             return loop.run_until_complete(self._process(connection))
         except Crash:
             self.now = loop.time()
             self.tell(f"crash at turn {loop.turns}")
+            has_crashed = True
             return False
         finally:
             connection.die()
@@ -183,7 +185,8 @@ class _Simulation:
             loop.kill()
             self.report.turns += loop.turns
             self.report.appends += connection.appends
-            self.report.problems += [str(problem) for problem in loop.problems if not _is_unheard(problem)]
+            heard = [each for each in loop.problems if not (has_crashed and _is_unheard(each))]
+            self.report.problems += [str(problem) for problem in heard]
 
     def _virtually(self, main: Coroutine[Any, Any, Any]) -> Any:
         loop = VirtualLoop(self.now)
@@ -310,11 +313,9 @@ class _LoopClock:
 
 
 def _is_unheard(problem: dict[str, Any]) -> bool:
-    """Whether a client was told that its runner is closed, and its process died before anything came of that."""
-    return problem.get("message") == _NEVER_RETRIEVED and isinstance(problem.get("exception"), RunnerClosed)
-
-
-_NEVER_RETRIEVED = "Task exception was never retrieved"
+    """Whether it is that something was told to callers whose process died before they heard of it."""
+    is_lost = str(problem.get("message")).endswith("exception was never retrieved")
+    return is_lost and isinstance(problem.get("exception"), RunnerClosed | UnwrittenEvents)
 
 
 def _unexpected(error: BaseException) -> list[BaseException]:
