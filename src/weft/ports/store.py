@@ -142,7 +142,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     again: bool = False
     """
     It may have been written already (an earlier try ended in doubt): if it was, that is no refusal.
-    What another owner created and holds is never taken for one's own.
+    What another owner created and holds is never taken for one's own, nor what was created at another time.
     """
     facts: Mapping[ContentHash, bytes] = _NOTHING
     """Large values, stored once per run."""

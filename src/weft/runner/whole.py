@@ -77,7 +77,8 @@ class WholeLogs:
             )
             whole = _Whole([], {}, {})
         else:
-            if append.again and (record.head, record.chain) == (append.head, append.chain):
+            is_mine = not append.create or record.created_at == append.at
+            if append.again and is_mine and (record.head, record.chain) == (append.head, append.chain):
                 return None
             if append.create:
                 return RunExists(append.run)

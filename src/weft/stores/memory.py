@@ -79,7 +79,7 @@ class _Stored:
 
     def holds(self, append: Append) -> bool:
         """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
-        if self.epoch != append.epoch:
+        if self.epoch != append.epoch or (append.create and self._record.created_at != append.at):
             return False
         if not append.count:
             return append.create or self.head > append.expected

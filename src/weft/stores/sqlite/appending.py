@@ -162,8 +162,8 @@ class Appender:
             key = _next_key(db)
             _CREATE.execute(db, [_new_run(key, append, self._session)])
         else:
-            key, head, epoch, owner, link = row
-            if append.again and self._holds(db, append, key, head, epoch, owner):
+            key, head, epoch, owner, link, created_at = row
+            if append.again and self._holds(db, append, key, head, epoch, owner, created_at):
                 return None
             if append.create:
                 return RunExists(append.run)
@@ -184,12 +184,13 @@ class Appender:
         return None
 
     def _holds(
-        self, db: sqlite3.Connection, append: Append, key: int, head: int, epoch: int, owner: int | None
+        self, db: sqlite3.Connection, append: Append, key: int, head: int, epoch: int, owner: int | None, created: float
     ) -> bool:
         """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
         if epoch != append.epoch:
             return False
-        if append.create and owner not in {self._session, None}:  # it may have been given up later in its batch
+        # A run that this append has created was created then; it may have been given up later in its batch.
+        if append.create and (created != append.at or owner not in {self._session, None}):
             return False
         if not append.count:
             return append.create or head > append.expected

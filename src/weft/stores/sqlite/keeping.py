@@ -169,7 +169,7 @@ def _of_nobody_else(db: sqlite3.Connection, session: Session, run: RunId) -> int
     row = db.execute(_STANDING, (run,)).fetchone()
     if row is None:
         raise RunNotFound(run)
-    key, _, _, owner, _ = row
+    key, _, _, owner, *_ = row
     if owner not in {None, session.key}:
         holder = session.others_alive(db).get(owner)
         if holder is not None:
