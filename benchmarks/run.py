@@ -3,7 +3,7 @@ Measure Weft and its alternatives, print the table, write the results.
 
     python benchmarks/run.py
     python benchmarks/run.py --quick --only 'chain|map'
-    python benchmarks/run.py --only 'throughput|latency|encoding|memory|killing' --folder /mnt/data
+    python benchmarks/run.py --only 'throughput|latency|encoding|memory|neighbours|killing' --folder /mnt/data
 """
 
 from __future__ import annotations
