@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from weft import Run, Workflow, accumulator, step
-from weft.errors import UnknownClass
+from weft import AsyncRunner, Run, Workflow, accumulator, each, reduce, step
+from weft.errors import RunnerClosed, UnknownClass
 from weft.log import chain, encode_segment
+from weft.log.wire import AT_ONCE
 from weft.ports.store import Append
 from weft.runner.recovery import recover
 from weft.stores import MemoryStore
@@ -46,22 +47,33 @@ def brought_back(run: Run) -> Run:
 
 
 async def _brought_back(run: Run) -> Run:
-    segment = encode_segment(run.log())
     async with MemoryStore() as store:
+        await put(store, run)
+        return (await recover(store, await store.load(run.id), workflow=run.workflow)).run
+
+
+async def put(store: MemoryStore, run: Run, *, segments: int = 1) -> None:
+    """Store the log of *run*, in so many segments."""
+    log, link, written = run.log(), b"", 0
+    size = -(-len(log) // segments)
+    for first in range(0, len(log), size):
+        segment = encode_segment(log[first : first + size])
+        link = chain(link, segment.body)
         append = Append(
             run=run.id,
             workflow=run.workflow.name,
-            create=True,
-            expected=0,
+            create=first == 0,
+            expected=written,
             count=segment.count,
             body=segment.body,
-            chain=chain(b"", segment.body),
+            chain=link,
             at=0.0,
             facts=segment.facts,
             definitions=segment.definitions,
         )
         assert await store.append([append]) == [None]
-        return (await recover(store, await store.load(run.id), workflow=run.workflow)).run
+        written += segment.count
+    await store.release([run.id])
 
 
 def half_way(workflow: Workflow) -> Run:
@@ -102,3 +114,90 @@ def test_values_that_nobody_will_read_are_no_obstacle() -> None:
     again = brought_back(run)
 
     assert again.value("packed").fields == {"weight": 3}
+
+
+# -- in slices -----------------------------------------------------------------------------------
+
+negated = step(lambda x: -x, name="negated")
+total = reduce(lambda so_far, x: so_far + x, init=0, name="total")
+SUM = Workflow("sum", each(negated) >> total)
+
+
+@pytest.mark.parametrize("segments", [1, 40])
+def test_a_long_log_is_brought_back_in_slices_between_which_others_have_their_turn(segments: int) -> None:
+    run = SUM.run(list(range(10 * AT_ONCE)))
+    rounds = 0
+
+    async def main() -> Run:
+        async with MemoryStore() as store:
+            await put(store, run, segments=segments)
+            coming = asyncio.ensure_future(recover(store, await store.load(run.id), workflow=SUM))
+            nonlocal rounds
+            while not coming.done():
+                rounds += 1
+                await asyncio.sleep(0)
+            return (await coming).run
+
+    assert asyncio.run(main()) == run
+    assert rounds >= 2 * 8  # read to see what it refers to, then read and folded; a slice may be a little longer
+
+
+def test_a_short_log_is_brought_back_at_once() -> None:
+    run = SUM.run(list(range(10)))
+
+    async def pause() -> None:
+        raise AssertionError("there is no need for it")
+
+    async def main() -> Run:
+        async with MemoryStore() as store:
+            await put(store, run)
+            return (await recover(store, await store.load(run.id), workflow=SUM, pause=pause)).run
+
+    assert asyncio.run(main()) == run
+
+
+def test_another_run_begins_and_ends_while_a_long_one_is_brought_back() -> None:
+    long = SUM.run(list(range(40 * AT_ONCE)))
+    short = Workflow("short", negated)
+
+    async def main() -> None:
+        async with MemoryStore() as store, AsyncRunner(store, executor="inline") as runner:
+            await put(store, long)
+            coming = asyncio.ensure_future(runner.resume(long.id, workflow=SUM))
+            await asyncio.sleep(0)
+
+            assert await (await runner.start(short, 1)).result() == -1
+            assert not coming.done()
+            await coming
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("slices", [0, 1, 7, 20])
+def test_a_runner_that_is_closed_while_a_run_is_brought_back_leaves_it_as_it_was(slices: int) -> None:
+    begun = SUM.plan(list(range(20 * AT_ONCE)))
+    while len(begun.prepare()) == 1:
+        begun.react()
+    for runnable in begun.prepare()[: 12 * AT_ONCE]:
+        begun.apply(runnable.execute())
+
+    async def main() -> None:
+        async with MemoryStore() as store:
+            await put(store, begun)
+            before = await store.load(begun.id)
+            runner = await AsyncRunner(store, executor="inline").open()
+            coming = asyncio.ensure_future(runner.resume(begun.id, workflow=SUM))
+            for _ in range(1 + slices):
+                await asyncio.sleep(0)
+            await runner.close()
+
+            with pytest.raises(RunnerClosed):
+                await coming
+            after = await store.load(begun.id)
+            assert after.segments == before.segments
+            assert after.record.owner is None
+            async with AsyncRunner(store, executor="inline") as another:
+                handle = await another.resume(begun.id, workflow=SUM)
+                assert await handle.result() == -sum(range(20 * AT_ONCE))
+
+    asyncio.run(main())

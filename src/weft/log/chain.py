@@ -16,7 +16,7 @@ covers them too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -25,7 +25,7 @@ import msgspec
 from weft.errors import CorruptLog
 from weft.log.codec import opened
 from weft.log.codes import Code, content_hash
-from weft.log.wire import DEFINED
+from weft.log.wire import DEFINED, pieces
 
 ALGORITHM = "blake2b-256"
 GENESIS = b""
@@ -66,14 +66,14 @@ def verify(
     link, following = GENESIS, 1
     is_known = known == GENESIS
     for body in bodies:
-        seqs, referred = _outline(body, following)
-        for seq in seqs:
-            if seq != following:
-                what = "is missing" if seq > following else "stands where another one stood"
-                raise CorruptLog(f"expected this event and found event {seq}: one {what}", following)
-            following += 1
-        for seq, kind, key in referred:
-            _check(kind, key, (definitions if kind == "definition" else facts).get(key), seq)
+        for seqs, referred in _outlines(body, following):
+            for seq in seqs:
+                if seq != following:
+                    what = "is missing" if seq > following else "stands where another one stood"
+                    raise CorruptLog(f"expected this event and found event {seq}: one {what}", following)
+                following += 1
+            for seq, kind, key in referred:
+                _check(kind, key, (definitions if kind == "definition" else facts).get(key), seq)
         link = chain(link, body)
         is_known = is_known or link == known
     last = following - 1
@@ -104,14 +104,27 @@ def references(bodies: Iterable[bytes]) -> References:
     Raises:
         CorruptLog: one of them is no segment.
     """
-    found: dict[str, set[bytes]] = {"definition": set(), "fact": set()}
+    definitions: set[bytes] = set()
+    facts: set[bytes] = set()
+    for _, found in survey(bodies):
+        definitions |= found.definitions
+        facts |= found.facts
+    return References(frozenset(definitions), frozenset(facts))
+
+
+def survey(bodies: Iterable[bytes]) -> Iterator[tuple[int, References]]:
+    """
+    Yield what the segments need to be read, a few hundred events at a time at most, and how many these are.
+
+    Raises:
+        CorruptLog: one of them is not a segment.
+    """
     following = 1
     for body in bodies:
-        seqs, referred = _outline(body, following)
-        following += len(seqs)
-        for _, kind, key in referred:
-            found[kind].add(key)
-    return References(frozenset(found["definition"]), frozenset(found["fact"]))
+        for seqs, referred in _outlines(body, following):
+            following += len(seqs)
+            definitions = frozenset(key for _, kind, key in referred if kind == "definition")
+            yield len(seqs), References(definitions, frozenset(key for _, kind, key in referred if kind == "fact"))
 
 
 def _check(kind: str, key: bytes, body: bytes | None, seq: int) -> None:
@@ -121,19 +134,28 @@ def _check(kind: str, key: bytes, body: bytes | None, seq: int) -> None:
         raise CorruptLog(f"the {kind} {key.hex()} that it refers to was altered", seq)
 
 
-def _outline(body: bytes, position: int) -> tuple[list[int], list[tuple[int, str, bytes]]]:
-    """Return the positions of the events in *body*, and what they refer to."""
+_Outline = tuple[list[int], list[tuple[int, str, bytes]]]
+"""The positions of events, and what they refer to: from where, what kind it is of, and its hash."""
+
+
+def _outlines(body: bytes, position: int) -> Iterator[_Outline]:
+    """Yield the positions of the events in *body*, which begins at *position*, and what they refer to."""
     data = opened(body, position)
-    seqs: list[int] = []
-    referred: list[tuple[int, str, bytes]] = []
     try:
-        for event in _read(data):
-            seqs.append(event["seq"])
-            here = seqs[-1]
-            referred += [(here, "fact", value.key) for value in event.values() if isinstance(value, _Fact)]
-            referred += [(here, "definition", event[name]) for name in DEFINED.get(event["e"], ())]
+        for piece in pieces(data):
+            yield _outline(piece)
     except Exception as error:
         raise CorruptLog(f"it cannot be read: {error}", position) from error
+
+
+def _outline(data: Any) -> _Outline:
+    seqs: list[int] = []
+    referred: list[tuple[int, str, bytes]] = []
+    for event in _read(data):
+        seqs.append(event["seq"])
+        here = seqs[-1]
+        referred += [(here, "fact", value.key) for value in event.values() if isinstance(value, _Fact)]
+        referred += [(here, "definition", event[name]) for name in DEFINED.get(event["e"], ())]
     return seqs, referred
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from weft.log.definition import Definition, definition_of, read_definition
 from weft.log.packing import PLAIN, SHORT, encode_value
 from weft.log.places import kind_of
 from weft.log.values import Values
-from weft.log.wire import WIRES, UnknownEvent, Wire, as_terms, reader
+from weft.log.wire import WIRES, UnknownEvent, Wire, as_terms, pieces, reader
 
 INLINE: Final = 1024
 """How many bytes a value may take inside of an event.  A longer one is kept beside the log, once per run."""
@@ -284,8 +284,17 @@ class Decoder:
     def segments(
         self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
     ) -> list[AnyEvent]:
+        """Return the events of segments, in order; see :meth:`batches`."""
+        events: list[AnyEvent] = []
+        for some in self.batches(bodies, definitions=definitions, facts=facts):
+            events += some
+        return events
+
+    def batches(
+        self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
+    ) -> Iterator[list[AnyEvent]]:
         """
-        Return the events of segments, in order.
+        Yield the events of segments, in order, a few hundred at a time at most: each list when it is asked for.
 
         Args:
             definitions: all that the events refer to, by hash.
@@ -302,12 +311,13 @@ class Decoder:
             types |= mentioned
         values = Values(types, facts)
         read = reader(values.restore, workflows)
-        events: list[AnyEvent] = []
+        following = 1
         for body in bodies:
-            data = opened(body, len(events) + 1)
-            events += _guarded(read, data, len(events) + 1)
+            for piece in _guarded(pieces, opened(body, following), following):
+                events: list[AnyEvent] = _guarded(read, piece, following)
+                following += len(events)
+                yield events
         self.unknown |= values.unknown
-        return events
 
     def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:
         if content_hash(body) != key:

@@ -10,8 +10,8 @@ only a type checker can name is treated as ``Any``.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -124,6 +124,23 @@ _read_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _TAGS = {str(kind.__struct_config__.tag) for kind in WIRES}
 
 Restore = Callable[[int, memoryview], Any]
+
+AT_ONCE: Final = 512
+"""How many events are read in one go, so that nothing else in the process waits for a long log to be read."""
+
+
+def pieces(data: Any) -> Iterable[Any]:
+    """Return *data*, a list of events, as lists of at most :data:`AT_ONCE` events; a short one as it is."""
+    events = _read_raw(data) if len(data) > AT_ONCE else ()  # an event takes more than a byte
+    if len(events) <= AT_ONCE:
+        return (data,)
+    starts = range(0, len(events), AT_ONCE)
+    return (_array(events[first : first + AT_ONCE]) for first in starts)
+
+
+def _array(items: Sequence[Any]) -> bytes:
+    """Return *items*, which are MessagePack, as an array; there are less than 65,536."""
+    return b"".join((b"\xdc", len(items).to_bytes(2, "big"), *items))
 
 
 def reader(restore: Restore, workflows: Mapping[bytes, Workflow]) -> Callable[[Any], list[Any]]:

@@ -130,7 +130,13 @@ class Custody:
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.recovery.recover`."""
-        return await self._patiently(lambda: recover(self._store, loaded, **given))
+        return await self._patiently(lambda: recover(self._store, loaded, pause=self._pause, **given))
+
+    async def _pause(self) -> None:
+        """Let everything else in the loop have its turn; stop here if the runner was closed meanwhile."""
+        await asyncio.sleep(0)
+        if not self._is_open():
+            raise RunnerClosed
 
     @asynccontextmanager
     async def freeing(self, runs: Iterable[str]) -> AsyncGenerator[set[str], None]:

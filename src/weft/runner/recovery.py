@@ -2,26 +2,32 @@
 A stored run, brought back: load, decode, fold, and find out what was under way.
 
 Nothing of the user's is called.  What has completed in the log is never executed again; what was in flight is
-ready, and is started like anything else.
+ready, and is started like anything else.  A long log is read and folded in slices, between which everything else in
+the loop has its turn (ADR 18); until the last of them the run is in no table, so that it can be given up at any one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
-from weft.core.events import AnyEvent
+from weft.core.fold import fold
 from weft.core.run import Run
 from weft.core.unresolved import Unresolved
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, MissingContent, UnknownClass, UnresolvedFunction
-from weft.log import Decoder, chain, references
-from weft.log.chain import GENESIS
+from weft.log import Decoder, chain
+from weft.log.chain import GENESIS, survey
+from weft.log.wire import AT_ONCE
 from weft.policy.matching import Within
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
+
+_HASHED: Final = 4096
+"""How many bytes are hashed in about the time that it takes to fold an event."""
 
 
 class Recovered(msgspec.Struct, frozen=True, eq=False):
@@ -29,6 +35,11 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
 
     run: Run
     record: RunRecord
+
+
+def _pause() -> Awaitable[None]:
+    """Let everything else in the loop have its turn."""
+    return asyncio.sleep(0)
 
 
 async def recover(
@@ -39,6 +50,7 @@ async def recover(
     context: Mapping[str, Any] | None = None,
     strict: bool = False,
     goes_on: bool = True,
+    pause: Callable[[], Awaitable[object]] = _pause,
 ) -> Recovered:
     """
     Rebuild the run that was *loaded* from *store*.
@@ -48,6 +60,8 @@ async def recover(
         context: what components read with ``context(key)``; it is never stored.
         strict: refuse code that has changed since the run was written.
         goes_on: whether anything of it will be executed; else neither its functions nor its context are needed.
+        pause: called after every few hundred events, so that a long log does not hold the loop; what it raises ends
+            the recovery, and nothing is left of it.
 
     Raises:
         CorruptLog: what was stored is no log.
@@ -57,20 +71,23 @@ async def recover(
         MissingContext: a required context key was not given.
     """
     bodies = [segment.body for segment in loaded.segments]
-    links = [GENESIS]
-    for body in bodies:
-        links.append(chain(links[-1], body))
-    if links[-1] != loaded.record.chain or loaded.known not in links:
-        raise CorruptLog(
-            f"the log of run {loaded.record.id!r} is not what was written: its hashes do not lead to its head, "
-            "or not as far as they did; verify() tells where, and a copy of the store may still have it"
-        )
+    pace = _Pace(pause)
+    await _check_chain(loaded, bodies, pace)
     decoder = Decoder(workflow=workflow, strict=strict)
     try:
-        events = await _events(store, loaded.record.id, bodies, decoder)
+        definitions, facts = await _referred(store, loaded.record.id, bodies, pace)
+        run: Run | None = None
+        for events in decoder.batches(bodies, definitions=definitions, facts=facts):
+            if run is None:
+                run = Run.from_log(events, context=context)
+            else:
+                fold(run.memory, events)
+                run.memory.fresh.clear()
+            await pace.keep(len(events))
     except CorruptLog as error:
         raise error.of(loaded.record.id) from error
-    run = Run.from_log(events, context=context)
+    if run is None:
+        run = Run.from_log((), context=context)
     if not goes_on:
         return Recovered(run, loaded.record)
     for component, (function, reason) in run.workflow.missing.items():
@@ -102,16 +119,59 @@ def _check_policies(run: Run) -> None:
                 raise UnresolvedFunction(call.component, call.label, call.reason)
 
 
-async def _events(store: LogStore, run: str, bodies: list[bytes], decoder: Decoder) -> list[AnyEvent]:
-    wanted = references(bodies)
+async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: _Pace) -> None:
+    """
+    Follow the hashes of *loaded* to its head.
+
+    Raises:
+        CorruptLog: they do not lead there, or not by way of what is known.
+    """
+    link, is_known = GENESIS, loaded.known == GENESIS
+    for body in bodies:
+        link = chain(link, body)
+        is_known = is_known or link == loaded.known
+        await pace.keep(1 + len(body) // _HASHED)
+    if link != loaded.record.chain or not is_known:
+        raise CorruptLog(
+            f"the log of run {loaded.record.id!r} is not what was written: its hashes do not lead to its head, "
+            "or not as far as they did; verify() tells where, and a copy of the store may still have it"
+        )
+
+
+async def _referred(
+    store: LogStore, run: str, bodies: list[bytes], pace: _Pace
+) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
+    """Return the definitions and the large values that the segments refer to."""
+    wanted_definitions: set[bytes] = set()
+    wanted_facts: set[bytes] = set()
+    for count, found in survey(bodies):
+        wanted_definitions |= found.definitions
+        wanted_facts |= found.facts
+        await pace.keep(count)
     try:
-        definitions = await store.load_definitions(wanted.definitions)
+        definitions = await store.load_definitions(wanted_definitions)
     except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
         raise MissingContent("definition", error.hashes, run) from error
     facts: Mapping[bytes, bytes] = {}
     if isinstance(store, FactStore):
-        facts = await store.load_facts(run, wanted.facts)
-    return decoder.segments(bodies, definitions=definitions, facts=facts)
+        facts = await store.load_facts(run, wanted_facts)
+    return definitions, facts
+
+
+class _Pace:
+    """Lets everything else in the loop have its turn after every :data:`AT_ONCE` events."""
+
+    __slots__ = ("_count", "_pause")
+
+    def __init__(self, pause: Callable[[], Awaitable[object]]) -> None:
+        self._pause, self._count = pause, 0
+
+    async def keep(self, events: int) -> None:
+        """Say that *events* more have been dealt with; pause if there were enough of them since the last time."""
+        self._count += events
+        if self._count >= AT_ONCE:
+            self._count = 0
+            await self._pause()
 
 
 def _reads_on(run: Run) -> bool:
