@@ -138,7 +138,7 @@ def tallies(run: Run) -> dict[str, Tally]:
                 event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
             )
             tally.spent_ns += 0 if isinstance(event, ev.RunnableSkipped) else event.duration_ns
-    for key in memory.ready:
+    for key in memory.open_all():
         tally = found.setdefault(key[0], Tally())
         failed, dispatched = (memory.attempts or {}).get(key), (memory.dispatched or {}).get(key, 0)
         last = 0 if failed is None else failed.last

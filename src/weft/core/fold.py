@@ -16,7 +16,7 @@ from weft.core.lineage import Element, emission
 from weft.core.memory import STORY, Memory
 from weft.core.node import Kind
 from weft.core.replanning import look_up, replan
-from weft.core.scope import ALONE, NOTHING, Activation, Attempts, Scope
+from weft.core.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope
 from weft.core.turn import Ignored, Turn
 from weft.errors import DefinitionError, InvalidEvent, shown
 
@@ -40,6 +40,8 @@ def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
             handler = _FOLD.get(type(event))
             if handler is None or event.seq != seq or (seq == 1 and handler is not _defined):
                 _refuse(memory, seq, event)
+            if memory.page is not None and isinstance(event, ev.ReactionOccurred):
+                event = _shared(memory, event)  # noqa: PLW2901
             handler(memory, event)
             log.append(event)
     except Exception as error:
@@ -70,6 +72,14 @@ def _impossible(memory: Memory, seq: int, event: object, error: Exception) -> In
     return InvalidEvent(why, memory.log[-STORY:]).at(seq, kind, run_id)
 
 
+def _shared(memory: Memory, event: ev.ReactionOccurred) -> ev.ReactionOccurred:
+    """Return *event* with the name and the inputs of its activation, of which a log that is read has copies."""
+    activation = memory.at((event.component, event.inputs))
+    if activation is None:
+        return event
+    return ev.ReactionOccurred(event.seq, *activation.key, event.value, event.attempt, event.duration_ns)
+
+
 def record(memory: Memory, event: ev.AnyEvent) -> None:
     """Apply one *event* that this process has just made, whose position is right by construction."""
     _FOLD[type(event)](memory, event)
@@ -81,6 +91,8 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
     key = activation.key
     if memory.ready.pop(key, None) is None:
         return  # it was removed from the run while it was under way
+    if memory.unopened is not None and not memory.ready:
+        memory.open_more()
     if memory.dispatched:
         memory.dispatched.pop(key, None)
     if memory.attempts:
@@ -141,6 +153,7 @@ def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
 
 
 def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> None:
+    memory.open_all()
     old, plan = memory.plan, event.workflow.compiled
     memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
     needed = plan.required_context if not memory.ready else (*memory.needs_context, *plan.required_context)
@@ -212,7 +225,7 @@ def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
 
 
 def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
-    pending = memory.ready.get((event.component, event.inputs))
+    pending = memory.at((event.component, event.inputs))
     unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
     if unknown:
         raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {shown(event)}", memory.log[-STORY:])
@@ -262,6 +275,10 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
     plan = scope.plan
     opening = plan.openings.get(name, NOTHING)
     entry = plan.entries[name]
+    if entry.easy and memory.page is not None and len(event.value) > memory.page:
+        memory.take_in_pages(Opening(event, entry.easy, scope, order))
+        memory.release(activation)
+        return
     ready, fresh = memory.ready, memory.fresh
     for index, value in enumerate(event.value):
         address = (seq, index)
@@ -279,7 +296,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
-    pending = memory.ready.get((event.component, event.inputs))
+    pending = memory.at((event.component, event.inputs))
     if pending is not None and pending.node.kind is _TURN and not event.holds:
         memory.release(memory.take(event))
     else:
@@ -308,7 +325,7 @@ def answered(memory: Memory, activation: Activation, holds: bool) -> None:
 
 def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
     key = (event.component, event.inputs)
-    if key not in memory.ready:
+    if memory.at(key) is None:
         raise memory.story(event)
     if memory.dispatched is None:
         memory.dispatched = {}
@@ -317,7 +334,7 @@ def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
 
 def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
     key = (event.component, event.inputs)
-    if key not in memory.ready:
+    if memory.at(key) is None:
         raise memory.story(event)
     if memory.attempts is None:
         memory.attempts = {}
@@ -346,7 +363,7 @@ def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
 
 def _attempt_failed(memory: Memory, event: ev.AttemptFailed) -> None:
     key = (event.component, event.inputs)
-    if key not in memory.ready:
+    if memory.at(key) is None:
         raise memory.story(event)
     if memory.attempts is None:
         memory.attempts = {}
@@ -377,7 +394,7 @@ def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
 
 
 def _child_started(memory: Memory, event: ev.ChildStarted) -> None:
-    if (event.component, event.inputs) not in memory.ready:
+    if memory.at((event.component, event.inputs)) is None:
         raise memory.story(event)
     if memory.children is None:
         memory.children = {}
@@ -392,7 +409,7 @@ def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
     memory.fresh.clear()
-    memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
+    memory.unopened = memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
 
 
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:

@@ -95,6 +95,7 @@ class FrozenMemory(Memory):
         self.keyed = None if live.keyed is None else _beginnings(live.keyed)
         self.failures = None if live.failures is None else live.failures.copy()
         self.skipped = None if live.skipped is None else live.skipped.copy()
+        self.page = self.unopened = None  # what is folded again is there as a whole
         self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
 
     def __getattr__(self, name: str) -> Any:

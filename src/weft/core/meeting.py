@@ -241,10 +241,6 @@ def without_event(memory: Memory, value: Any, producer: str, scope: Scope) -> El
     return absent[-1]
 
 
-def _place(item: tuple[Any, ...]) -> Order:
-    return item[:-1]
-
-
 def _order(arrival: tuple[Order, Any]) -> Order:
     return arrival[0]
 
@@ -256,9 +252,9 @@ def batch_of(collect: Node, scope: Scope) -> Batch:
     """Return what *collect* holds in *scope*."""
     batch: Any = scope.held(collect.name)
     if batch is None:
-        batch = Batch([], [])
+        batch = Batch()
         scope.hold(collect.name, batch)
-    return Batch([], []) if batch is BARRED else batch
+    return Batch() if batch is BARRED else batch
 
 
 def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> None:
@@ -268,15 +264,18 @@ def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> N
         outer: Any = scope.parent
         batch = outer.slots[collect.name]  # which the fan has put there
         if batch is not BARRED:
-            batch.items.append((port, scope.order, scope.index, order, fact))
+            batch.facts.append(fact)
+            batch.places.append((port, scope.order, scope.index, order))
     else:
-        batch_of(collect, scope).items.append((port, order, fact))
+        batch = batch_of(collect, scope)
+        batch.facts.append(fact)
+        batch.places.append((port, order))
 
 
 def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -> None:
     reduce = collect.routes[0][0]
     if scope.endings is not None and scope.endings.get(collect.name) == "failed":
-        origins = tuple(fan.address for _, fan in batch.fans) or tuple(item[-1].address for item in batch.items)
+        origins = tuple(fan.address for _, fan in batch.fans) or tuple(fact.address for fact in batch.facts)
         failed = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
         routes = rescuers(reduce, _BROKEN)
         if routes:
@@ -286,9 +285,8 @@ def _conclude_batch(memory: Memory, collect: Node, scope: Scope, batch: Batch) -
         else:
             memory.failures = {**(memory.failures or {}), reduce.name: failed}
         return
-    batch.items.sort(key=_place)
     batch.fans.sort(key=_order)
-    facts = tuple([item[-1] for item in batch.items])
+    facts = batch.in_order()
     named = [fan for _, fan in batch.fans] if collect.is_inner else facts
     inputs = tuple(fact.address for fact in named)
     memory.accept(reduce, facts, inputs, scope, (), gathers=collect.is_inner)

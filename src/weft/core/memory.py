@@ -20,7 +20,7 @@ from weft.core.lineage import Cell, Lineage
 from weft.core.node import Kind, Node
 from weft.core.plan import Plan
 from weft.core.reading import pin
-from weft.core.scope import ALONE, Activation, Asked, Attempts, Ending, Key, Letter, Order, Scope
+from weft.core.scope import ALONE, Activation, Asked, Attempts, Ending, Key, Letter, Opening, Order, Scope
 from weft.errors import InvalidEvent, shown
 from weft.typing import Address
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 # Comparing with a plain int costs a third of looking a member of an enum up.
 _GATE, _JOIN, _COLLECT, _LOOP = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT), int(Kind.LOOP)
+
+PAGE = 512
+"""How many elements of a collection a runner takes in before everything else in its loop has had its turn."""
 
 STORY = 8
 """How many events an error shows of what happened before."""
@@ -56,6 +59,7 @@ class Memory:
         "log",
         "needs_context",
         "notified",
+        "page",
         "partitions",
         "plan",
         "produced",
@@ -65,6 +69,7 @@ class Memory:
         "rules",
         "run_id",
         "skipped",
+        "unopened",
         "workflow",
     )
 
@@ -91,6 +96,10 @@ class Memory:
         self.ready: dict[Key, Activation] = {}
         self.fresh: list[Activation] = []
         """What became ready since somebody last emptied this list."""
+        self.page: int | None = None
+        """How many elements of a collection become ready at once, where that is a runner's concern; None for all."""
+        self.unopened: list[Opening] | None = None
+        """Collections of which some elements are not in *ready* yet; while there are any, *ready* is not empty."""
         self.blocked: dict[Key, Activation] | None = None
         """What waits for the settling of something it reads, or for its turn at a stateful node."""
         self.lines: dict[str, deque[Activation]] | None = None
@@ -130,6 +139,11 @@ class Memory:
 
     def offered(self) -> list[Activation]:
         """Return what may run now, in the order it became ready."""
+        self.open_all()
+        return self.opened()
+
+    def opened(self) -> list[Activation]:
+        """Return what may run now, but for the elements of large collections whose turn has not come."""
         ready = self.ready
         count = len(ready)
         if count > self._peak:
@@ -138,6 +152,42 @@ class Memory:
             self.ready = ready = dict(ready.items())
             self._peak = count
         return list(ready.values())
+
+    def at(self, key: Key) -> Activation | None:
+        """Return what is ready at *key*, also of a collection that is not all in *ready* yet."""
+        found = self.ready.get(key)
+        if found is None and self.unopened is not None and isinstance(address := key[1][0], tuple):
+            seq, index = address
+            for opening in self.unopened:
+                if opening.event.seq == seq and index >= opening.following:
+                    self._open(opening, max(index + 1 - opening.following, self.page or 0))
+                    return self.ready.get(key)
+        return found
+
+    def take_in_pages(self, opening: Opening) -> None:
+        """Let the first elements of a large collection become ready now, and the others later."""
+        self.unopened = [*(self.unopened or ()), opening]
+        self._open(opening, self.page or len(opening.event.value))
+
+    def open_more(self) -> None:
+        """Let the next elements of a large collection become ready."""
+        if self.unopened is not None:
+            self._open(self.unopened[0], self.page or len(self.unopened[0].event.value))
+
+    def open_all(self) -> dict[Key, Activation]:
+        """Let the elements of all collections become ready, and return what is."""
+        while self.unopened is not None:
+            self._open(self.unopened[0], len(self.unopened[0].event.value))
+        return self.ready
+
+    def _open(self, opening: Opening, most: int) -> None:
+        ready, fresh = self.ready, self.fresh
+        for activation in opening.page(most):
+            ready[activation.key] = activation
+            fresh.append(activation)
+        if opening.is_done and self.unopened is not None:
+            self.unopened.remove(opening)
+            self.unopened = self.unopened or None
 
     def story(self, event: ev.Activated) -> InvalidEvent:
         """Return an error that says what happened before *event*, which should not have happened."""
@@ -295,10 +345,12 @@ class Memory:
     def take(self, event: ev.Activated, kind: Kind | None = None) -> Activation:
         """Remove and return the activation that *event* is about, of a node of this *kind*."""
         key = (event.component, event.inputs)
-        activation = self.ready.get(key)
+        activation = self.ready.get(key) or self.at(key)
         if activation is None or (kind is not None and activation.node.kind is not kind):
             raise self.story(event)
         del self.ready[key]
+        if self.unopened is not None and not self.ready:
+            self.open_more()
         if self.dispatched:
             self.dispatched.pop(key, None)
         if self.attempts:

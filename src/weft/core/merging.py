@@ -53,13 +53,13 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
             if inputs is None:
                 continue  # what it worked on was not taken over, so this run does it again
             if isinstance(event, ev.RunnableDispatched | ev.RunnableDelayed | ev.AttemptFailed | ev.ChildStarted):
-                if key in memory.ready:
+                if memory.at(key) is not None:
                     record(memory, replace(event, seq=seq, inputs=inputs))
             elif isinstance(event, ev.RunnableRetried):
                 if key in (memory.letters or {}):
                     moved[event.seq] = seq
                     record(memory, replace(event, seq=seq, inputs=inputs))
-            elif key not in memory.ready:
+            elif memory.at(key) is None:
                 if key in done:
                     moved[event.seq] = done[key]
             elif not (memory.ready[key].node.stateful and event.component in folded):

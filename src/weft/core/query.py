@@ -222,7 +222,7 @@ class Queries(Drawable):
     def _is_under_way(self, saga: str) -> bool:
         """Whether some undertaking of *saga* is not over: a part of it may still run, or is kept as a dead letter."""
         memory = self.memory
-        pending = [*memory.ready.values(), *(memory.blocked or {}).values()]
+        pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
         pending += [letter.activation for letter in (memory.letters or {}).values()]
         return any(one.node.owner == saga and (one.node.carries or one.node.name == saga) for one in pending)
 
@@ -271,7 +271,7 @@ class Queries(Drawable):
         if memory.failures and name in memory.failures:
             error = memory.failures[name].error
             return f"it failed ({error.type}: {error.message})"
-        if any(key[0] == name for key in memory.ready):
+        if any(key[0] == name for key in memory.open_all()):
             return "it is ready and has not run yet"
         if not memory.received:
             return "the run has had no input"

@@ -57,7 +57,7 @@ def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) 
 
 def replan(memory: Memory, old: Plan) -> None:
     """Let the inputs under way that follow the plan *old* follow the new one, which has more components."""
-    pending = [*memory.ready.values(), *(memory.blocked or {}).values()]
+    pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
     pending += [letter.activation for letter in (memory.letters or {}).values()]
     moving = [activation for activation in pending if activation.scope.plan is old]
     scopes = list({id(scope): scope for activation in moving for scope in activation.scope.around()}.values())

@@ -185,7 +185,7 @@ class Run(Controls):
         """
         self.check_context()
         memory = self.memory
-        activation = memory.ready.get((ref.component, ref.inputs))
+        activation = memory.at((ref.component, ref.inputs))
         if activation is None:
             raise UnknownRunnable(f"{ref.component!r} at {ref.inputs} is not ready in run {self.id!r}")
         return bind(activation, memory, self.context)
@@ -201,7 +201,7 @@ class Run(Controls):
         if outcome.run_id not in (None, self.id):
             raise UnknownRunnable(f"this outcome belongs to run {outcome.run_id!r}, not to {self.id!r}")
         key = (outcome.component, outcome.inputs)
-        activation = memory.ready.get(key)
+        activation = memory.at(key)
         if activation is None:
             self._check_known(key)
         else:
@@ -282,7 +282,7 @@ class Run(Controls):
     def _record_of_driver(self, event: ev.Activated) -> None:
         memory = self.memory
         key = (event.component, event.inputs)
-        activation = memory.ready.get(key)
+        activation = memory.at(key)
         if activation is None:
             self._check_known(key)  # what has ended already is told again: nothing changes
         elif isinstance(event, ev.RunnableCompleted):
@@ -451,7 +451,7 @@ class Run(Controls):
         mine, theirs = self.memory, other.memory
         return (
             same_logs(mine.log, theirs.log)
-            and list(mine.ready) == list(theirs.ready)
+            and mine.open_all().keys() == theirs.open_all().keys()
             and (mine.blocked or {}).keys() == (theirs.blocked or {}).keys()
         )
 

@@ -7,18 +7,22 @@ under way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+import gc
+import sysconfig
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from weft.core.events import RunnableFailed
-from weft.core.lineage import Cell
+from weft.core.events import FannedOut, RunnableFailed
+from weft.core.lineage import Cell, Element
 from weft.core.node import Node
 from weft.core.plan import Plan
 from weft.typing import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+T = TypeVar("T")
 
 Order = tuple[Any, ...]
 """A key that puts what one scope makes into an order that does not depend on who finished first."""
@@ -162,6 +166,59 @@ class Activation(msgspec.Struct, eq=False):
     """In a loop: which turn this is."""
 
 
+_HAS_GENERATIONS: Final = not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Whether the garbage collector can look at what is new alone; without, a look costs more than it saves."""
+
+
+def _seen(tuples: list[T]) -> list[T]:
+    """
+    Return *tuples*, of numbers or of such tuples, after the garbage collector has had a look at them.
+
+    From then on it leaves them alone, and so it does the events that will hold them: with 200,000 elements, that is
+    the difference between full collections of 20 ms and of 60 ms.
+    """
+    if _HAS_GENERATIONS and gc.isenabled():
+        gc.collect(0)
+    return tuples
+
+
+class Opening(msgspec.Struct, eq=False):
+    """
+    A collection that was taken apart, and whose elements become ready one page after the other.
+
+    What its elements begin with takes nothing but the element, so it does not matter when they do.
+    """
+
+    event: FannedOut
+    targets: tuple[Node, ...]
+    """The nodes that every element begins with."""
+    scope: Scope
+    """The scope around the elements."""
+    order: Order
+    following: int = 0
+    """The index of the first element that is not ready yet."""
+
+    def page(self, most: int) -> Iterator[Activation]:
+        """Open the next elements, *most* of them at most, and yield what can run on them."""
+        event, plan, first = self.event, self.scope.plan, self.following
+        seq, name, origin, elements = event.seq, event.component, event.inputs[0], event.value
+        opening = plan.openings.get(name, NOTHING)
+        self.following = min(first + most, len(elements))
+        addresses = _seen([(seq, index) for index in range(first, self.following)])
+        for inputs in _seen([(address,) for address in addresses]):
+            address = inputs[0]
+            index = address[1]
+            facts = (Element(address, elements[index], name, origin, index),)
+            inner = Scope(address, index, plan, opening, self.scope, name, self.order)
+            for target in self.targets:
+                yield Activation(target, (target.name, inputs), facts, inner)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all elements are ready, or have been."""
+        return self.following == len(self.event.value)
+
+
 class Letter(msgspec.Struct, frozen=True, eq=False):
     """An activation that failed for good, and how."""
 
@@ -204,9 +261,15 @@ class Meeting(msgspec.Struct, eq=False):
 class Batch(msgspec.Struct, eq=False):
     """What a collect holds: the collections that were taken apart, and what came of their elements."""
 
-    fans: list[tuple[Order, Cell]]
-    items: list[tuple[Any, ...]]
-    """Each with what puts it into order before it."""
+    fans: list[tuple[Order, Cell]] = []
+    facts: list[Cell] = []
+    places: list[Order] = []
+    """By fact: what puts it into order.  Without the facts in them, the garbage collector soon leaves these alone."""
+
+    def in_order(self) -> tuple[Cell, ...]:
+        """Return what came of the elements, in the order of their collections."""
+        facts, places = self.facts, self.places
+        return tuple([facts[at] for at in sorted(range(len(facts)), key=places.__getitem__)])
 
 
 class _Mark:

@@ -157,7 +157,7 @@ def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:
     """Return the pending runnables of *run* for which *rules* say something else than those in force."""
     memory = run.memory
     now = run.workflow.policies if memory.rules is None else memory.rules
-    waiting = [*memory.ready.values(), *(memory.blocked or {}).values()]
+    waiting = [*memory.open_all().values(), *(memory.blocked or {}).values()]
     waiting += [letter.activation for letter in (memory.letters or {}).values()]
     found: list[Effect] = []
     for activation in waiting:

@@ -34,7 +34,7 @@ from weft.log.definition import Definition, definition_of, read_definition
 from weft.log.packing import PLAIN, SHORT, encode_value
 from weft.log.places import kind_of
 from weft.log.values import Values
-from weft.log.wire import WIRES, UnknownEvent, Wire, as_terms, pieces, reader
+from weft.log.wire import AT_ONCE, WIRES, UnknownEvent, Wire, as_terms, pieces, reader
 
 INLINE: Final = 1024
 """How many bytes a value may take inside of an event.  A longer one is kept beside the log, once per run."""
@@ -311,13 +311,18 @@ class Decoder:
             types |= mentioned
         values = Values(types, facts)
         read = reader(values.restore, workflows)
-        following = 1
+        events: list[AnyEvent] = []
+        yielded = 0
         for body in bodies:
-            for piece in _guarded(pieces, opened(body, following), following):
-                events: list[AnyEvent] = _guarded(read, piece, following)
-                following += len(events)
-                yield events
+            begins = yielded + len(events) + 1
+            for piece in _guarded(pieces, opened(body, begins), begins):
+                events += _guarded(read, piece, yielded + len(events) + 1)
+                if len(events) >= AT_ONCE:
+                    yield events
+                    yielded += len(events)
+                    events = []
         self.unknown |= values.unknown
+        yield events
 
     def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:
         if content_hash(body) != key:

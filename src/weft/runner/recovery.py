@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from weft.core.fold import fold
+from weft.core.memory import PAGE
 from weft.core.run import Run
 from weft.core.unresolved import Unresolved
 from weft.core.workflow import Workflow
@@ -76,18 +78,16 @@ async def recover(
     decoder = Decoder(workflow=workflow, strict=strict)
     try:
         definitions, facts = await _referred(store, loaded.record.id, bodies, pace)
-        run: Run | None = None
-        for events in decoder.batches(bodies, definitions=definitions, facts=facts):
-            if run is None:
-                run = Run.from_log(events, context=context)
-            else:
-                fold(run.memory, events)
-                run.memory.fresh.clear()
+        batches = decoder.batches(bodies, definitions=definitions, facts=facts)
+        first = next(batches)
+        run = Run.from_log(first[:1], context=context)
+        run.memory.page = PAGE
+        for events in itertools.chain([first[1:]], batches):
+            fold(run.memory, events)
+            run.memory.fresh.clear()
             await pace.keep(len(events))
     except CorruptLog as error:
         raise error.of(loaded.record.id) from error
-    if run is None:
-        run = Run.from_log((), context=context)
     if not goes_on:
         return Recovered(run, loaded.record)
     for component, (function, reason) in run.workflow.missing.items():

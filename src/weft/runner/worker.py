@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from weft.core import events as ev
 from weft.core.failure import text_of
 from weft.core.fold import record
+from weft.core.memory import PAGE
 from weft.core.run import Run
 from weft.core.runnable import Outcome, bind
 from weft.core.scope import Activation, Key
@@ -122,9 +123,11 @@ class Worker:
         """Whether somebody still has to be told that the run is idle."""
         self.orphans = orphans(run) if self.state == "cancelled" and self._draft.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
-        run.is_driven = True
+        self._is_opening = False
+        """Whether it will have another turn, to take in more elements of a large collection."""
+        run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
-            run.memory.fresh[:] = run.memory.offered()
+            run.memory.fresh[:] = run.memory.opened()
 
     @property
     def acknowledged(self) -> int:
@@ -299,6 +302,8 @@ class Worker:
         self.at_once = AT_ONCE
         line, draft = self._line, self._draft
         while True:
+            if memory.unopened is not None:
+                self._open_more()
             if memory.fresh:
                 self._take_in()
             known = len(log)
@@ -315,6 +320,37 @@ class Worker:
             self.state = "running" if self._active or self._line else "waiting"
         else:
             self._look_around()
+
+    def _open_more(self) -> None:
+        """Take more elements of a large collection in, if there is room for them or their time runs already."""
+        memory = self.run.memory
+        if self.options.hooks is not None and self.options.hooks.transform is not None:  # it puts all of them in order
+            memory.open_all()
+        elif not self._is_opening and not memory.fresh and self._wants_more():
+            memory.open_more()
+            if memory.unopened is not None:
+                self._is_opening = True
+                self.office.loop.call_soon(self.office.guard, self, self._open_again)
+
+    def _wants_more(self) -> bool:
+        return len(self._flights) < self.options.max_concurrency or self._is_timed()
+
+    def _is_timed(self) -> bool:
+        """Whether a policy of elements that are not taken in counts from when they became ready."""
+        memory = self.run.memory
+        rules = memory.workflow.policies if memory.rules is None else memory.rules
+        for opening in memory.unopened or () if rules else ():
+            table = self.office.table(opening.scope.plan, rules)
+            for target in opening.targets:
+                policy, _ = table.of(target.name)
+                if policy is not None and (policy.queue_timeout is not None or policy.delay):
+                    return True
+        return False
+
+    def _open_again(self) -> None:
+        self._is_opening = False
+        if self.run.memory.unopened is not None and self._wants_more():
+            self.turn()
 
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""

@@ -158,7 +158,7 @@ def _resumed(world: World, folder: Path) -> Run:
 
 def _waiting(run: Run) -> list[str]:
     """Return the components that nothing has reached yet."""
-    seen = {getattr(event, "component", "") for event in run.log()} | {name for name, _ in run.memory.ready}
+    seen = {getattr(event, "component", "") for event in run.log()} | {name for name, _ in run.memory.open_all()}
     return [name for name in run.workflow.components if name not in seen]
 
 

@@ -225,7 +225,7 @@ class _Tally:
 
     def give_up(self, memory: Memory) -> None:
         """Add loops that made all their turns, which is in no event: their test said no, and no turn came after."""
-        pending = (*memory.ready.values(), *(memory.blocked or {}).values())
+        pending = (*memory.open_all().values(), *(memory.blocked or {}).values())
         known = self._taken | {activation.key for activation in pending}
         for until, inputs in self._noes:
             if until.again is not None and (until.again.name, inputs) not in known:
@@ -275,7 +275,7 @@ class _Tally:
         for child in (memory.children or {}).values():
             for shown in self._shown(child.component):
                 self._found[shown].children += 1
-        ready = [*memory.ready.values()]
+        ready = [*memory.open_all().values()]
         blocked = [*(memory.blocked or {}).values()]
         scopes: dict[int, Scope] = {}
         for activation in (*ready, *blocked):
