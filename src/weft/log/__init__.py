@@ -11,7 +11,19 @@ Nothing that is read here can import a module or call a constructor that the app
 """
 
 from weft.log.chain import References, chain, references, verify
-from weft.log.codec import Decoder, Encoder, Segment, check_encodable, decode, decode_segments, encode, encode_segment
+from weft.log.codec import (
+    Decoder,
+    Encoded,
+    Encoder,
+    Segment,
+    check_encodable,
+    decode,
+    decode_segments,
+    encode,
+    encode_once,
+    encode_segment,
+    needs_encoding,
+)
 from weft.log.definition import definition_of, read_definition, to_dict
 from weft.log.definition import read_data as from_dict
 from weft.log.records import Record, register
@@ -19,6 +31,7 @@ from weft.log.wire import UnknownEvent
 
 __all__ = [
     "Decoder",
+    "Encoded",
     "Encoder",
     "Record",
     "References",
@@ -30,8 +43,10 @@ __all__ = [
     "decode_segments",
     "definition_of",
     "encode",
+    "encode_once",
     "encode_segment",
     "from_dict",
+    "needs_encoding",
     "read_definition",
     "references",
     "register",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -29,9 +29,9 @@ from weft.core.events import AnyEvent, ReactionOccurred
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, ResolutionError, UnencodableValue
 from weft.log.annotations import known_types
-from weft.log.codes import Code, content_hash
+from weft.log.codes import HASHED, Code, content_hash, hash_in_slices
 from weft.log.definition import Definition, definition_of, read_definition
-from weft.log.packing import PLAIN, SHORT, encode_value
+from weft.log.packing import PLAIN, SHORT, encode_in_slices, encode_small, encode_value
 from weft.log.places import kind_of
 from weft.log.values import Values
 from weft.log.wire import AT_ONCE, WIRES, UnknownEvent, Wire, as_terms, pieces, reader
@@ -69,6 +69,15 @@ class Segment(msgspec.Struct, frozen=True, gc=False):  # bytes cannot lead back 
     """The large values that the events refer to, by the hash of their bytes."""
 
 
+class Encoded(msgspec.Struct, frozen=True):
+    """A value as bytes, made once, before the event that holds it is written."""
+
+    value: Any
+    data: bytes
+    key: bytes | None
+    """The hash of the bytes, if these are too many to stand inside of an event."""
+
+
 class Encoder:
     """
     Writes the events of one run, batch by batch.
@@ -82,9 +91,12 @@ class Encoder:
         self.portable = portable
         self._stored: set[bytes] | None = None
 
-    def segment(self, events: Sequence[AnyEvent]) -> Segment:
+    def segment(self, events: Sequence[AnyEvent], encoded: Mapping[int, Encoded] | None = None) -> Segment:
         """
         Return *events* as a segment, with what it refers to beside it; facts only unless they are stored already.
+
+        Args:
+            encoded: by position of the event: the value that it holds, as bytes, where these were made before.
 
         Raises:
             UnencodableValue: a value that is no data; the error says whose, and where in it.
@@ -92,10 +104,10 @@ class Encoder:
         """
         for event in events:
             if type(event) is not ReactionOccurred or kind_of(event.value) not in SHORT:
-                return self._translated(events)
+                return self._translated(events, encoded)
         return Segment(_body(events, events), len(events))  # nearly all: written as they are
 
-    def _translated(self, events: Sequence[AnyEvent]) -> Segment:
+    def _translated(self, events: Sequence[AnyEvent], encoded: Mapping[int, Encoded] | None) -> Segment:
         definitions: dict[bytes, bytes] = {}
         facts: dict[bytes, bytes] = {}
         out: list[Any] = []
@@ -109,7 +121,10 @@ class Encoder:
                 value = getattr(event, name)
                 kind = kind_of(value)
                 if kind not in PLAIN or (kind not in SHORT and len(value) > INLINE // 4):
-                    written = replace(written, **{name: self._value(event, value, facts)})
+                    known = encoded.get(event.seq) if encoded else None
+                    if known is None or known.value is not value:
+                        known = _encoded(event, value)
+                    written = replace(written, **{name: self._value(known, facts)})
             if wire.workflows:
                 written = self._refer(written, wire, definitions)
             if wire.terms:
@@ -128,16 +143,12 @@ class Encoder:
                 self._stored = set()
             self._stored.update(segment.facts)
 
-    def _value(self, event: Any, value: Any, facts: dict[bytes, bytes]) -> Any:
-        try:
-            data = encode_value(value)
-        except UnencodableValue as error:
-            raise _with_owner(error, event) from None
-        if len(data) <= INLINE:
-            return msgspec.Raw(data)
-        key = content_hash(data)
+    def _value(self, known: Encoded, facts: dict[bytes, bytes]) -> Any:
+        key = known.key
+        if key is None:
+            return msgspec.Raw(known.data)
         if self._stored is None or key not in self._stored:
-            facts[key] = data
+            facts[key] = known.data
         return Ext(Code.FACT, key)
 
     def _refer(self, event: Any, wire: Wire, definitions: dict[bytes, bytes]) -> Any:
@@ -148,6 +159,14 @@ class Encoder:
             definitions[definition.hash] = definition.body
             event = replace(event, **{name: definition.hash})
         return event
+
+
+def _encoded(event: Any, value: Any) -> Encoded:
+    try:
+        data = encode_value(value)
+    except UnencodableValue as error:
+        raise _with_owner(error, event) from None
+    return Encoded(value, data, content_hash(data) if len(data) > INLINE else None)
 
 
 def _raw(event: object) -> msgspec.Raw:
@@ -196,6 +215,28 @@ def check_encodable(value: object, component: str) -> None:
             encode_value(value)
         except UnencodableValue as error:
             raise UnencodableValue(error.kind, error.path, component) from None
+
+
+def needs_encoding(value: object) -> bool:
+    """Whether *value* takes more than what MessagePack has by itself, or is so long that to hash it takes time."""
+    kind: Any = kind_of(value)
+    return kind not in SHORT and (kind not in PLAIN or len(value) > HASHED)  # type: ignore[arg-type]
+
+
+def encode_once(value: object, component: str) -> Generator[None, None, Encoded]:
+    """
+    Return what *component* has made as bytes, with a stop whenever others should have their turn; a small one has none.
+
+    Raises:
+        UnencodableValue: the error says whose it is, and where in it.
+    """
+    try:
+        data = encode_small(value)
+        if data is None:
+            data = yield from encode_in_slices(value)
+    except UnencodableValue as error:
+        raise UnencodableValue(error.kind, error.path, component) from None
+    return Encoded(value, data, (yield from hash_in_slices(data)) if len(data) > INLINE else None)
 
 
 def encode_segment(events: Sequence[AnyEvent]) -> Segment:

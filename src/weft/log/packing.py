@@ -22,7 +22,7 @@ import struct
 import uuid
 import zoneinfo
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from types import EllipsisType
 from typing import Any, Final
 
@@ -36,6 +36,12 @@ from weft.log.records import Record, Unfit, form_of, name_of
 
 _MOST: Final = 1 << 26
 """How many items a value may have.  One that shares its parts a few dozen times over would never end."""
+
+AT_ONCE: Final = 2048
+"""How many items are packed in one go where others share the thread: about a millisecond of work."""
+
+_CHUNK: Final = 256
+"""How many items of a long list are tried together; fewer if that is more than may be packed in one go."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -69,6 +75,52 @@ def encode_value(value: object) -> bytes:
         raise UnencodableValue("value that nests too deeply for this process", "value") from None
 
 
+def encode_small(value: object) -> bytes | None:
+    """
+    Return *value* as MessagePack, if it has no more than :data:`AT_ONCE` items; else None, about as quickly.
+
+    Raises:
+        UnencodableValue: as :func:`encode_value`.
+    """
+    kind: Any = kind_of(value)
+    try:
+        if kind in (list, dict) and len(value) <= AT_ONCE and _is_flat(value):  # type: ignore[arg-type]
+            return _encode(value)
+        return _encode(_Packer(PLAIN, AT_ONCE).pack(value))
+    except _TooMany:
+        return None
+    except (OverflowError, UnicodeEncodeError, _Refused, RecursionError):
+        return encode_value(value)
+
+
+def encode_in_slices(value: object) -> Generator[None, None, bytes]:
+    """
+    Return *value* as the same bytes as :func:`encode_value` does, with a stop after every :data:`AT_ONCE` items.
+
+    Long lists, tuples and dicts are taken apart, however deep inside they are.  A long value of any other class is
+    packed in one go.
+
+    >>> slices = encode_in_slices(list(range(5_000)))
+    >>> stops = 0
+    >>> try:
+    ...     while True:
+    ...         next(slices)
+    ...         stops += 1
+    ... except StopIteration as end:
+    ...     stops > 2, end.value == encode_value(list(range(5_000)))
+    (True, True)
+
+    Raises:
+        UnencodableValue: as :func:`encode_value`.
+    """
+    try:
+        return (yield from _Slicer().encode(value))
+    except _Refused as refused:
+        raise UnencodableValue(refused.what, f"value{''.join(reversed(refused.path))}") from None
+    except RecursionError:
+        raise UnencodableValue("value that nests too deeply for this process", "value") from None
+
+
 def _is_flat(value: Any) -> bool:
     """Whether *value* is what MessagePack has by itself, or a list or dict of that; most are, so this is quick."""
     kind = kind_of(value)
@@ -86,13 +138,23 @@ class _Refused(Exception):
         self.path: list[str] = []
 
 
+class _TooMany(Exception):
+    """There are more items than may be packed in one go."""
+
+
 class _Packer:
-    """Turns one value into what MessagePack has; *flat* are the types that it may leave as they are."""
+    """
+    Turns one value into what MessagePack has.
 
-    __slots__ = ("flat", "inside", "items")
+    Args:
+        flat: the types that it may leave as they are.
+        budget: how many items it may pack in one go; None for any number.
+    """
 
-    def __init__(self, flat: frozenset[type]) -> None:
-        self.flat = flat
+    __slots__ = ("budget", "flat", "inside", "items")
+
+    def __init__(self, flat: frozenset[type], budget: int | None = None) -> None:
+        self.flat, self.budget = flat, budget
         self.inside: set[int] = set()
         self.items = 0
 
@@ -116,6 +178,8 @@ class _Packer:
 
     def count(self, items: int) -> None:
         self.items += items
+        if self.budget is not None and self.items > self.budget:
+            raise _TooMany
         if self.items > _MOST:
             raise _Refused(f"value of more than {_MOST:,} items")
 
@@ -132,8 +196,9 @@ class _Packer:
                 raise
         return packed
 
-    def members(self, values: Iterable[Any]) -> bytes:
+    def members(self, values: Collection[Any]) -> bytes:
         """Return the members of a set in the order of their bytes, which every process agrees on."""
+        self.count(len(values))
         written: list[bytes] = []
         for item in values:
             try:
@@ -141,7 +206,6 @@ class _Packer:
             except _Refused as refused:
                 refused.path.append("{...}")
                 raise
-        self.count(len(written))
         return _encode([msgspec.Raw(member) for member in sorted(written)])
 
     def mapping(self, value: dict[Any, Any]) -> Any:
@@ -190,6 +254,120 @@ class _Packer:
             except Exception as error:
                 raise _Refused(f"{kind.__qualname__} whose fields cannot be read ({error!r})") from error
         return Ext(Code.RECORD, _encode([name, self.fields(fields, ".{}")]))
+
+
+class _Slicer:
+    """Turns one value into MessagePack, a few items at a time, with a stop in between."""
+
+    __slots__ = ("_packer", "_stopped_at")
+
+    def __init__(self) -> None:
+        self._packer = _Packer(PLAIN)
+        self._stopped_at = 0
+
+    def encode(self, value: Any) -> Generator[None, None, bytes]:
+        """Return *value*, which may be a part of another one, as bytes."""
+        packer, kind = self._packer, kind_of(value)
+        data = self._written(packer.pack, value, AT_ONCE)
+        if data is not None:
+            if self._is_due():
+                yield
+            return data
+        if kind not in (list, tuple, dict):
+            return self._written(packer.pack, value, None) or b""
+        key = id(value)
+        if key in packer.inside or len(packer.inside) >= DEEPEST:
+            packer.pack(value)  # which refuses it
+        packer.inside.add(key)
+        try:
+            held = value.copy() if kind is not tuple else value  # between two stops it may change
+            if kind is dict:
+                return (yield from self._mapping(held))
+            items = yield from self._items(held, "[{}]".format)
+            items = _head_of_array(len(held)) + items
+            return _encode(Ext(Code.TUPLE, items)) if kind is tuple else items
+        finally:
+            packer.inside.discard(key)
+
+    def _written(self, pack: Callable[[Any], Any], value: Any, budget: int | None) -> bytes | None:
+        """Return what *pack* makes of *value* as bytes, unless it has more items than *budget* allows."""
+        packer, before = self._packer, self._packer.items
+        packer.budget = None if budget is None else before + budget
+        try:
+            return _encode(pack(value))
+        except _TooMany:
+            packer.items = before
+            return None
+        except (OverflowError, UnicodeEncodeError):  # what MessagePack has only in part
+            packer.flat, packer.items = _SAFE, before
+            return _encode(pack(value))
+        finally:
+            packer.budget, packer.flat = None, PLAIN
+
+    def _is_due(self) -> bool:
+        """Whether enough was packed for another stop."""
+        if self._packer.items < self._stopped_at + AT_ONCE:
+            return False
+        self._stopped_at = self._packer.items
+        return True
+
+    def _items(self, values: Any, shown: Callable[[int], str]) -> Generator[None, None, bytes]:
+        """Return *values*, a list or tuple, one after the other; *shown* says where in it one of them is."""
+        written: list[bytes] = []
+        first, size, most, sequence = 0, _CHUNK, AT_ONCE, self._packer.sequence
+        while first < len(values):
+            some = list(values[first : first + size])
+            try:
+                data = self._written(sequence, some, AT_ONCE)
+            except _Refused:
+                data = None
+            if data is not None:
+                written.append(data[len(_head_of_array(len(some))) :])
+                size = min(2 * size, most)
+            elif len(some) > 1:
+                size = most = len(some) // 2
+                continue
+            else:
+                try:
+                    written.append((yield from self.encode(some[0])))
+                except _Refused as refused:
+                    refused.path.append(shown(first))
+                    raise
+            first += len(some)
+            if self._is_due():
+                yield
+        return b"".join(written)
+
+    def _mapping(self, value: dict[Any, Any]) -> Generator[None, None, bytes]:
+        if not _TEXT.issuperset(map(type, value)) or not all(map(_is_sound, value)):
+            pairs: list[Any] = [part for pair in value.items() for part in pair]
+            items = yield from self._items(
+                pairs, lambda at: f"[{pairs[at - 1]!r}]" if at % 2 else f" key {pairs[at]!r}"
+            )
+            return _encode(Ext(Code.DICT, _head_of_array(len(pairs)) + items))
+        self._packer.count(len(value))
+        written: list[bytes] = []
+        for key, item in value.items():
+            try:
+                written += (_encode(key), (yield from self.encode(item)))
+            except _Refused as refused:
+                refused.path.append(f"[{key!r}]")
+                raise
+            if self._is_due():
+                yield
+        return _head_of_map(len(value)) + b"".join(written)
+
+
+def _head_of_array(length: int) -> bytes:
+    if length < 16:
+        return bytes([0x90 | length])
+    return b"\xdc" + length.to_bytes(2, "big") if length < 1 << 16 else b"\xdd" + length.to_bytes(4, "big")
+
+
+def _head_of_map(length: int) -> bytes:
+    if length < 16:
+        return bytes([0x80 | length])
+    return b"\xde" + length.to_bytes(2, "big") if length < 1 << 16 else b"\xdf" + length.to_bytes(4, "big")
 
 
 def _is_sound(text: str) -> bool:
