@@ -7,8 +7,11 @@ store has said so; until then nothing of it is forgotten.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from weft.core.events import FannedOut
 from weft.core.run import Run
-from weft.log import Encoder, Segment, chain
+from weft.log import Encoded, Encoder, Segment, chain
 from weft.ports.store import FIRST_EPOCH, Append, RunStatus
 
 _EMPTY = Segment(b"", 0)
@@ -19,7 +22,17 @@ _FORGETFUL = Encoder()
 class Draft:
     """The end of a log that is still to be written."""
 
-    __slots__ = ("_encoder", "_epoch", "_link", "_run", "_segment", "acknowledged", "is_dropped", "status")
+    __slots__ = (
+        "_encoded",
+        "_encoder",
+        "_epoch",
+        "_link",
+        "_run",
+        "_segment",
+        "acknowledged",
+        "is_dropped",
+        "status",
+    )
 
     def __init__(
         self,
@@ -49,6 +62,18 @@ class Draft:
         """What is being stored, if large values stand beside its events."""
         self.is_dropped = False
         """Whether nothing more of it is to be written."""
+        self._encoded: dict[int, Encoded] | None = None
+        """By position of an event that is not stored: the value that it holds, as bytes."""
+
+    def keep(self, encoded: Encoded) -> None:
+        """The last event of the run holds a value that is *encoded* already."""
+        event = self._run.memory.log[-1]
+        if isinstance(event, FannedOut) and type(event.value) is type(encoded.value):  # of a list it has a copy
+            encoded = replace(encoded, value=event.value)
+        if getattr(event, "value", None) is encoded.value:
+            if self._encoded is None:
+                self._encoded = {}
+            self._encoded[event.seq] = encoded
 
     @property
     def is_empty(self) -> bool:
@@ -61,7 +86,7 @@ class Draft:
         events = memory.log[self.acknowledged :]
         if (not events and status == self.status) or self.is_dropped:
             return None
-        segment = self._encoder.segment(events) if events else _EMPTY
+        segment = self._encoder.segment(events, self._encoded) if events else _EMPTY
         body, count = segment.body, segment.count
         # The link moves on when the store has taken the events: those that it refuses are not part of the log.
         link = chain(self._link, body) if count else self._link
@@ -95,6 +120,9 @@ class Draft:
     def stored(self, append: Append) -> None:
         """*append* is durable."""
         self.acknowledged, self._link = append.expected + append.count, append.chain
+        if self._encoded:
+            for seq in [seq for seq in self._encoded if seq <= self.acknowledged]:
+                del self._encoded[seq]
         if self._segment is not None:
             if self._encoder is _FORGETFUL:
                 self._encoder = Encoder()

@@ -35,12 +35,14 @@ from weft.errors import (
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
+from weft.log import needs_encoding
 from weft.ports.clock import Clock
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.arrivals import Arrivals, Turn
 from weft.runner.background import Background
 from weft.runner.custody import Custody, Owned
 from weft.runner.draft import Draft
+from weft.runner.landing import encoded_input
 from weft.runner.office import Office
 from weft.runner.options import RunOptions, check_text
 from weft.runner.recovery import Recovered
@@ -124,6 +126,7 @@ class Roster:
         Raises:
             WorkflowAlreadyStarted: a run of this id exists.
         """
+        encoded = await encoded_input(value) if needs_encoding(value) else None
         async with self._arrivals.alone(run) as turn:
             worker = self._hired(run, workflow, options)
             if policies is None:
@@ -134,7 +137,7 @@ class Roster:
             self._workers[run] = worker
             try:
                 if value is not MISSING:
-                    worker.take(value, deadline=deadline)
+                    worker.take(value, deadline=deadline, encoded=encoded)
                 worker.report.begun(self._clock.time, is_resumed=False)
                 worker.checkpoint()
                 await self._waiters.durable(worker, 1 if value is MISSING else len(worker.run.memory.log))

@@ -25,7 +25,7 @@ from weft.core.offered import offer_module
 from weft.core.references import MISSING
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption
-from weft.log import check_encodable
+from weft.log import check_encodable, needs_encoding
 from weft.log import register as register_class
 from weft.log.places import workflows_of
 from weft.ports.clock import Clock
@@ -36,6 +36,7 @@ from weft.runner import defaults
 from weft.runner.callbacks import given
 from weft.runner.children import Children
 from weft.runner.handle import Handle
+from weft.runner.landing import encoded_input
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
 from weft.runner.premises import Premises
 from weft.runner.questions import Questions
@@ -281,11 +282,12 @@ class AsyncRunner(Questions):
             UnencodableValue: the value could not be stored.
             RunClosed: the run was cancelled.
         """
+        encoded = await encoded_input(value) if needs_encoding(value) else None
         worker = await self._premises.changeable(id)
         worker.check_open()
         if policies is not None:
             worker.rule(policies, policies_mode)
-        worker.take(value, key=key, deadline=deadline)
+        worker.take(value, key=key, deadline=deadline, encoded=encoded)
         await self._premises.taken(worker)
 
     # -- forgetting ------------------------------------------------------------------------------

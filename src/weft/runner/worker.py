@@ -21,8 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
-from msgspec.structs import replace
-
 from weft.core import events as ev
 from weft.core.failure import text_of
 from weft.core.fold import record
@@ -38,14 +36,15 @@ from weft.errors import (
     RunExists,
     RunNotFound,
     RunParked,
-    UnencodableValue,
 )
-from weft.log import check_encodable
-from weft.log.packing import PLAIN
+from weft.log import Encoded, encode_once, needs_encoding
+from weft.log.codes import HASHED
+from weft.log.packing import SHORT
 from weft.log.places import kind_of
 from weft.ports.store import Append, RunStatus
 from weft.runner.draft import Draft
 from weft.runner.flight import Flight
+from weft.runner.landing import Landing, exhausted
 from weft.runner.office import Office
 from weft.runner.options import RunOptions, check_text
 from weft.runner.pilot import Pilot
@@ -111,6 +110,8 @@ class Worker:
         self._line: deque[Flight] = deque()
         """What is ready."""
         self._flights: dict[Key, Flight] = {}
+        self._landing: dict[Key, Landing] = {}
+        """What has ended with a large value, which is being encoded; in flight until that is done."""
         self._active = 0
         """How many attempts are with executors, or in line for one."""
         self.at_once = 0
@@ -181,9 +182,16 @@ class Worker:
             self.checkpoint()
         self.office.guard(self, self.turn)
 
-    def take(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> None:
+    def take(
+        self,
+        value: Any,
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        encoded: Encoded | None = None,
+    ) -> None:
         """
-        Give the run an input.
+        Give the run an input, *encoded* if that took a while.
 
         Raises:
             UnencodableValue: the value could not be stored.
@@ -193,12 +201,15 @@ class Worker:
         self.check_open()
         if self.state == "parked":
             raise RunParked(self.id, self.reason)
-        check_encodable(value, "INPUT")
+        if encoded is None and needs_encoding(value):
+            encoded = exhausted(encode_once(value, "INPUT"))
         if key is not None:
             check_text("key", key)
         before = len(self.run.memory.log)
         self.run.plan(value, key=key, deadline=deadline, at=self.office.clock.time())
         if len(self.run.memory.log) > before:  # else its key was known, and nothing has happened
+            if encoded is not None:
+                self._draft.keep(encoded)
             self.changed()
 
     def rule(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
@@ -213,7 +224,8 @@ class Worker:
         self.rules.change(policies, mode)
         if not self.is_stopping:
             for flight in list(self._flights.values()):
-                self.pilot.reconsider(flight)
+                if not flight.is_over:
+                    self.pilot.reconsider(flight)
         self._told()
 
     def check_open(self) -> None:
@@ -243,6 +255,8 @@ class Worker:
         """Start nothing more; return what executors have."""
         self.is_stopping = True
         self._line.clear()
+        for landing in list(self._landing.values()):  # it has ended, and must not run again because of its size
+            self._land(landing)
         for key, flight in reversed(list(self._flights.items())):
             if not self.office.is_started(flight) or self.office.is_lent(flight):  # it waits: in line, for a child...
                 self.pilot.give_up(flight)
@@ -254,6 +268,7 @@ class Worker:
         for flight in reversed(self._flights.values()):  # the last turns of a rate are the cheapest to give back
             self.pilot.give_up(flight)
         self._flights.clear()
+        self._landing.clear()
         self._line.clear()
         self._active = 0
 
@@ -482,22 +497,28 @@ class Worker:
         elif flight.timers and not flight.is_aloft:  # it waits for a limit, not with a deadline for its executor
             self._active += 1
 
-    def finish(self, flight: Flight, outcome: Outcome) -> None:
-        """Take the outcome into the run."""
-        self._active -= 1
-        self._units += 1
+    def finish(self, flight: Flight, outcome: Outcome, encoded: Encoded | None = None) -> None:
+        """Take the outcome into the run, once its value is *encoded*."""
         activation, policy = flight.activation, flight.policy
         key = activation.key
+        if (
+            encoded is None
+            and outcome.status == "completed"
+            and kind_of(outcome.result) not in SHORT
+            and not activation.node.is_test
+            and needs_encoding(outcome.result)
+        ):
+            self._encode(Landing(flight, outcome, encode_once(outcome.result, key[0])))  # which comes back here
+            return
+        self._active -= 1
+        self._units += 1
         self._flights.pop(key, None)
-        if outcome.status == "completed" and kind_of(outcome.result) not in PLAIN and not activation.node.is_test:
-            try:
-                check_encodable(outcome.result, key[0])
-            except UnencodableValue as error:
-                outcome = replace(outcome, status="failed", result=None, error=error)
         if self.run.memory.ready.get(key) is activation:
             self.run.settle(activation, outcome)
         else:
             self.run.apply(outcome)
+        if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
+            self._draft.keep(encoded)
         if policy is not None or self.options.hooks is not None:  # who is told may stop or cancel the run
             self.report.finished(flight, outcome)
         if self.observer is not None:
@@ -505,6 +526,28 @@ class Worker:
         if policy is not None and policy.checkpoint_after:
             self._barrier = len(self.run.memory.log)
             self.checkpoint()
+
+    def _encode(self, landing: Landing) -> None:
+        """Encode the value of what has ended; if it is a large one, let others have their turn in between."""
+        if landing.go_on() or self.is_stopping:
+            self._land(landing)
+        else:
+            self._landing[landing.flight.activation.key] = landing
+            self.office.loop.call_soon(self.office.guard, self, self._encode_more, landing)
+
+    def _encode_more(self, landing: Landing) -> None:
+        if self._landing.get(landing.flight.activation.key) is not landing:  # the run was stopped or cancelled
+            return
+        self._encode(landing)
+        if landing.is_done:
+            self.turn()
+
+    def _land(self, landing: Landing) -> None:
+        """Encode what is left of a value, and take it into the run."""
+        self._landing.pop(landing.flight.activation.key, None)
+        while not landing.go_on():
+            pass
+        self.finish(landing.flight, landing.outcome, landing.encoded)
 
     # -- what the journal tells ------------------------------------------------------------------
 

@@ -1,0 +1,76 @@
+"""
+A large value on its way into the log: encoded once, a slice at a time, so that it does not hold the loop.
+
+A result is in flight until all of it is encoded.  An input is encoded before the run is given it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from weft.core.runnable import Outcome
+from weft.errors import UnencodableValue
+from weft.log import Encoded, encode_once
+from weft.runner.flight import Flight
+
+T = TypeVar("T")
+
+
+class Landing:
+    """A runnable that has completed, and whose value is being encoded."""
+
+    __slots__ = ("_slices", "encoded", "flight", "outcome")
+
+    def __init__(self, flight: Flight, outcome: Outcome, slices: Generator[None, None, Encoded]) -> None:
+        self.flight, self.outcome = flight, outcome
+        """What came of it: a failure, if its value turns out not to be data."""
+        self.encoded: Encoded | None = None
+        self._slices: Generator[None, None, Encoded] | None = slices
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of it is encoded, or cannot be."""
+        return self._slices is None
+
+    def go_on(self) -> bool:
+        """Encode the next slice, if there is one; return whether all of it is done."""
+        if self._slices is not None:
+            try:
+                next(self._slices)
+            except StopIteration as end:
+                self.encoded, self._slices = end.value, None
+            except UnencodableValue as error:
+                self.outcome, self._slices = replace(self.outcome, status="failed", result=None, error=error), None
+        return self._slices is None
+
+
+def exhausted(slices: Generator[None, None, T]) -> T:
+    """Return what comes at the end of *slices*, without a stop."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
+async def encoded_input(value: Any) -> Encoded | None:
+    """
+    Return an input as bytes, letting everything else in the loop have its turn if that takes a while.
+
+    None if it cannot be encoded: the worker that takes it then says so.
+    """
+    slices = encode_once(value, "INPUT")
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            found: Encoded = end.value
+            return found
+        except UnencodableValue:
+            return None
+        await asyncio.sleep(0)

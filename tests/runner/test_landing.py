@@ -1,0 +1,293 @@
+"""Large values and large collections: encoded once and taken in bit by bit, and nothing of them is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from weft import AsyncRunner, Policy, Workflow, each, reduce, step
+from weft.core.memory import PAGE
+from weft.errors import RunClosed, UnencodableValue, WorkflowNotFound
+from weft.log import decode_segments, references
+from weft.runner.options import WorkerHooks
+from weft.runner.worker import Worker
+from weft.stores import MemoryStore
+
+ITEMS = 50_000
+calls: list[int] = []
+
+
+def make(count: int) -> list[dict[str, Any]]:
+    """Return many small values."""
+    calls.append(count)
+    return [{"id": i} for i in range(count)]
+
+
+LARGE = Workflow("large", step(make, name="make") >> step(len, name="count"))
+SMALL = Workflow("small", step(lambda x: x + 1, name="next"))
+COUNT = Workflow("counting", step(len, name="count"))
+SUM = Workflow(
+    "sum", each(step(lambda x: -x, name="negate")) >> reduce(lambda so_far, x: so_far + x, init=0, name="total")
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_called() -> None:
+    calls.clear()
+
+
+def run(main: Callable[[MemoryStore, AsyncRunner], Awaitable[None]]) -> None:
+    """Run *main* with a runner."""
+
+    async def inside() -> None:
+        async with MemoryStore() as store, AsyncRunner(store, executor="inline") as runner:
+            await main(store, runner)
+
+    asyncio.run(inside())
+
+
+def worker_of(runner: AsyncRunner, id: str) -> Worker:
+    """Return what drives the run *id*."""
+    found = runner._premises.roster.get(id)
+    assert found is not None
+    return found
+
+
+async def landing(runner: AsyncRunner, id: str) -> Worker:
+    """Wait until a step of the run *id* has ended, and its value is being encoded."""
+    worker = worker_of(runner, id)
+    while not worker._landing:  # noqa: ASYNC110 - a test that counts rounds of the loop
+        await asyncio.sleep(0)
+    return worker
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+def test_another_run_begins_and_ends_while_a_large_result_is_encoded() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        handle = await runner.start(LARGE, ITEMS, id="large")
+        worker = await landing(runner, "large")
+
+        assert await (await runner.start(SMALL, 1)).result() == 2
+        assert worker._landing
+        assert await handle.result() == ITEMS
+
+    run(main)
+
+
+def test_another_run_begins_and_ends_while_a_large_input_is_encoded() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        starting = asyncio.ensure_future(runner.start(COUNT, make(ITEMS)))
+        await asyncio.sleep(0)
+
+        assert await (await runner.start(SMALL, 1)).result() == 2
+        assert not starting.done()
+        assert await (await starting).result() == ITEMS
+
+    run(main)
+
+
+def test_a_large_result_is_stored_as_it_was_returned_whatever_becomes_of_it_later() -> None:
+    def grow(rows: list[dict[str, Any]]) -> int:
+        rows.append({"id": -1})
+        return len(rows)
+
+    workflow = Workflow("growing", step(make, name="make") >> step(grow, name="grow"))
+
+    async def main(store: MemoryStore, runner: AsyncRunner) -> None:
+        await (await runner.start(workflow, ITEMS, id="a", checkpoint="on_complete")).wait()
+        bodies = [segment.body for segment in (await store.load("a")).segments]
+        wanted = references(bodies)
+        definitions = await store.load_definitions(wanted.definitions)
+        facts = await store.load_facts("a", wanted.facts)
+        events: Any = decode_segments(bodies, definitions=definitions, facts=facts, workflow=workflow)
+
+        assert [len(event.value) for event in events if getattr(event, "component", "") == "make"] == [ITEMS]
+        assert events[-1].value == ITEMS + 1 or events[-2].value == ITEMS + 1
+
+    run(main)
+
+
+def test_a_large_result_that_is_no_data_fails_its_step_and_says_where() -> None:
+    workflow = Workflow("wrong", step(lambda n: [*make(n), {"id": object()}], name="make"))
+
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        handle = await runner.start(workflow, ITEMS)
+        await handle.wait()
+        failure = (await runner.get_workflow(handle.id)).failures["make"]
+
+        assert isinstance(failure.__cause__, UnencodableValue)
+        assert (failure.__cause__.component, failure.__cause__.path) == ("make", f"value[{ITEMS}]['id']")
+
+    run(main)
+
+
+def test_a_large_input_that_is_no_data_is_refused_and_starts_nothing() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        with pytest.raises(UnencodableValue, match="INPUT"):
+            await runner.start(COUNT, [*make(ITEMS), object()], id="a")
+
+        assert runner._premises.roster.get("a") is None
+
+    run(main)
+
+
+def test_an_input_for_a_run_that_leaves_while_it_is_encoded_is_refused() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        await runner.start_workflow("a", COUNT)
+        giving = asyncio.ensure_future(runner.run("a", make(ITEMS)))
+        await asyncio.sleep(0)
+        await runner.stop("a")
+
+        with pytest.raises(WorkflowNotFound):
+            await giving
+
+    run(main)
+
+
+def test_a_run_that_is_stopped_while_a_result_is_encoded_keeps_it() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        await runner.start(LARGE, ITEMS, id="a")
+        await landing(runner, "a")
+        await runner.stop("a")
+        handle = await runner.resume("a", workflow=LARGE)
+
+        assert await handle.result() == ITEMS
+        assert calls == [ITEMS]
+
+    run(main)
+
+
+def test_a_runner_that_is_closed_while_a_result_is_encoded_keeps_it() -> None:
+    async def main() -> None:
+        async with MemoryStore() as store:
+            async with AsyncRunner(store, executor="inline") as runner:
+                await runner.start(LARGE, ITEMS, id="a")
+                await landing(runner, "a")
+            async with AsyncRunner(store, executor="inline") as another:
+                handle = await another.resume("a", workflow=LARGE)
+                assert await handle.result() == ITEMS
+
+    asyncio.run(main())
+
+    assert calls == [ITEMS]
+
+
+def test_a_run_that_is_cancelled_while_a_result_is_encoded_has_nothing_of_it() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        handle = await runner.start(LARGE, ITEMS, id="a")
+        worker = await landing(runner, "a")
+        await runner.cancel("a")
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+        assert not worker.flights
+        assert [type(event).__name__ for event in await handle.log()][-1] == "RunCancelled"
+        with pytest.raises(RunClosed):
+            await runner.run("a", 1)
+
+    run(main)
+
+
+# -- collections ---------------------------------------------------------------------------------
+
+
+def test_between_two_rounds_of_the_loop_no_more_than_a_page_of_elements_is_taken_in() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        handle = await runner.start(SUM, list(range(10 * PAGE)), id="a")
+        worker, most = worker_of(runner, "a"), 0
+        while not worker.is_settled:
+            most = max(most, len(worker.flights))
+            await asyncio.sleep(0)
+
+        assert PAGE <= most <= PAGE + worker.options.max_concurrency
+        assert await handle.result() == -sum(range(10 * PAGE))
+
+    run(main)
+
+
+def waiting_for(event: asyncio.Event) -> Workflow:
+    """Return a map over steps that wait for *event*."""
+
+    async def wait(x: int) -> int:
+        await event.wait()
+        return x
+
+    return Workflow("waiting", each(step(wait, name="wait")))
+
+
+def test_as_many_elements_are_in_flight_as_the_run_may_have() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        event, elements = asyncio.Event(), PAGE + PAGE // 2
+        handle = await runner.start(waiting_for(event), list(range(elements)), max_concurrency=10 * PAGE, id="a")
+        worker = worker_of(runner, "a")
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+        assert len(worker.flights) == elements
+        assert all(worker.office.is_started(flight) for flight in worker.flights)
+        event.set()
+        await handle.wait()
+
+    run(main)
+
+
+def test_elements_whose_policy_counts_the_time_in_the_queue_are_all_taken_in() -> None:
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        event = asyncio.Event()
+        workflow = waiting_for(event).with_policies([("wait", Policy(queue_timeout=60.0))])
+        await runner.start(workflow, list(range(3 * PAGE)), max_concurrency=1, id="a")
+        worker = worker_of(runner, "a")
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+        assert len(worker.flights) == 3 * PAGE
+        await runner.cancel("a")
+
+    run(main)
+
+
+def test_who_puts_what_is_ready_into_order_is_shown_all_of_it() -> None:
+    shown: list[int] = []
+
+    def transform(runnables: list[Any]) -> list[Any]:
+        shown.append(len(runnables))
+        return runnables
+
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        handle = await runner.start(SUM, list(range(3 * PAGE)), hooks=WorkerHooks(transform=transform))
+        await handle.wait()
+
+    run(main)
+
+    assert max(shown) == 3 * PAGE
+
+
+@pytest.mark.parametrize("rounds", [5, 40, 150])
+def test_a_map_that_is_stopped_on_its_way_goes_on_where_it_was(rounds: int) -> None:
+    negated: list[int] = []
+
+    def negate(x: int) -> int:
+        negated.append(x)
+        return -x
+
+    total = reduce(lambda so_far, x: so_far + x, init=0, name="total")
+    workflow = Workflow("sum", each(step(negate, name="negate")) >> total)
+    elements = list(range(5 * PAGE))
+
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        await runner.start(workflow, elements, id="a")
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        await runner.stop("a")
+        handle = await runner.resume("a", workflow=workflow)
+
+        assert await handle.result() == -sum(elements)
+
+    run(main)
+
+    assert sorted(negated) == elements
