@@ -112,7 +112,7 @@ def test_a_large_result_is_stored_as_it_was_returned_whatever_becomes_of_it_late
     run(main)
 
 
-def test_a_large_result_that_is_no_data_fails_its_step_and_says_where() -> None:
+def test_a_large_result_that_is_not_data_fails_its_step_and_says_where() -> None:
     workflow = Workflow("wrong", step(lambda n: [*make(n), {"id": object()}], name="make"))
 
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
@@ -126,7 +126,7 @@ def test_a_large_result_that_is_no_data_fails_its_step_and_says_where() -> None:
     run(main)
 
 
-def test_a_large_input_that_is_no_data_is_refused_and_starts_nothing() -> None:
+def test_a_large_input_that_is_not_data_is_refused_and_starts_nothing() -> None:
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
         with pytest.raises(UnencodableValue, match="INPUT"):
             await runner.start(COUNT, [*make(ITEMS), object()], id="a")
@@ -251,7 +251,7 @@ def test_elements_whose_policy_counts_the_time_in_the_queue_are_all_taken_in() -
     run(main)
 
 
-def test_who_puts_what_is_ready_into_order_is_shown_all_of_it() -> None:
+def test_a_transform_hook_is_shown_the_whole_collection() -> None:
     shown: list[int] = []
 
     def transform(runnables: list[Any]) -> list[Any]:

@@ -26,8 +26,9 @@ class Landing:
     __slots__ = ("_slices", "encoded", "flight", "outcome")
 
     def __init__(self, flight: Flight, outcome: Outcome, slices: Generator[None, None, Encoded]) -> None:
-        self.flight, self.outcome = flight, outcome
-        """What came of it: a failure, if its value turns out not to be data."""
+        self.flight = flight
+        self.outcome = outcome
+        """Its outcome: a failure, if the value turns out not to be data."""
         self.encoded: Encoded | None = None
         self._slices: Generator[None, None, Encoded] | None = slices
 

@@ -111,7 +111,7 @@ class Worker:
         """What is ready."""
         self._flights: dict[Key, Flight] = {}
         self._landing: dict[Key, Landing] = {}
-        """What has ended with a large value, which is being encoded; in flight until that is done."""
+        """Runnables that have ended with a large value, which is being encoded; in flight until that is done."""
         self._active = 0
         """How many attempts are with executors, or in line for one."""
         self.at_once = 0
