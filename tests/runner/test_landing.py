@@ -12,9 +12,12 @@ from weft import AsyncRunner, Policy, Workflow, each, reduce, step
 from weft.core.memory import PAGE
 from weft.errors import RunClosed, UnencodableValue, WorkflowNotFound
 from weft.log import decode_segments, references
+from weft.ports.store import RunStatus
+from weft.runner.draft import MOST
 from weft.runner.options import WorkerHooks
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
+from weft.testing import RecordingStore
 
 ITEMS = 50_000
 calls: list[int] = []
@@ -291,3 +294,26 @@ def test_a_map_that_is_stopped_on_its_way_goes_on_where_it_was(rounds: int) -> N
     run(main)
 
     assert sorted(negated) == elements
+
+
+# -- long logs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["on_complete", "manual"])
+def test_a_long_log_is_written_in_several_segments_and_the_last_one_says_how_the_run_stands(strategy: str) -> None:
+    recording = RecordingStore(MemoryStore())
+    elements = 3 * MOST
+
+    async def main() -> None:
+        async with AsyncRunner(recording, executor="inline", checkpoint=strategy) as runner:
+            await (await runner.start(SUM, list(range(elements)), id="a")).wait()
+            await runner.checkpoint("a")
+
+    asyncio.run(main())
+
+    appends = [write.append for write in recording.writes]
+    assert max(append.count for append in appends) <= MOST
+    assert sum(append.count for append in appends) == elements + 4
+    statuses: list[RunStatus] = [append.status for append in appends if append.status is not None]
+    assert statuses[-1] == "idle"
+    assert "idle" not in statuses[:-1]

@@ -7,12 +7,17 @@ store has said so; until then nothing of it is forgotten.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from weft.core.events import FannedOut
 from weft.core.run import Run
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.ports.store import FIRST_EPOCH, Append, RunStatus
+
+MOST: Final = 2048
+"""How many events are written at once; the others follow in a segment of their own."""
 
 _EMPTY = Segment(b"", 0)
 _FORGETFUL = Encoder()
@@ -30,6 +35,7 @@ class Draft:
         "_run",
         "_segment",
         "acknowledged",
+        "is_behind",
         "is_dropped",
         "status",
     )
@@ -62,6 +68,8 @@ class Draft:
         """What is being stored, if large values stand beside its events."""
         self.is_dropped = False
         """Whether nothing more of it is to be written."""
+        self.is_behind = False
+        """Whether the last append was too long for one segment, and has to be gone on with."""
         self._encoded: dict[int, Encoded] | None = None
         """By position of an event that is not stored: the value that it holds, as bytes."""
 
@@ -83,7 +91,10 @@ class Draft:
     def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
         """Return what there is to write: the events since the last time, and the status if it has changed."""
         memory = self._run.memory
-        events = memory.log[self.acknowledged :]
+        events = memory.log[self.acknowledged : self.acknowledged + MOST]
+        self.is_behind = len(events) == MOST and self.acknowledged + MOST < len(memory.log)
+        if self.is_behind:
+            status = "running"  # whatever it is in the end, there is more to come
         if (not events and status == self.status) or self.is_dropped:
             return None
         segment = self._encoder.segment(events, self._encoded) if events else _EMPTY

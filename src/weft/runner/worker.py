@@ -568,6 +568,8 @@ class Worker:
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
         self._draft.stored(append)
+        if self._draft.is_behind:
+            self.checkpoint()
         if self.observer is not None:
             self.observer(self)
         try:
