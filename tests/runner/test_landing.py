@@ -254,6 +254,28 @@ def test_elements_whose_policy_counts_the_time_in_the_queue_are_all_taken_in() -
     run(main)
 
 
+def test_elements_that_wait_for_their_next_attempt_do_not_keep_the_others_from_starting() -> None:
+    tried: set[int] = set()
+
+    def fail(x: int) -> int:
+        tried.add(x)
+        raise ValueError(x)
+
+    policy = Policy(max_retries=1, backoff="linear", base_delay=50.0)
+    workflow = Workflow("failing", each(step(fail, name="fail"))).with_policies([("fail", policy)])
+
+    async def main(_: MemoryStore, runner: AsyncRunner) -> None:
+        await runner.start(workflow, list(range(3 * PAGE)), id="a")
+        worker = worker_of(runner, "a")
+        while worker.state != "waiting":  # noqa: ASYNC110 - a test that counts rounds of the loop
+            await asyncio.sleep(0)
+        await runner.cancel("a")
+
+    run(main)
+
+    assert len(tried) == 3 * PAGE
+
+
 def test_a_transform_hook_is_shown_the_whole_collection() -> None:
     shown: list[int] = []
 

@@ -256,7 +256,7 @@ class Worker:
         self.is_stopping = True
         self._line.clear()
         for landing in list(self._landing.values()):  # it has ended, and must not run again because of its size
-            self._land(landing)
+            self.office.guard(self, self._land, landing)
         for key, flight in reversed(list(self._flights.items())):
             if not self.office.is_started(flight) or self.office.is_lent(flight):  # it waits: in line, for a child...
                 self.pilot.give_up(flight)
@@ -348,7 +348,8 @@ class Worker:
                 self.office.loop.call_soon(self.office.guard, self, self._open_again)
 
     def _wants_more(self) -> bool:
-        return len(self._flights) < self.options.max_concurrency or self._is_timed()
+        """Whether there is room for more than what runs and what stands in line; what waits for time takes none."""
+        return self._active + len(self._line) < self.options.max_concurrency or self._is_timed()
 
     def _is_timed(self) -> bool:
         """Whether a policy of elements that are not taken in counts from when they became ready."""
