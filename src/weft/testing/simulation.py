@@ -315,7 +315,7 @@ class _LoopClock:
 def _is_unheard(problem: dict[str, Any]) -> bool:
     """Whether it is that something was told to callers whose process died before they heard of it."""
     is_lost = str(problem.get("message")).endswith("exception was never retrieved")
-    return is_lost and isinstance(problem.get("exception"), RunnerClosed | UnwrittenEvents)
+    return is_lost and isinstance(problem.get("exception"), RunnerClosed | StoreUnavailable | UnwrittenEvents)
 
 
 def _unexpected(error: BaseException) -> list[BaseException]:

@@ -175,7 +175,9 @@ class _History:
         if executions[-1].attempt != attempt and not may_be_untried:
             yield f"{name} says attempt {attempt}, and the last one executed was {executions[-1].attempt}"
         policies = self.plot.policies_of(event.component)
-        if policies and all(policy.execution_mode == "durable" for policy in policies) and not life.chances:
+        is_mended = event.component in self.trial.mendable and self.run.id in self.witness.mended  # perhaps not durably
+        is_durable = policies and all(policy.execution_mode == "durable" for policy in policies)
+        if is_durable and not life.chances and not is_mended:
             numbers = [each.attempt for each in executions]
             if numbers != sorted(set(numbers)):
                 yield f"{name} is durable, and its attempts were numbered {numbers}"

@@ -71,7 +71,7 @@ class Witness:
         """By key: how many attempts still fail."""
         self._broken: dict[str, str] = {}
         """By key of what fails until it is mended: its run."""
-        self._mended: set[str] = set()
+        self.mended: set[str] = set()
         """The runs of which a dead letter got another chance."""
         self._hanging: set[str] = set()
         self._under_way: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class Witness:
 
     def mend(self, run: str) -> None:
         """Let nothing of *run* be broken any more that was."""
-        self._mended.add(run)
+        self.mended.add(run)
         self._broken = {key: broken for key, broken in self._broken.items() if broken != run}
 
     def _key(self, runnable: Runnable) -> str:
@@ -137,7 +137,7 @@ class Witness:
 
     def _is_limited(self, runnable: Runnable) -> bool:
         """Whether an attempt that hangs is cut off, also if its policy changes while it does."""
-        if runnable.component in self._mendable and runnable.run_id in self._mended:  # under a policy of its own
+        if runnable.component in self._mendable and runnable.run_id in self.mended:  # under a policy of its own
             return False
         policies = self._plot.policies_of(runnable.component)
         is_timed = all(each.timeout is not None for each in policies)
