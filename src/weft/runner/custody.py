@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
+from weft.log import Decoder
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.patience import patiently
 from weft.runner.recovery import Recovered, recover
@@ -38,10 +39,14 @@ EVENTS = 20_000
 class Owned:
     """A run that was acquired and loaded, or why it could not be loaded."""
 
-    __slots__ = ("_answer", "_custody", "run")
+    __slots__ = ("_answer", "_custody", "_decoders", "run")
 
-    def __init__(self, custody: Custody, run: str, answer: LoadedRun | StoreError) -> None:
+    def __init__(
+        self, custody: Custody, run: str, answer: LoadedRun | StoreError, decoders: dict[Any, Decoder] | None = None
+    ) -> None:
+        """Make one; *decoders* is what runs that are recovered one after the other share."""
         self._custody, self.run, self._answer = custody, run, answer
+        self._decoders = {} if decoders is None else decoders
 
     async def recover(
         self,
@@ -60,8 +65,11 @@ class Owned:
         loaded = self._answer
         if isinstance(loaded, StoreError):
             raise loaded
+        workflow = live(loaded.record)
+        key = (loaded.record.workflow, loaded.record.version, id(workflow), strict)
+        decoder = self._decoders.setdefault(key, Decoder(workflow=workflow, strict=strict))
         return await self._custody.recover(
-            loaded, workflow=live(loaded.record), context=context, strict=strict, goes_on=goes_on
+            loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on, decoder=decoder
         )
 
 
@@ -117,16 +125,23 @@ class Custody:
 
     async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[Owned]:
         """Yield the runs whose records these are, loaded a few at a time."""
+        decoders: dict[Any, Decoder] = {}
         for records in _groups(owned):
             found = await self._patiently(lambda: self._store.load_many([each.id for each in records]))  # noqa: B023
             for record in records:
-                yield self._checked(record.id, found[record.id], record)
+                yield self._checked(record.id, found[record.id], record, decoders)
 
-    def _checked(self, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None) -> Owned:
+    def _checked(
+        self,
+        run: str,
+        answer: LoadedRun | StoreError,
+        owned: RunRecord | None,
+        decoders: dict[Any, Decoder] | None = None,
+    ) -> Owned:
         """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
         if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
             answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
-        return Owned(self, run, answer)
+        return Owned(self, run, answer, decoders)
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.recovery.recover`."""

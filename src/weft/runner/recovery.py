@@ -53,6 +53,7 @@ async def recover(
     strict: bool = False,
     goes_on: bool = True,
     pause: Callable[[], Awaitable[object]] = _pause,
+    decoder: Decoder | None = None,
 ) -> Recovered:
     """
     Rebuild the run that was *loaded* from *store*.
@@ -64,6 +65,7 @@ async def recover(
         goes_on: whether anything of it will be executed; else neither its functions nor its context are needed.
         pause: called after every few hundred events, so that a long log does not hold the loop; what it raises ends
             the recovery, and nothing is left of it.
+        decoder: one for the same *workflow* and *strict* that has read other runs, and knows what they share.
 
     Raises:
         CorruptLog: what was stored is no log.
@@ -75,7 +77,9 @@ async def recover(
     bodies = [segment.body for segment in loaded.segments]
     pace = _Pace(pause)
     await _check_chain(loaded, bodies, pace)
-    decoder = Decoder(workflow=workflow, strict=strict)
+    if decoder is None:
+        decoder = Decoder(workflow=workflow, strict=strict)
+    decoder.unknown = {}
     try:
         definitions, facts = await _referred(store, loaded.record.id, bodies, pace)
         batches = decoder.batches(bodies, definitions=definitions, facts=facts)
@@ -153,7 +157,7 @@ async def _referred(
     except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
         raise MissingContent("definition", error.hashes, run) from error
     facts: Mapping[bytes, bytes] = {}
-    if isinstance(store, FactStore):
+    if wanted_facts and isinstance(store, FactStore):
         facts = await store.load_facts(run, wanted_facts)
     return definitions, facts
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from weft.core.references import MISSING
@@ -52,6 +52,9 @@ from weft.runner.worker import Worker
 from weft.typing import PoliciesMode
 
 T = TypeVar("T")
+
+AT_ONCE: Final = 8
+"""How many runs come in before those that are here have their turn."""
 
 
 class Roster:
@@ -247,6 +250,8 @@ class Roster:
                         came.append(loaded.run)
                         free.discard(loaded.run)
                     turns.pop(loaded.run).end()
+                    if len(turns) % AT_ONCE == 0:  # the runs that are here have their turn
+                        await asyncio.sleep(0)
         finally:
             for turn in turns.values():
                 turn.end()

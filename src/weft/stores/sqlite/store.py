@@ -51,6 +51,9 @@ from weft.typing import RunId
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_MOST_DEFINITIONS = 256
+"""How many definitions are remembered."""
+
 
 class _Opened(NamedTuple):
     """What an open store holds."""
@@ -82,6 +85,8 @@ class SQLiteStore:
         self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
+        self._definitions: dict[ContentHash, bytes] = {}
+        """Definitions that were asked for since it was opened; they are never changed or removed."""
 
     def __repr__(self) -> str:
         return f"SQLiteStore({str(self.path)!r})"
@@ -97,7 +102,7 @@ class SQLiteStore:
         """Make the file ready, and be a new owner; open already: nothing."""
         async with self._opening:
             if not self.is_open:
-                self._opened = await self._open()
+                self._opened, self._definitions = await self._open(), {}
 
     async def _open(self) -> _Opened:
         connect = partial(_migrated, self._connect, self.path, self._busy_timeout)
@@ -179,8 +184,15 @@ class SQLiteStore:
         return await self._read(reading.load_many, list(runs))
 
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
-        """Return the definitions."""
-        return await self._read(reading.load_definitions, hashes)
+        """Return the definitions; those that were asked for lately are remembered, since many runs share them."""
+        self._usable()
+        missing = [content for content in hashes if content not in self._definitions]
+        if missing:
+            known = {**self._definitions, **await self._read(reading.load_definitions, missing)}
+            wanted = {content: known[content] for content in hashes}
+            self._definitions = known if len(known) <= _MOST_DEFINITIONS else wanted
+            return wanted
+        return {content: self._definitions[content] for content in hashes}
 
     # -- FactStore -------------------------------------------------------------------------------
 
