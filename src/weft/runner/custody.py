@@ -27,6 +27,7 @@ from weft.log import Decoder
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.patience import patiently
 from weft.runner.recovery import Recovered, recover
+from weft.runner.slices import pause
 
 T = TypeVar("T")
 
@@ -149,7 +150,7 @@ class Custody:
 
     async def _pause(self) -> None:
         """Let everything else in the loop have its turn; stop here if the runner was closed meanwhile."""
-        await asyncio.sleep(0)
+        await pause()
         if not self._is_open():
             raise RunnerClosed
 

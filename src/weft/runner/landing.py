@@ -6,7 +6,6 @@ A result is in flight until all of it is encoded.  An input is encoded before th
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from weft.core.runnable import Outcome
 from weft.errors import UnencodableValue
 from weft.log import Encoded, encode_once
 from weft.runner.flight import Flight
+from weft.runner.slices import pause
 
 T = TypeVar("T")
 
@@ -74,4 +74,4 @@ async def encoded_input(value: Any) -> Encoded | None:
             return found
         except UnencodableValue:
             return None
-        await asyncio.sleep(0)
+        await pause()

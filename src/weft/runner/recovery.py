@@ -8,7 +8,6 @@ the loop has its turn (ADR 18); until the last of them the run is in no table, s
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,6 +26,7 @@ from weft.log.chain import GENESIS, survey
 from weft.log.wire import AT_ONCE
 from weft.policy.matching import Within
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
+from weft.runner.slices import pause
 
 _HASHED: Final = 4096
 """How many bytes are hashed in about the time that it takes to fold an event."""
@@ -39,11 +39,6 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
     record: RunRecord
 
 
-def _pause() -> Awaitable[None]:
-    """Let everything else in the loop have its turn."""
-    return asyncio.sleep(0)
-
-
 async def recover(
     store: LogStore,
     loaded: LoadedRun,
@@ -52,7 +47,7 @@ async def recover(
     context: Mapping[str, Any] | None = None,
     strict: bool = False,
     goes_on: bool = True,
-    pause: Callable[[], Awaitable[object]] = _pause,
+    pause: Callable[[], Awaitable[object]] = pause,
     decoder: Decoder | None = None,
 ) -> Recovered:
     """

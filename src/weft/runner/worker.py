@@ -50,6 +50,7 @@ from weft.runner.options import RunOptions, check_text
 from weft.runner.pilot import Pilot
 from weft.runner.reporting import Reporter
 from weft.runner.rulebook import Rulebook
+from weft.runner.slices import let_threads_run
 from weft.runner.standing import has_news, orphans, stuck
 from weft.typing import PoliciesMode
 
@@ -539,6 +540,7 @@ class Worker:
     def _encode_more(self, landing: Landing) -> None:
         if self._landing.get(landing.flight.activation.key) is not landing:  # the run was stopped or cancelled
             return
+        let_threads_run()
         self._encode(landing)
         if landing.is_done:
             self.turn()
