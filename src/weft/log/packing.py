@@ -100,14 +100,14 @@ def encode_in_slices(value: object) -> Generator[None, None, bytes]:
     Long lists, tuples and dicts are taken apart, however deep inside they are.  A long value of any other class is
     packed in one go.
 
-    >>> slices = encode_in_slices(list(range(5_000)))
+    >>> slices = encode_in_slices(list(range(50_000)))
     >>> stops = 0
     >>> try:
     ...     while True:
     ...         next(slices)
     ...         stops += 1
     ... except StopIteration as end:
-    ...     stops > 2, end.value == encode_value(list(range(5_000)))
+    ...     stops > 2, end.value == encode_value(list(range(50_000)))
     (True, True)
 
     Raises:
