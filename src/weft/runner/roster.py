@@ -46,6 +46,7 @@ from weft.runner.landing import encoded_input
 from weft.runner.office import Office
 from weft.runner.options import RunOptions, check_text
 from weft.runner.recovery import Recovered
+from weft.runner.slices import pause
 from weft.runner.supervisor import Supervisor
 from weft.runner.waiting import Waiters
 from weft.runner.worker import Worker
@@ -251,7 +252,7 @@ class Roster:
                         free.discard(loaded.run)
                     turns.pop(loaded.run).end()
                     if len(turns) % AT_ONCE == 0:  # the runs that are here have their turn
-                        await asyncio.sleep(0)
+                        await pause()
         finally:
             for turn in turns.values():
                 turn.end()
