@@ -24,6 +24,10 @@ from remedies import Fragile, Spare
 
 from weft import Policy, Run, SagaOutcome, Workflow, each, reduce, step
 from weft.core import events as ev
+from weft.core.components.repeat import Repeat
+from weft.core.components.rule import Rule
+from weft.core.components.turns import TurnEnd
+from weft.core.wiring import INPUT_NAME
 from weft.testing import Trial
 
 KINDS = (
@@ -268,13 +272,26 @@ def made_nothing(run: Run) -> set[str]:
 
 
 def upstream(run: Run, name: str) -> set[str]:
-    """Return what stands before *name* in the workflow of *run*."""
+    """
+    Return all without which something may not reach *name* in the workflow of *run*.
+
+    These are the components before it, the conditions that they ask, and the parts of loops and rules; the parts of
+    others stand beside the way.
+    """
     wiring, found, left = run.workflow.wiring, set[str](), [name]
     while left:
-        parents = {parent for inlet in wiring.fed_by(left.pop()) for parent in inlet.parents}
-        left += [parent for parent in parents - found if parent in wiring.components]
-        found |= parents
-    return found
+        at = left.pop()
+        parents = {parent for inlet in wiring.fed_by(at) for parent in inlet.parents} - {INPUT_NAME}
+        before = parents.union(wiring.components[at].refers_to()) - found
+        left += before
+        found |= before
+    parts = {
+        f"{at}.{part}"
+        for at in found
+        if isinstance(wiring.components[at], Repeat | Rule | TurnEnd)
+        for part in wiring.components[at].functions()
+    }
+    return found | parts
 
 
 def each_of(place: Place) -> str:

@@ -9,13 +9,14 @@ import pytest
 from courses import Deed, Loop, Nest, Rounds, Route, Trip
 from families import Child, Family, Start, draw_starts
 from msgspec.structs import replace
-from network import KINDS, Network, Place, Verdict, draw_network, shapes
+from network import KINDS, Network, Place, Verdict, draw_network, made_nothing, shapes, upstream
 from pieces import Account, Gate, Machine, Orders, Piece, Way
 from remedies import FALLBACKS, UNDOING, Fragile, Spare
 from world import draw, wired
 
-from weft import AsyncRunner, Policy, Run, Workflow
+from weft import INPUT, AsyncRunner, Policy, Run, Workflow, condition, rule
 from weft.core.components import saga
+from weft.errors import BatchFailed
 from weft.testing import Plot, run_virtually
 from weft.testing.executor import SimulatedExecutor
 from weft.testing.plotting import draw_plot
@@ -119,6 +120,53 @@ def test_a_component_that_does_something_else_is_noticed(piece: Piece, other: Pi
     run = run_of(workflow, values)
 
     assert list(Verdict(network, values)(run)) != []
+
+
+# -- batches that are not whole ------------------------------------------------------------------
+
+WHOLE = Loop("p", 1, 20, 4, True, 0)
+
+
+def is_pair(*values: int) -> bool:
+    """Say yes to two values, and fail on one."""
+    if len(values) == 1:
+        raise ValueError("there is only one")
+    return True
+
+
+@pytest.mark.parametrize("when", [is_pair, condition(is_pair), ~(~condition(is_pair)).named("other")])
+def test_a_batch_is_not_expected_whole_where_a_rule_before_it_could_not_decide_on_a_fact(when: Any) -> None:
+    """One of two facts reached the map; the judge saw no failure, as the condition feeds nothing."""
+    paired = rule(when=when, then=lambda *values: list(values), name="paired")
+    network = Network((Place(WHOLE, None, "batch"),))
+    workflow = wired(Workflow("w", INPUT >> paired, [INPUT, INPUT] >> paired), network, "paired")
+
+    run = run_of(workflow, [3])
+
+    assert run.values("paired") == [[3, 3]]
+    assert isinstance(run.failures["total_p"].__cause__, BatchFailed)
+    assert list(Verdict(network, [[3, 3]])(run)) == []
+
+
+def test_a_batch_is_not_expected_whole_where_a_turn_before_it_has_failed() -> None:
+    """An account makes two facts of one command, and the loop fails on some of them."""
+    account, loop = Account("account", 3, 0), Loop("loop", 1, 20, 4, True, 7)
+    network = Network((Place(account, None, "plain"), Place(loop, "account", "plain"), Place(WHOLE, "loop", "batch")))
+    values = list(range(40))
+
+    run = run_of(wired(Workflow("w"), network, None), values)
+
+    assert "loop.turn" in run.failures
+    assert list(Verdict(network, values)(run)) == []
+
+
+def test_a_batch_is_looked_at_although_a_reactor_before_it_has_failed() -> None:
+    network = Network((Place(Machine("machine", 1, 0, 2), None, "plain"), Place(WHOLE, "machine", "batch")))
+
+    run = run_of(wired(Workflow("w"), network, None), list(range(40)))
+
+    assert made_nothing(run) == {"machine.high"}
+    assert made_nothing(run) & upstream(run, "to_p") == set()
 
 
 # -- families ------------------------------------------------------------------------------------
