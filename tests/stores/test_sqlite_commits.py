@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from weft.errors import CorruptStore, LostCommits
-from weft.ports.store import RunRecord
+from weft.errors import CorruptStore, InvalidAppend, LostCommits
+from weft.ports.store import Append, RunRecord
 from weft.stores import SQLiteStore, SQLiteView
 from weft.stores.sqlite import commits, room, schema
 from weft.stores.sqlite import writer as writers
@@ -273,6 +273,23 @@ def test_a_removal_by_another_is_learned_of(path: Path, tmp_path: Path) -> None:
 
     with pytest.raises(LostCommits):
         heads(left)
+
+
+@pytest.mark.parametrize("refused", [{"reason": "\udc80", "status": "failed"}, {"facts": {b"h": "\udc80"}}])
+@pytest.mark.parametrize("goes_with", [(), (first("s", chain=b"s"),)], ids=["alone", "with another"])
+def test_an_append_that_was_refused_is_not_noted(
+    path: Path, tmp_path: Path, refused: dict[str, Any], goes_with: tuple[Append, ...]
+) -> None:
+    async def main() -> Path:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r"))
+            batch = (*goes_with, more("r", 1, **refused))
+            assert isinstance((await store.append(batch))[-1], InvalidAppend)
+            return crashed(path, tmp_path / "left")
+
+    left = asyncio.run(main())
+
+    assert heads(left) == {"r": 1, **{each.run: 1 for each in goes_with}}
 
 
 def test_a_new_store_beside_an_old_note_is_opened(left: Path) -> None:

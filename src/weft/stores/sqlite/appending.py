@@ -173,14 +173,15 @@ class Appender:
                 return ConcurrentAppend(append.run, append.expected, head)
             if append.previous is not None and append.previous != link:
                 return BrokenChain(append.run, append.expected)
+        segment = _segment(key, append)
         if append.count:
-            segment = _segment(key, append)
             db.execute(_SEGMENT, segment)
-            self.last = segment[0], append.chain
         if row is not None:
             _CHANGE.execute(db, [_change(key, append)])
         db.executemany(_FACT, [(key, content, body) for content, body in append.facts.items()])
         db.executemany(_DEFINITION, list(append.definitions.items()))
+        if append.count:  # not before: what raises above takes the segment back
+            self.last = segment[0], append.chain
         return None
 
     def _holds(
