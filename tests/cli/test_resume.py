@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from weft import Policy, Runner, Workflow, step
+from weft.errors import RunParked
 from weft.stores import SQLiteStore, SQLiteView
 
 
@@ -153,6 +154,28 @@ def test_a_cancelled_run_is_not_resumed(weft: Callable[..., Any], tmp_path: Path
 
     assert said.code == 1
     assert "was cancelled (changed my mind)" in said.err
+
+
+def test_parked_runs_are_resumed_with_all_others_if_that_is_asked_for(
+    weft: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "runs.db"
+    with Runner(SQLiteStore(file)) as runner, monkeypatch.context() as broken:
+        broken.setattr("weft.runner.worker.Worker.turn", _crash)
+        with pytest.raises(RunParked):
+            runner.start(Workflow("w", step(abs)), -1, id="r").wait()
+
+    without = weft("resume", file, "--all")
+    said = weft("resume", file, "--all", "--parked")
+    alone = weft("resume", file, "r", "--parked")
+
+    assert (without.code, without.err) == (0, "nothing to resume\n")
+    assert (said.code, said.out) == (0, "r: has nothing left to do, 3 events\n  abs = 1\n")
+    assert (alone.code, "goes with --all" in alone.err) == (2, True)
+
+
+def _crash(_: object) -> None:
+    raise ZeroDivisionError("a bug in a worker")
 
 
 def test_runs_that_can_go_on_do_although_others_cannot(weft: Callable[..., Any], tmp_path: Path) -> None:

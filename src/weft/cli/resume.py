@@ -63,29 +63,32 @@ def resume(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every run with work left that nobody alive holds.")] = False,
+    parked: Annotated[bool, typer.Option("--parked", help="With --all: runs that were set aside, too.")] = False,
 ) -> None:
     """Go on with runs that were interrupted, and wait until they have nothing left to do."""
     screen = Screen(goes_on=True)
     if bool(runs) == every:
         raise typer.BadParameter("name the runs, or say --all", param_hint="ID")
+    if parked and not every:
+        raise typer.BadParameter("goes with --all: a parked run that is named is resumed anyway", param_hint="--parked")
     with polite(screen):
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
         with SQLiteView(file) as view:
-            asked, damaged = _due(view, screen) if every else (list(dict.fromkeys(runs or ())), 0)
+            asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
             candidates, refused = _candidates(view, asked, workflows, screen)
         failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
 
 
-def _due(view: SQLiteView, screen: Screen) -> tuple[list[RunId], int]:
+def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId], int]:
     """Return the runs with work left that nobody alive holds, and of how many it was said that they are damaged."""
     owners = view.owners()
     found: list[RunRecord] = []
     damaged: dict[str, DamagedRow] = {}
     while page := view.list(
-        statuses=DUE,
+        statuses={*DUE, "parked"} if parked else DUE,
         after=found[-1] if found else None,
         limit=1_000,
         damaged=lambda error: damaged.setdefault(str(error), error),
