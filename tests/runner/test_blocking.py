@@ -85,6 +85,29 @@ def test_a_second_close_does_not_cut_the_grace_time_of_the_first_short(tmp_path:
         assert [record.status for record in again.records()] == ["idle"]
 
 
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_a_second_close_with_a_shorter_grace_time_hurries_the_first(executor: str, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    runner = Runner(executor=executor).open()
+    runner.start(Workflow("w", step(hang)), str(begun))
+    while not begun.exists():
+        threading.Event().wait(0.01)
+
+    first = Caller(lambda: runner.close(grace=3_600))
+    while not runner._is_closing:
+        threading.Event().wait(0.01)
+    second = Caller(lambda: runner.close(grace=0.0))
+
+    assert second.ends()
+    assert first.ends()
+
+
+def hang(begun: str) -> None:
+    """Say that it has begun, and take an hour."""
+    Path(begun).touch()
+    threading.Event().wait(3_600)
+
+
 def test_a_callback_that_never_returns_delays_no_end() -> None:
     gate = Gate()
     runner = Runner(grace=0.0).open()

@@ -844,3 +844,20 @@ def test_a_used_up_store_says_that_it_is_closed(path: Path) -> None:
 
     with pytest.raises(StoreClosed, match="async with"):
         asyncio.run(store.append([Append(run="r", expected=1, count=1, body=b"x", chain=b"h", at=0.0)]))
+
+
+def test_a_store_is_closed_and_its_runs_are_free_while_another_process_holds_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def main() -> str | None:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r"))
+            holder = sqlite3.connect(path, isolation_level=None)
+            holder.execute("begin immediate")
+        holder.rollback()
+        holder.close()
+        async with SQLiteStore(path) as other:
+            await other.acquire("r")
+            return (await other.find("r")).owner
+
+    assert asyncio.run(main()) is not None

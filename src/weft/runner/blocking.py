@@ -17,6 +17,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from types import ModuleType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -47,6 +48,7 @@ class Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
+        self._is_closing = False
         self._door = threading.Lock()
         """Held to open and to close."""
         self._gate = threading.Lock()
@@ -85,16 +87,20 @@ class Runner:
         """
         Start nothing more, let what is in flight end, write everything, and give up all runs.
 
-        A second caller waits too; callers that wait for something else are told that it is closed.  A Ctrl-C hurries
-        it: what is in flight is left, and everything is still written.
+        A second caller waits too, and hurries it with a shorter *grace*; callers that wait for something else are told
+        that it is closed.  A Ctrl-C hurries it as well: what is in flight is left, and everything is still written.
 
         Raises:
             UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
         """
         self._check_thread()
+        if grace is not None and self._is_closing:
+            with suppress(RunnerClosed):  # another thread closes it, and has just come to the end
+                self._handed(self._inner.close(grace=grace))
         with termination.closing(self), self._door:
             if self._loop is None:
                 return
+            self._is_closing = True
             try:
                 self._do(self._inner.close(grace=grace))
             except KeyboardInterrupt:  # the caller is impatient, and still wants everything written
@@ -102,6 +108,7 @@ class Runner:
                 raise
             finally:
                 self._end()
+                self._is_closing = False
 
     def __enter__(self) -> Self:
         return self.open()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from weft.errors import (
     RunnerClosed,
     RunNotFound,
+    StoreError,
     UnwrittenEvents,
     WaitTimeout,
     WorkflowNotFound,
@@ -204,15 +205,21 @@ class Premises:
         await office.journal.close(deadline)
         await self.roster.background.ended()
         self.waiters.close()
+        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
+        failure: StoreError | None = None
         if self._owns_store:  # closing it gives up all runs
-            await self._store.close()
+            try:
+                await self._store.close()
+            except StoreError as error:
+                if not unwritten:
+                    raise
+                failure = error  # that events are missing says more
         else:
             await self.custody.release([worker.id for worker in workers])
         self.roster.clear()
         self._office, self._is_spent = None, True
-        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
         if unwritten:
-            raise UnwrittenEvents(unwritten, office.journal.away)
+            raise UnwrittenEvents(unwritten, office.journal.away) from failure
 
     async def _ground(self, office: Office, workers: Sequence[Worker], deadline: Deadline) -> None:
         """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""

@@ -68,7 +68,8 @@ class Session:
         _remove_strays(db, self._database)
 
     def retire(self, db: sqlite3.Connection) -> None:
-        """Free every run that it holds."""
+        """Free every run that it holds, unless that would take long."""
+        db.execute("pragma busy_timeout = 100")
         db.execute("delete from sessions where key = ?", (self.key,))
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ the event loop never waits for the disk.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -51,6 +52,7 @@ from weft.typing import RunId
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_log = logging.getLogger("weft.stores")
 _MOST_DEFINITIONS = 256
 """How many definitions are remembered."""
 
@@ -138,6 +140,8 @@ class SQLiteStore:
         try:
             await opened.reader.stop()
             await self._answer(opened.writer.call(opened.session.retire))
+        except StoreUnavailable as error:  # its runs are free without the lock, and the next one to open tidies up
+            _log.debug("the session of %s could not be removed: %s", self.path, error)
         finally:
             # The lock goes last, and it does go: without it the session is dead, whatever else failed.
             try:
