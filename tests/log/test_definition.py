@@ -486,3 +486,18 @@ def test_the_functions_of_a_loop_are_taken_from_the_workflow_that_is_handed_over
 
     assert Workflow.from_dict(data, workflow=live).run(3).output == 12
     assert Workflow.from_dict(data).unresolved == ("loop",)
+
+
+@pytest.mark.parametrize("name", ["__globals__", "__class__", "_secret"])
+def test_a_definition_does_not_reach_into_what_functions_and_classes_hide(name: str) -> None:
+    """Of a function that was offered, ``__globals__`` would be all that its module holds, secrets included."""
+
+    @workflow
+    def titles(page: Any) -> Any:
+        return page.title
+
+    data = json.dumps(titles.to_dict())
+    assert '{"name": "title"}' in data
+
+    with pytest.raises(CorruptLog, match=f"{name!r}"):
+        Workflow.from_dict(json.loads(data.replace('{"name": "title"}', json.dumps({"name": name}))))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from weft.errors import CannotSpread
+from weft.errors import CannotSpread, InvalidComponent
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -26,9 +26,13 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """Takes ``value.name``."""
+    """Takes ``value.name``; no name that begins with ``_``, which leads from a function to all of its module."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        if self.name.startswith("_"):  # no traced workflow asks for one, but a definition may come from anywhere
+            raise InvalidComponent(f"a value is not taken apart by {self.name!r}: its name begins with _")
 
     def __call__(self, value: Any) -> Any:
         """Return the attribute."""
