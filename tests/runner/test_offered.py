@@ -303,6 +303,23 @@ def test_a_callback_by_name_is_offered_by_being_given(module: ModuleType) -> Non
     assert [args[0] for args in module.told] == ["a"]
 
 
+def test_a_callback_by_name_that_is_defined_anew_after_it_was_given_is_called(module: ModuleType) -> None:
+    seen: list[str] = []
+
+    def note(run_id: str, _: object) -> None:
+        seen.append(run_id)
+
+    with Runner() as runner:
+        runner.start(Workflow("w", step(abs)), id="a", on_complete="notes:note")
+        module.__dict__["note"] = note  # as a reload does
+        runner.run("a", -1)
+        runner.wait("a", timeout=20)
+
+    assert seen == ["a"]
+    with pytest.raises(InvalidOption, match="has offered no such function"):
+        find("notes:box.put")
+
+
 @pytest.mark.parametrize(
     "name", ["posix:system", "os:system", "builtins:eval", "subprocess:run", "notes:box.put", "notes:Box"]
 )

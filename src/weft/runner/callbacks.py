@@ -15,14 +15,20 @@ from concurrent.futures import Executor, Future
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
+from types import ModuleType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from weft.core.offered import offer
 from weft.errors import InvalidOption
 from weft.log.functions import named
+from weft.log.places import modules
 from weft.runner.options import OnComplete
 
 T = TypeVar("T")
+
+_names: WeakKeyDictionary[ModuleType, set[str]] = WeakKeyDictionary()
+"""By module: the callbacks in it that the application has given by name; a reload leaves other functions there."""
 
 MOST = 32
 """How many plain callbacks of a runner are called at once."""
@@ -55,24 +61,32 @@ def given(callback: OnComplete) -> None:
     if found is None:
         raise InvalidOption(f"on_complete={callback!r}: there is no such function; import its module first")
     offer(found)
+    for module in _modules(callback):
+        _names.setdefault(module, set()).add(str(callback))
 
 
 def find(callback: OnComplete) -> Callable[..., object]:
     """
-    Return the function that *callback* is, or names as ``module:name``; only one that this process has offered.
+    Return the function that *callback* is, or names as ``module:name``; only one that this process has offered, or
+    that stands now where one was given by its name.
 
     Raises:
         InvalidOption: there is none.
     """
     if not isinstance(callback, str):
         return callback
-    found: Callable[..., object] | None = named(callback)
+    is_given = any(callback in _names.get(module, ()) for module in _modules(callback))
+    found: Callable[..., object] | None = named(callback, unoffered=is_given)
     if found is None:
         raise InvalidOption(
             f"on_complete={callback!r}: this process has offered no such function; give on_complete= again, "
             "or name its module: Runner(modules=[...]) or register(module)"
         )
     return found
+
+
+def _modules(callback: OnComplete) -> list[ModuleType]:
+    return modules(callback.partition(":")[0], was_main=False) if isinstance(callback, str) else []
 
 
 class _Threads(Executor):
