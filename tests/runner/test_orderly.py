@@ -385,6 +385,38 @@ async def test_a_step_that_uses_a_child_while_it_is_being_stopped_burns_no_attem
     assert run.output == ("cancelled" if what == "cancel" else 2)
 
 
+# -- opening -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("patience", [0.25, 0.5, 0.75, 1.0])
+@virtually
+async def test_a_runner_whose_only_opener_was_cancelled_leaves_its_store_closed(patience: float) -> None:
+    store = SlowStore(MemoryStore())
+    runner = runner_on(store)
+
+    try:
+        async with asyncio.timeout(patience):
+            await runner.open()
+    except TimeoutError:
+        with pytest.raises(RunnerClosed):
+            await runner.open()
+    await runner.close()
+
+    assert not store.is_open
+
+
+@virtually
+async def test_a_runner_is_open_for_one_caller_although_another_was_cancelled() -> None:
+    runner = runner_on(SlowStore(MemoryStore()))
+    first, second = started(runner.open()), started(runner.open())
+    await asyncio.sleep(0.1)
+    second.cancel()
+    await first
+
+    assert await (await runner.start(double, 2)).result() == 4
+    await runner.close()
+
+
 # -- several callers of one run ------------------------------------------------------------------
 
 
