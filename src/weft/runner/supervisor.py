@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from weft.core.failure import text_of
 from weft.runner.worker import Worker
@@ -29,6 +30,7 @@ class Supervisor:
     def __init__(self, rebuild: Callable[[Worker], Awaitable[None]], park: Callable[[Worker, str], None]) -> None:
         self._rebuild, self._park = rebuild, park
         self._restarts: dict[str, list[float]] = {}
+        """By run: when it crashed, within the window; in the order of their last crash."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """By run: its restart that is under way."""
         self._is_closed = False
@@ -42,32 +44,37 @@ class Supervisor:
             _log.error("the worker of run %r crashed while the run was stopped", worker.id, exc_info=error)
             return
         now = asyncio.get_running_loop().time()
-        recent = [at for at in self._restarts.get(worker.id, ()) if now - at < WINDOW]
+        recent = [at for at in self._restarts.pop(worker.id, ()) if now - at < WINDOW]
         recent.append(now)
         self._restarts[worker.id] = recent
+        while now - self._restarts[first := next(iter(self._restarts))][-1] >= WINDOW:
+            del self._restarts[first]
         worker.report.restarted(error, len(recent))
         if len(recent) > MOST:
             self._park(worker, f"its worker crashed {len(recent)} times: {type(error).__name__}: {text_of(error)}")
             return
         pause = PAUSE * 2 ** (len(recent) - 1)
         restart = self._restart(worker, pause)
-        self._tasks[worker.id] = asyncio.get_running_loop().create_task(restart, name=f"weft-restart-{worker.id}")
+        task = asyncio.get_running_loop().create_task(restart, name=f"weft-restart-{worker.id}")
+        self._tasks[worker.id] = task
+        task.add_done_callback(partial(self._ended, worker))
 
     async def _restart(self, worker: Worker, pause: float) -> None:
-        mine = asyncio.current_task()
-        try:
-            await asyncio.sleep(pause)
-            await self._rebuild(worker)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and self._is_closed:
-                raise
-            worker.revive()  # a run that cannot be rebuilt has crashed once more, also if other code cancels this
+        await asyncio.sleep(pause)
+        await self._rebuild(worker)
+
+    def _ended(self, worker: Worker, restart: asyncio.Task[None]) -> None:
+        """
+        A *restart* has ended: a run that could not be rebuilt has crashed once more.
+
+        The same if other code has cancelled it, perhaps before it began.
+        """
+        if self._tasks.get(worker.id) is restart:  # else the next worker has crashed as soon as it was here
+            del self._tasks[worker.id]
+        error = asyncio.CancelledError() if restart.cancelled() else restart.exception()
+        if error is not None:
+            worker.revive()
             self.crashed(worker, error)
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            if self._tasks.get(worker.id) is mine:
-                del self._tasks[worker.id]
 
     @property
     def is_at_work(self) -> bool:

@@ -247,6 +247,8 @@ class Worker:
         """Touch nothing more: whatever is wrong here must not spread."""
         self.is_dead = self.is_stopping = True
         self.abandon()
+        if self.observer is not None:  # a stop waits no longer for what was in flight
+            self.observer(self)
 
     def revive(self) -> None:
         """Be ready to be told of the next crash."""
