@@ -74,7 +74,7 @@ class Premises:
         self._owns_store = False
         self._opening: asyncio.Task[None] | None = None
         self._openers = 0
-        """How many callers wait until it is open."""
+        """How many callers have opened it, or wait until it is open."""
         self._closing: asyncio.Task[None] | None = None
         self._deadline: Deadline | None = None
         """Until when what is in flight may end, once the runner is being closed."""
@@ -136,18 +136,27 @@ class Premises:
         try:
             await asyncio.shield(opening)
         except BaseException:
-            if opening.done():
-                self._opening = None  # it failed, and may be tried again
-            elif self._openers == 1:  # no caller is left who would close it
+            self._openers -= 1
+            if opening.done() and (opening.cancelled() or opening.exception() is not None):
+                if self._opening is opening:
+                    self._opening = None  # it may be tried again
+            elif not self._openers and self._closing is None:  # no caller is left who would close it
                 self._begin_to_close(0.0)
             raise
-        finally:
-            self._openers -= 1
 
     async def _open(self) -> None:
         if not self._store.is_open:
             await self._store.open()
             self._owns_store = True
+        try:
+            self._get_ready()
+        except BaseException:
+            if self._owns_store:
+                self._owns_store = False
+                await self._store.close()
+            raise
+
+    def _get_ready(self) -> None:
         journal = Journal(self._store, self._clock.time)
         office = Office(
             journal=journal,
