@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import pytest
 from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Runnable
+from weft import AsyncRunner, Run, Runnable
 from weft.errors import StoreUnavailable
+from weft.runner.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing.executor import SimulatedExecutor
 
@@ -217,3 +218,85 @@ async def test_crashes_are_forgotten_after_a_while() -> None:
             await asyncio.sleep(50.0)
 
         assert list(runner._premises.roster.supervisor._restarts) == ["run 8", "run 9"]
+
+
+# -- callbacks -----------------------------------------------------------------------------------
+
+
+@virtually
+async def test_on_complete_is_called_although_other_code_cancels_that_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called: list[str] = []
+
+    async def done(run: str, _: Run) -> None:
+        called.append(run)
+
+    async with runner_on(MemoryStore()) as runner:
+        waiters = runner._premises.waiters
+        settled = waiters.settled
+
+        def settled_and_cancelled(worker: Worker) -> None:
+            settled(worker)
+            cancel_tasks_of("_notify")
+            monkeypatch.undo()
+
+        await runner.start_workflow("a", double, on_complete=done)
+        await until_nothing_moves()
+        monkeypatch.setattr(waiters, "settled", settled_and_cancelled)
+        await runner.run("a", 1)
+
+        assert await runner.result("a") == 2
+    assert called == ["a"]
+
+
+@pytest.mark.parametrize("moment", ["append", "release"])
+@virtually
+async def test_a_callback_that_returns_when_everything_is_written_leaves_nothing_unwritten(moment: str) -> None:
+    store, returns = GatedStore(MemoryStore()), asyncio.Event()
+
+    async def done(*_: object) -> None:
+        try:
+            await returns.wait()
+        except asyncio.CancelledError:  # it does not let itself be cancelled
+            await returns.wait()
+
+    runner = await runner_on(store, grace=1.0).open()
+    await runner.start(double, 1, id="a", on_complete=done)
+    await runner.start(double, 1, id="b", on_complete=done)
+    await runner.start(double, 1, id="c", checkpoint="manual")
+    await until_nothing_moves()
+    gate = store.hold(moment)
+    stopping = started(runner.stop("b", grace=0.5))
+    await asyncio.sleep(0.6)
+    closing = started(runner.close())
+    await asyncio.sleep(1.1)
+    assert gate.reached.is_set()
+
+    returns.set()
+    await until_nothing_moves()
+    gate.open()
+
+    assert (await ended(closing), await ended(stopping)) == ("returned", "returned")
+
+
+@virtually
+async def test_a_callback_that_closes_its_runner_does_not_wait_for_itself() -> None:
+    called: list[str] = []
+
+    async def close(run: str, _: Run) -> None:
+        called.append(run)
+        await runner.close()
+
+    inner = MemoryStore()
+    runner = await runner_on(inner, grace=10.0).open()
+    await runner.start(double, 1, id="a", on_complete=close)
+    await until_nothing_moves()
+
+    await runner.close()
+
+    assert now() < 1.0
+    async with runner_on(inner) as other:
+        await other.resume("a", workflow=double, on_complete=close)
+        await other.wait("a")
+    assert called == ["a"]  # it counts as called

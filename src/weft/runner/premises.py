@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeVar
 from weft.errors import (
     RunnerClosed,
     RunNotFound,
-    StoreError,
     UnwrittenEvents,
     WaitTimeout,
     WorkflowNotFound,
@@ -206,29 +205,24 @@ class Premises:
         self.children.close()
         workers = list(self.roster)
         await self._ground(office, workers, deadline)
+        self.waiters.hang_up()
         for grace in self._graces:
             grace.hurry(0.0)
         for worker in workers:
             worker.abandon()
             worker.checkpoint()
         await office.journal.close(deadline)
-        await self.roster.background.ended()
         self.waiters.close()
-        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
-        failure: StoreError | None = None
+        await self.roster.background.ended()
         if self._owns_store:  # closing it gives up all runs
-            try:
-                await self._store.close()
-            except StoreError as error:
-                if not unwritten:
-                    raise
-                failure = error  # that events are missing says more
+            await self._store.close()
         else:
             await self.custody.release([worker.id for worker in workers])
         self.roster.clear()
         self._office, self._is_spent = None, True
+        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
         if unwritten:
-            raise UnwrittenEvents(unwritten, office.journal.away) from failure
+            raise UnwrittenEvents(unwritten, office.journal.away)
 
     async def _ground(self, office: Office, workers: Sequence[Worker], deadline: Deadline) -> None:
         """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""
@@ -261,6 +255,7 @@ class Premises:
         if worker is not None and not worker.acknowledged:  # it is being created, or turns out to exist
             async with self.roster.alone(run):
                 worker = self.roster.get(run)
+            self.check_open()
         if worker is None:
             raise WorkflowNotFound(run, stored=await self.custody.exists(run))
         return worker
@@ -371,10 +366,7 @@ class Premises:
                 if not await deadline.wait([grounded]):
                     grounded.cancel()
                     worker.office.collect()  # what ends in the last moment counts
-            if self.waiters.is_called_by(worker):  # on_complete itself lets go of its run, and is not waited for
-                worker.noticed(worker.period)
-            else:
-                await self.waiters.called([worker], deadline)
+            await self.waiters.called([worker], deadline)
             worker.abandon()
             if persist and worker.lost is None:  # else all callers know why nothing can be written
                 worker.checkpoint()

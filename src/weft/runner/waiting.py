@@ -66,6 +66,7 @@ class Waiters:
         """By run: the call of on_complete; one at a time, whoever drives it, so that the last one saw the most."""
         self._told: set[Worker] = set()
         """Workers that are settled, and of which everybody knows."""
+        self._is_closed = False
 
     def is_settled(self, worker: Worker) -> bool:
         """Whether there is nothing left to wait for."""
@@ -113,6 +114,8 @@ class Waiters:
     def _waiting(self, worker: Worker, position: int, status: RunStatus | None) -> asyncio.Future[None]:
         if worker.lost is not None:
             raise worker.lost
+        if self._is_closed:
+            raise RunnerClosed
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._durable.setdefault(worker, []).append((position, status, future))
         worker.observer = self.progressed
@@ -169,11 +172,12 @@ class Waiters:
                 call.heir = worker
                 return
             call = self._calling[worker.id] = _Call(worker)
-            call.task = asyncio.get_running_loop().create_task(self._notify(call, worker, worker.period))
+            call.task = asyncio.get_running_loop().create_task(self._notify(call, worker))
+            call.task.add_done_callback(partial(self._notified, call, worker, worker.period))
         else:
             self._tell(worker)
 
-    async def _notify(self, call: _Call, worker: Worker, period: int) -> None:
+    async def _notify(self, call: _Call, worker: Worker) -> None:
         function = worker.options.on_complete
         assert function is not None  # noqa: S101
         _CALLING.set(call)
@@ -186,10 +190,18 @@ class Waiters:
                 _log.error("on_complete of run %r was cancelled; it counts as called", worker.id)
             else:
                 _log.exception("on_complete of run %r failed; the run is not touched by that", worker.id)
-        finally:
-            if self._calling.get(worker.id) is call:
-                del self._calling[worker.id]
-        worker.noticed(period)
+
+    def _notified(self, call: _Call, worker: Worker, period: int, task: asyncio.Task[None]) -> None:
+        """on_complete has returned; if other code has cancelled it before it was called, it is called now."""
+        if self._calling.get(worker.id) is call:
+            del self._calling[worker.id]
+        if call.is_dropped:
+            return
+        if task.cancelled():
+            if call.worker is worker and worker.is_settled:
+                self.settled(worker)
+        elif task.exception() is None:
+            worker.noticed(period)
         heir = call.heir
         if heir is not None and heir is not worker and heir.is_settled:
             self.settled(heir)
@@ -204,11 +216,24 @@ class Waiters:
         return call is not None and _CALLING.get() is call
 
     async def called(self, workers: Iterable[Worker], deadline: Deadline) -> None:
-        """Wait until on_complete of *workers* has returned, or until the *deadline*."""
-        calls = [self._calling[worker.id] for worker in workers if worker.id in self._calling]
-        tasks = [call.task for call in calls if call.task is not None]
-        if tasks:
-            await deadline.wait(tasks)
+        """
+        Wait until on_complete of *workers* has returned, or until the *deadline*.
+
+        The one that itself stops its run, or closes the runner, is not waited for, and counts as called.
+        """
+        asking, tasks = _CALLING.get(), list[asyncio.Task[None]]()
+        for worker in workers:
+            call = self._calling.get(worker.id)
+            if call is not None and call is asking:
+                worker.noticed(worker.period)
+            elif call is not None and call.task is not None:
+                tasks.append(call.task)
+        await deadline.wait(tasks)
+
+    def hang_up(self) -> None:
+        """Wait for no callback any more: those that have not returned are called again when their runs are resumed."""
+        for call in self._calling.values():
+            self._drop(call)
 
     def _tell(self, worker: Worker) -> None:
         self._told.add(worker)
@@ -246,9 +271,8 @@ class Waiters:
             _fail(future, error)
 
     def close(self) -> None:
-        """The runner is closed: callers that still wait are told so."""
-        for call in self._calling.values():
-            self._drop(call)
+        """The runner is closed, and writes nothing more: callers that wait, or begin to, are told so."""
+        self._is_closed = True
         for worker in {*self._idle, *self._grounded, *self._durable, *self._until}:
             for future in self._futures(worker):
                 _fail(future, RunnerClosed())

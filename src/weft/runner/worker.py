@@ -303,7 +303,7 @@ class Worker:
         memory = self.run.memory
         if self.is_dead or self.lost is not None or self.state == "cancelled":
             return
-        if self.period == period:  # else there is more to tell, and only that it was told is worth a note
+        if self.period == period and self.owes_notice:  # else there is more to tell, or it was noted before
             self.owes_notice = False
             record(memory, ev.Notified(len(memory.log) + 1))
         self.is_settled = False
