@@ -14,9 +14,10 @@ import pytest
 from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Run, Runnable
-from weft.errors import StoreUnavailable
+from weft.errors import StoreUnavailable, UnwrittenEvents, WaitTimeout, WeftError
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
+from weft.testing import Fault, FaultyStore
 from weft.testing.executor import SimulatedExecutor
 
 T = TypeVar("T")
@@ -300,3 +301,122 @@ async def test_a_callback_that_closes_its_runner_does_not_wait_for_itself() -> N
         await other.resume("a", workflow=double, on_complete=close)
         await other.wait("a")
     assert called == ["a"]  # it counts as called
+
+
+# -- what closing says ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whose", ["its own", "handed over"])
+@virtually
+async def test_closing_says_what_is_unwritten_also_if_the_runs_cannot_be_given_back(whose: str) -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    if whose == "handed over":
+        await store.open()
+    runner = await runner_on(store, grace=2.0).open()
+    await runner.start_workflow("a", double)
+    store.is_unavailable("append", "release", "close")
+    taken = started(runner.run("a", 1))
+    await until_nothing_moves()
+
+    with pytest.raises(UnwrittenEvents) as raised:
+        await runner.close()
+
+    assert (raised.value.runs, await ended(taken)) == ({"a": 1}, "StoreUnavailable")
+    store.fails_with.clear()
+    with pytest.raises(UnwrittenEvents):  # which goes on with it, and gives the runs back
+        await runner.close()
+    if whose == "handed over":
+        assert (await inner.find("a")).owner is None
+        await store.close()
+    assert not inner.is_open
+    await runner.close()
+
+
+@virtually
+async def test_closing_says_what_is_unwritten_to_the_first_caller_that_is_there_to_hear_it() -> None:
+    store = GatedStore(MemoryStore())
+    runner = await runner_on(store, grace=2.0).open()
+    await runner.start_workflow("a", double)
+    store.is_unavailable("append")
+    taken = started(runner.run("a", 1))
+    await until_nothing_moves()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await runner.close()
+    await asyncio.sleep(10.0)
+
+    with pytest.raises(UnwrittenEvents):
+        await runner.close()
+
+    await runner.close()
+    assert await ended(taken) == "StoreUnavailable"
+
+
+@pytest.mark.parametrize("call", ["resume", "resume_all"])
+@virtually
+async def test_a_run_that_was_acquired_without_an_answer_is_given_back_when_the_runner_is_closed(call: str) -> None:
+    async with MemoryStore() as inner:
+        async with runner_on(inner, lasts=5.0, grace=0.0) as runner:
+            await runner.start(double, 1, id="a")
+        store = FaultyStore(inner, lambda of, _: Fault.fail_after() if of.startswith("acquire") else None)
+        runner = await runner_on(store, grace=1.0).open()
+        caller = started(runner.resume("a", workflow=double) if call == "resume" else runner.resume_all())
+        await asyncio.sleep(1.0)
+
+        await runner.close()
+
+        assert await ended(caller) == "StoreUnavailable"
+        assert (await inner.find("a")).owner is None
+
+
+@pytest.mark.parametrize("call", ["stop", "resume"])
+@virtually
+async def test_runs_that_could_not_be_given_back_are_when_the_runner_is_closed_again(call: str) -> None:
+    async with MemoryStore() as inner:
+        async with runner_on(inner) as runner:
+            await (await runner.start(double, 1, id="a")).wait()
+        store = GatedStore(inner)
+        runner = await runner_on(store, grace=1.0).open()
+        if call == "stop":
+            await runner.resume("a", workflow=double)
+        gate = store.hold("release" if call == "stop" else "load_since")
+        caller = started(runner.stop("a") if call == "stop" else runner.resume("a", workflow=double))
+        await gate.reached.wait()
+        closing = started(runner.close())
+        await until_nothing_moves()
+        store.is_unavailable("release", "load_since")
+        gate.open()
+        outcomes = (await ended(caller), await ended(closing))
+        assert outcomes[1] in ("returned", "StoreUnavailable")
+        store.fails_with.clear()
+
+        await runner.close()
+
+        assert (await inner.find("a")).owner is None
+
+
+@virtually
+async def test_a_run_that_cannot_be_written_does_not_make_its_store_unavailable() -> None:
+    store = GatedStore(MemoryStore())
+    runner = await runner_on(store).open()
+    await runner.start_workflow("a", double)
+    await runner.start_workflow("b", double)
+    store.fails_with["append"] = lambda: ValueError("a bug in the store")
+    with pytest.raises(ValueError, match="a bug"):
+        await runner.run("a", 1)
+    store.fails_with.clear()
+    gate = store.hold("append")
+    taken = started(runner.run("b", 1))
+
+    await gate.reached.wait()
+    with pytest.raises(WaitTimeout) as late:
+        await runner.wait("b", timeout=1.0)
+    gate.open()
+    await taken
+    with pytest.raises(UnwrittenEvents, match="the store said: a bug in the store") as raised:
+        await runner.close()
+
+    assert "away" not in str(late.value)
+    assert isinstance(raised.value, WeftError)
+    assert raised.value.runs == {"a": 1}

@@ -79,6 +79,8 @@ class Custody:
 
     def __init__(self, store: LogStore, is_open: Callable[[], bool], may_wait: Callable[[], bool]) -> None:
         self._store, self._is_open, self._may_wait = store, is_open, may_wait
+        self._kept: dict[str, None] = {}
+        """Runs that may be owned and are not here: the store has not said so far that they were given back."""
 
     async def acquire(self, run: str) -> RunRecord | None:
         """
@@ -91,7 +93,14 @@ class Custody:
         store = self._store
         if not isinstance(store, OwnedStore):
             return None
-        return await self._patiently(lambda: store.acquire(run))
+        self._kept[run] = None
+        try:
+            record = await self._patiently(lambda: store.acquire(run))
+        except (RunNotFound, RunOwned):
+            self._kept.pop(run, None)
+            raise
+        self._kept.pop(run, None)
+        return record
 
     async def free(self, statuses: Collection[RunStatus]) -> AsyncIterator[Sequence[str]]:
         """Yield pages of the runs in one of *statuses* that no owner that is alive holds, oldest first."""
@@ -112,7 +121,9 @@ class Custody:
             return []
         store = self._owned()
         owned: list[RunRecord] = []
+        self._kept.update(dict.fromkeys(runs))
         for run, answer in (await self._patiently(lambda: store.acquire_many(runs))).items():
+            self._kept.pop(run, None)
             if isinstance(answer, RunRecord):
                 owned.append(answer)
             elif not isinstance(answer, RunNotFound | RunOwned):
@@ -169,7 +180,14 @@ class Custody:
         """Give *runs* back."""
         store = self._store
         if runs and isinstance(store, OwnedStore):
+            self._kept.update(dict.fromkeys(runs))
             await self._patiently(lambda: store.release(runs))
+            for run in runs:
+                self._kept.pop(run, None)
+
+    async def release_all(self, runs: Iterable[str]) -> None:
+        """Give *runs* back, and all that could not be given back before: the runner is closed."""
+        await self.release(list({**self._kept, **dict.fromkeys(runs)}))
 
     def _owned(self) -> OwnedStore:
         if not isinstance(self._store, OwnedStore):

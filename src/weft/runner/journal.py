@@ -222,8 +222,7 @@ class Journal:
                 if len(appends) > 1:
                     _log.exception("the store cannot write a batch of %d runs; trying them one by one", len(appends))
                     return [(await self._append([replace(append, again=True)]))[0] for append in appends]
-                _log.exception("the store cannot be written to")
-                self.away = error
+                _log.exception("the store cannot write run %r", appends[0].run)
                 return [error]
             else:
                 if self.away is not None:

@@ -13,6 +13,7 @@ that every caller joins, and that goes on if a caller is cancelled.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from weft.runner.children import Children
 
 T = TypeVar("T")
+_log = logging.getLogger("weft.runner")
 
 
 class _Stop:
@@ -82,6 +84,10 @@ class Premises:
         self._graces: set[Deadline] = set()
         """The deadlines of all runs that are being let go of."""
         self._is_spent = False
+        self._closers = 0
+        """How many callers wait until it is closed."""
+        self._is_told = False
+        """Whether a caller of :meth:`close` knows what could not be written."""
         self._office: Office | None = None
         self.custody = Custody(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
@@ -185,13 +191,26 @@ class Premises:
             closing = self._begin_to_close(self._grace if grace is None else grace)
         elif grace is not None and self._deadline is not None:
             self._deadline.hurry(grace)
-        if not self._is_spent:
+        if self._is_told:
+            return
+        self._closers += 1
+        try:
             await asyncio.shield(closing)
+        except UnwrittenEvents:
+            self._is_told = self._is_spent
+            raise
+        finally:
+            self._closers -= 1
 
     def _begin_to_close(self, grace: float) -> asyncio.Task[None]:
         self._deadline = Deadline(grace)
         self._closing = asyncio.get_running_loop().create_task(self._close(self._deadline), name="weft-close")
+        self._closing.add_done_callback(self._closed)
         return self._closing
+
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        if not closing.cancelled() and (error := closing.exception()) is not None and not self._closers:
+            _log.error("closing a runner failed, and no caller waits to be told: %s", error)
 
     async def _close(self, deadline: Deadline) -> None:
         if self._opening is not None:
@@ -214,15 +233,21 @@ class Premises:
         await office.journal.close(deadline)
         self.waiters.close()
         await self.roster.background.ended()
-        if self._owns_store:  # closing it gives up all runs
-            await self._store.close()
-        else:
-            await self.custody.release([worker.id for worker in workers])
+        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
+        reasons = (worker.lost for worker in workers if worker.unwritten)
+        try:
+            if self._owns_store:  # closing it gives up all runs
+                await self._store.close()
+            else:
+                await self.custody.release_all(worker.id for worker in workers)
+        except Exception as error:
+            if unwritten:
+                raise UnwrittenEvents(unwritten, next(reasons)) from error
+            raise
         self.roster.clear()
         self._office, self._is_spent = None, True
-        unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
         if unwritten:
-            raise UnwrittenEvents(unwritten, office.journal.away)
+            raise UnwrittenEvents(unwritten, next(reasons))
 
     async def _ground(self, office: Office, workers: Sequence[Worker], deadline: Deadline) -> None:
         """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""
