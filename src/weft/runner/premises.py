@@ -293,6 +293,10 @@ class Premises:
             WorkflowNotFound: it is not here, or is being let go of.
         """
         worker = await self.worker(run)
+        while worker.state == "parked" and not worker.is_leaving and self.roster.is_locked(run):
+            async with self.roster.alone(run):  # it is being brought back: what this worker is told then would be lost
+                pass
+            worker = await self.worker(run)
         if worker.is_leaving:
             raise WorkflowNotFound(run, stored=True)
         return worker

@@ -113,7 +113,7 @@ class Waiters:
 
     def _waiting(self, worker: Worker, position: int, status: RunStatus | None) -> asyncio.Future[None]:
         if worker.lost is not None:
-            raise worker.lost
+            raise worker.lost.with_traceback(None)  # which would grow with every caller
         if self._is_closed:
             raise RunnerClosed
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -178,7 +178,8 @@ class Worker:
 
     def _told(self) -> None:
         """Write what the run was told, and go on."""
-        self.is_settled = False
+        if not self.is_stopping:  # one that was parked is settled as it is
+            self.is_settled = False
         if self.options.checkpoints.takes_input_first:
             self.checkpoint()
         self.office.guard(self, self.turn)
@@ -219,7 +220,7 @@ class Worker:
 
         Raises:
             InvalidPolicy: one that this runner cannot keep.
-            RunClosed: the run was cancelled.
+            RunClosed, RunParked: as :meth:`check_open`.
         """
         self.check_open()
         self.rules.change(policies, mode)
@@ -231,13 +232,16 @@ class Worker:
 
     def check_open(self) -> None:
         """
-        Refuse to change what is over.
+        Refuse to change what is over, and what can no longer be written.
 
         Raises:
             RunClosed: the run was cancelled.
+            RunParked: the store has refused what has happened in it.
         """
         if self.state == "cancelled":
             raise RunClosed(self.id, self.reason, status=self.state)
+        if self.lost is not None:
+            raise RunParked(self.id, self.reason) from self.lost
 
     def checkpoint(self) -> None:
         """Write everything that has happened."""
@@ -287,7 +291,13 @@ class Worker:
         self.checkpoint()
 
     def cancel(self, reason: str) -> None:
-        """Close the run: nothing more happens."""
+        """
+        Close the run: nothing more happens.
+
+        Raises:
+            RunParked: as :meth:`check_open`.
+        """
+        self.check_open()
         memory = self.run.memory
         self.abandon()
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason))
