@@ -513,6 +513,29 @@ async def test_a_coroutine_that_would_have_ended_in_time_is_not_timed_out_becaus
     assert (run.failures, run.values("work"), began) == ({}, [1], [0.0])
 
 
+@pytest.mark.parametrize(("beats", "attempts"), [(True, [0.0]), (False, [0.0, 4.0])])
+@virtually
+async def test_a_coroutine_does_not_count_as_silent_because_the_loop_was_held(
+    beats: bool, attempts: list[float]
+) -> None:
+    began: list[float] = []
+
+    async def work(x: int) -> int:
+        began.append(now())
+        for _ in range(10 if beats or len(began) > 1 else 10_000):
+            await asyncio.sleep(0.3)
+            if beats or len(began) > 1:
+                current().heartbeat()
+        return x
+
+    async with tasks_on() as runner:
+        asyncio.get_running_loop().call_later(0.5, hold, 2.5)
+        await runner.start(under(Policy(heartbeat=1.0, max_retries=1), work), 1, id="a")
+        run = await runner.wait("a")
+
+    assert (run.failures, run.values("work"), began) == ({}, [1], attempts)
+
+
 @virtually
 async def test_a_coroutine_that_hangs_is_timed_out_although_the_loop_was_held() -> None:
     run, began = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 2.0),))

@@ -353,8 +353,12 @@ class Pilot:
             left -= self._office.monotonic() - began
         return left if attempt.until is None else min(left, attempt.until - self._office.clock.time())
 
-    def _listened(self, flight: Flight, since: float) -> None:
-        """See whether the attempt has given a sign of life since then."""
+    def _listened(self, flight: Flight, since: float, given: float = 0.0) -> None:
+        """
+        See whether the attempt has given a sign of life since then.
+
+        A coroutine cannot give one while the loop is held: as :meth:`_timed_out`, it is then *given* more time.
+        """
         policy = self._rules.of(flight.activation)[0]
         if policy is None or policy.heartbeat is None:
             return
@@ -362,11 +366,17 @@ class Pilot:
         began = self._office.started(flight)
         is_waiting = began is None or self._office.is_lent(flight)
         last = max(since, flight.last_sign, now if is_waiting or began is None else began)
-        if is_silent(policy, last_sign=last, now=now + _EARLY):
-            self._cut_short(flight, SilentStep(flight.activation.node.name, policy.heartbeat))
+        if last > since:
+            given = 0.0
+        if not is_silent(policy, last_sign=last + given, now=now + _EARLY):
+            wait = policy.heartbeat + given - (now - last)
+            flight.arm(self._later(wait, self._listened, flight, last, given))
+            return
+        more = given_back(now - last - given - policy.heartbeat, timeout=policy.heartbeat, given=given)
+        if more:
+            flight.arm(self._later(more, self._listened, flight, last, given + more))
         else:
-            wait = policy.heartbeat - (now - last)
-            flight.arm(self._later(wait, self._listened, flight, last))
+            self._cut_short(flight, SilentStep(flight.activation.node.name, policy.heartbeat))
 
     def _queued_too_long(self, flight: Flight) -> None:
         """The runnable has waited to be started for as long as it may."""
