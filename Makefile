@@ -13,7 +13,7 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test versions simulate check format pictures bench clean
+.PHONY: help setup demo test versions stress simulate check format pictures bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: $(DEV)  ## Run the tests and the examples in docstrings
 versions:  ## Run the tests on every version of Python that is found here; says which are not
 	$(check_python)
 	@$(PYTHON) tests/versions $(ARGS)
+
+stress: $(DEV)  ## Run the tests several times on a busy machine; prints every test that failed once
+	@$(BIN)/python tests/stress $(ARGS)
 
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)
