@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import pytest
 from weather import GatedStore, SlowStore, double, now, runner_on, stored_log, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Policy, Run, Runnable
-from weft.errors import RunParked, StoreUnavailable, UnwrittenEvents, WaitTimeout, WeftError
+from weft import AsyncRunner, Policy, Run, Runnable, Workflow, current, step
+from weft.errors import RunOwned, RunParked, StoreUnavailable, UnwrittenEvents, WaitTimeout, WeftError
 from weft.runner.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import Fault, FaultyStore
@@ -518,3 +518,34 @@ async def test_a_run_that_cannot_be_written_does_not_make_its_store_unavailable(
     assert "away" not in str(late.value)
     assert isinstance(raised.value, WeftError)
     assert raised.value.runs == {"a": 1}
+
+
+# -- children ------------------------------------------------------------------------------------
+
+
+@virtually
+async def test_that_children_could_not_be_cancelled_is_logged_if_the_caller_is_not_there_to_hear_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def wait(_: int) -> None:
+        await asyncio.sleep(3600.0)
+
+    async def have_child(_: int) -> None:
+        await (await current().astart_child(Workflow("child", step(wait)), 1, id="child")).result()
+
+    store = GatedStore(MemoryStore())
+    async with runner_on(store, grace=0.0) as runner:
+        await runner.start(Workflow("parent", step(have_child)), 1, id="parent")
+        await until_nothing_moves()
+        await runner.stop("child")
+        store.fails_with["acquire"] = lambda: RunOwned("child", "another process")
+        gate = store.hold("acquire")
+        cancelling = started(runner.cancel("parent"))
+        await gate.reached.wait()
+
+        cancelling.cancel()
+        assert await ended(cancelling) == "CancelledError"
+        gate.open()
+        await until_nothing_moves()
+
+        assert "could not be cancelled: run 'child' is held by another process" in caplog.text

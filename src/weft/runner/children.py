@@ -181,7 +181,11 @@ class Children:
             if task is None:
                 task = self._farewells[parent.id] = self._loop.create_task(self._cancel_all(parent))
                 task.add_done_callback(lambda _: self._farewells.pop(parent.id, None))
-            await asyncio.wait([task])
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:  # the caller will not hear how it ends
+                task.add_done_callback(_report)
+                raise
             if task.cancelled():
                 raise RunnerClosed
             task.result()
