@@ -185,8 +185,8 @@ class Pool:
                 work.worker.stop(work)
             else:
                 self._leave()
-            if (tell := self._on_end) is not None:  # a close that waits for it need not
-                tell()
+            if self._on_end is not None:  # closing does not wait for what is cancelled meanwhile
+                self._on_end()
 
     def lend(self, ticket: int) -> None:
         """Let another thread serve in place of the one that runs *ticket*."""

@@ -93,8 +93,8 @@ class Executor(Protocol):
         """
         Start nothing more, wait up to *grace* seconds for what runs, then cancel it; return what did not end.
 
-        What has ended meanwhile can still be collected.  What could not be stopped never delays the exit of
-        the process.  Closing again does nothing.
+        What has ended meanwhile can still be collected, and what is cancelled meanwhile is not waited for.  What could
+        not be stopped never delays the exit of the process.  Closing again does nothing.
         """
         ...
 

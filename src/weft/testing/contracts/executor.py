@@ -337,6 +337,23 @@ class ConcurrentExecutorContract(ExecutorContract):
         assert owner.outcomes[1].result == "through"
 
     @in_a_loop
+    async def test_closing_does_not_wait_for_what_is_cancelled_meanwhile(self, executor: Executor) -> None:
+        owner = Owner(executor)
+        async with Gate() as gate:
+            owner.submit(1, type(self).hold, gate.address)
+            await gate.until(lambda: gate.came == 1)
+            closing = asyncio.ensure_future(owner.close(3600))
+            await asyncio.sleep(0)
+
+            executor.cancel(1)
+            async with asyncio.timeout(60):
+                given_up = await closing
+            gate.open()
+        owner.collect()
+
+        assert (given_up, list(owner.outcomes)) == ([], [])
+
+    @in_a_loop
     async def test_closing_gives_up_what_does_not_end(self, executor: Executor) -> None:
         owner = Owner(executor)
         async with Gate() as gate:
