@@ -204,6 +204,31 @@ def test_a_runner_that_is_opened_by_two_threads_is_opened_once() -> None:
     runner.close()
 
 
+def test_a_second_thread_that_closes_a_runner_joins_the_first_and_may_be_in_a_greater_hurry() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def block(_: int) -> None:
+        begun.set()
+        goes_on.wait()
+
+    runner = Runner().open()
+    runner.start(Workflow("w", step(block)), 1, id="a")
+    begun.wait()
+    patient = Caller(lambda: runner.close(grace=3600.0))
+    while True:
+        try:
+            runner.status("a")
+        except RunnerClosed:
+            break
+
+    hurried = Caller(lambda: runner.close(grace=0.0))
+
+    try:
+        assert (hurried.ends(), patient.ends()) == (True, True)
+    finally:
+        goes_on.set()
+
+
 # -- what would end the program ------------------------------------------------------------------
 
 

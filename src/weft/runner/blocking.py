@@ -51,6 +51,8 @@ class Runner:
         self._is_closing = False
         self._door = threading.Lock()
         """Held to open and to close."""
+        self._is_closing = False
+        """Whether some thread is closing it."""
         self._gate = threading.Lock()
         """Held to hand something to the loop, and to say that it takes nothing more."""
 
@@ -87,28 +89,33 @@ class Runner:
         """
         Start nothing more, let what is in flight end, write everything, and give up all runs.
 
-        A second caller waits too, and hurries it with a shorter *grace*; callers that wait for something else are told
-        that it is closed.  A Ctrl-C hurries it as well: what is in flight is left, and everything is still written.
+        A second caller joins the first; if it says a shorter *grace*, that holds.  Callers that wait for something else
+        are told that it is closed.  A Ctrl-C hurries it: what is in flight is left, and everything is still written.
 
         Raises:
             UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
         """
         self._check_thread()
-        if grace is not None and self._is_closing:
-            with suppress(RunnerClosed):  # another thread closes it, and has just come to the end
-                self._handed(self._inner.close(grace=grace))
-        with termination.closing(self), self._door:
-            if self._loop is None:
-                return
-            self._is_closing = True
-            try:
-                self._do(self._inner.close(grace=grace))
-            except KeyboardInterrupt:  # the caller is impatient, and still wants everything written
-                self._do(self._inner.close(grace=0.0))
-                raise
-            finally:
-                self._end()
-                self._is_closing = False
+        with termination.closing(self):
+            if self._is_closing:
+                with suppress(RunnerClosed):  # the other thread was faster
+                    self._close(grace)
+            with self._door:
+                if self._loop is None:
+                    return
+                self._is_closing = True
+                try:
+                    self._close(grace)
+                finally:
+                    self._end()
+                    self._is_closing = False
+
+    def _close(self, grace: float | None) -> None:
+        try:
+            self._do(self._inner.close(grace=grace))
+        except KeyboardInterrupt:  # the caller is impatient, and still wants everything written
+            self._do(self._inner.close(grace=0.0))
+            raise
 
     def __enter__(self) -> Self:
         return self.open()
