@@ -755,7 +755,7 @@ class UnwrittenEvents(StoreError):
         super().__init__(
             f"{total:,} {'event' if total == 1 else 'events'} of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} "
             f"could not be written when the runner was closed: {few}{more}; the store said: {reason or 'nothing'}. "
-            "The store has these runs up to their last checkpoint; resume_all() goes on from there"
+            "The store has these runs up to their last checkpoint; resume them to go on from there"
         )
         self.runs, self.reason = dict(runs), reason
 

@@ -57,6 +57,8 @@ def _flights(worker: Worker) -> list[str]:
 def _flight(worker: Worker, flight: Flight) -> str:
     """Say what one runnable is doing."""
     office, name = worker.office, repr(flight.activation.node.name)
+    if worker.is_landing(flight):
+        return f"{name} has ended, and its large value is being encoded"
     if office.is_lent(flight):
         return f"{name} waits for {_children(worker, flight)}"
     if office.is_started(flight):

@@ -153,6 +153,8 @@ class Roster:
                 raise
             except BaseException:
                 self._drop(worker)
+                if worker.lost is not None:  # the store may have taken it all the same
+                    turn.hand_on(self.background.start(self._custody.release([run])))
                 raise
 
     async def _decide(self, worker: Worker) -> None:

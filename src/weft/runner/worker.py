@@ -157,6 +157,10 @@ class Worker:
         """Return how the runnable *key* is under way, if it is."""
         return self._flights.get(key)
 
+    def is_landing(self, flight: Flight) -> bool:
+        """Whether *flight* has ended with a large value, which is being encoded."""
+        return flight.activation.key in self._landing
+
     @property
     def flights(self) -> list[Flight]:
         """What is under way, waits, or is in line."""
