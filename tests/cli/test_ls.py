@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -168,3 +169,53 @@ def test_names_that_would_command_the_terminal_are_escaped(weft: Callable[..., A
     assert len(said.out.splitlines()) == 2
     assert "\x1b" not in said.out
     assert "i\\x07\\nd" in said.out
+
+
+@pytest.fixture
+def lossy(file: Path, tmp_path: Path) -> Path:
+    """What a killed process leaves whose last run was in a write-ahead log that is gone."""
+    left = tmp_path / "left.db"
+    with Runner(SQLiteStore(file)) as runner:
+        runner.start(double, 3, id="d").wait()
+        for end in ("", "-commits"):
+            shutil.copy(f"{file}{end}", f"{left}{end}")
+    return left
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--workflow", "halve"]])
+def test_runs_are_listed_and_it_is_said_that_commits_are_missing(
+    weft: Callable[..., Any], lossy: Path, arguments: list[str]
+) -> None:
+    command, *options = arguments
+
+    said = weft(command, lossy, *options)
+
+    assert said.code == 1
+    assert "b" in said.out
+    assert said.err == (
+        f"weft: committed work is missing from {lossy}, so runs may be missing here: see weft doctor {lossy}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["show"], ["show", "--json"], ["log"], ["log", "--json"], ["log", "--verify"], ["log", "--follow"]]
+)
+def test_a_run_of_a_file_that_lost_commits_is_shown_with_that_warning(
+    weft: Callable[..., Any], lossy: Path, command: list[str]
+) -> None:
+    said, other = weft(*command, lossy, "c"), weft(*command, lossy, "d")
+
+    assert (said.code, other.code) == (1, 1)
+    assert said.out
+    assert "committed work is missing from" in said.err
+    assert "no run 'd'" in other.err
+    assert "committed work is missing from" in other.err
+
+
+def test_a_run_that_was_lost_is_resumed_with_the_same_word_as_all_others(weft: Callable[..., Any], lossy: Path) -> None:
+    for named in (["d"], ["a"], ["--all"]):
+        said = weft("resume", lossy, *named)
+
+        assert said.code == 1
+        assert "has lost work that was committed to it" in said.err
+        assert "no run" not in said.err

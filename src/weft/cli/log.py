@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli import stored
-from weft.cli.screen import Screen, polite
+from weft.cli.looking import looking
+from weft.cli.screen import Screen
 from weft.cli.text import count, shown, stamp, took
 from weft.core import events as ev
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
 from weft.log.places import kind_of
 from weft.ports.store import CLOSED
-from weft.stores import SQLiteView
 
 _COLUMNS = ("SEQ", "TIME", "EVENT", "COMPONENT", "")
 _PAUSE = 0.2
@@ -39,7 +39,7 @@ def log(
     screen = Screen()
     if verify and (as_json or follow):
         raise typer.BadParameter("give it alone, without --json and --follow", param_hint="--verify")
-    with polite(screen), SQLiteView(file) as view:
+    with looking(screen, file, is_endless=follow) as view:
         if verify:
             events, segments = stored.check(view, run)
             screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: all of it is what was written")
@@ -48,10 +48,10 @@ def log(
             _follow(screen, stored.Reader(view, run), as_json=as_json)
             return
         found = stored.read(view, run)
-    if as_json:
-        _print_json(screen, found)
-    else:
-        screen.table(_COLUMNS, [_row(found, event) for event in found.events])
+        if as_json:
+            _print_json(screen, found)
+        else:
+            screen.table(_COLUMNS, [_row(found, event) for event in found.events])
 
 
 def _follow(screen: Screen, reader: stored.Reader, *, as_json: bool) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from weft.cli.screen import Screen, polite
+from weft.cli.looking import looking
+from weft.cli.screen import Screen
 from weft.cli.text import ago, count, stamp
 from weft.errors import DamagedRow
 from weft.ports.store import DUE, RunRecord, RunStatus
@@ -34,26 +35,30 @@ def ls(
     screen = Screen()
     statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
     damaged: dict[str, DamagedRow] = {}
-    with polite(screen), SQLiteView(file) as view:
+    with looking(screen, file) as view:
         records = _records(view, statuses, workflow, limit + 1, lambda error: damaged.setdefault(str(error), error))
         owners = view.owners()
-    rest, records = records[limit:], records[:limit]
-    if as_json:
-        screen.json([as_data(record, owners.get(record.id)) for record in records], indent=2)
-    elif records:
-        now = time.time()
-        screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
-    elif not damaged:
-        screen.note(f"no runs{' like that' if status or workflow else ''} in {file}")
-    if rest:
-        screen.note(f"there are more than {count(limit, 'run')}: raise --limit, or ask for a --status or --workflow")
-    left = [record for record in records if record.status in DUE and record.id not in owners]
-    if left and screen.is_terminal and not as_json:
-        screen.note(f"{count(len(left), 'run')} with work left and no owner: weft resume {file} --all --import MODULE")
-    for complaint in damaged:
-        screen.complain(complaint)
-    if damaged:
-        raise typer.Exit(1)
+        rest, records = records[limit:], records[:limit]
+        if as_json:
+            screen.json([as_data(record, owners.get(record.id)) for record in records], indent=2)
+        elif records:
+            now = time.time()
+            screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
+        elif not damaged:
+            screen.note(f"no runs{' like that' if status or workflow else ''} in {file}")
+        if rest:
+            screen.note(
+                f"there are more than {count(limit, 'run')}: raise --limit, or ask for a --status or --workflow"
+            )
+        left = [record for record in records if record.status in DUE and record.id not in owners]
+        if left and screen.is_terminal and not as_json:
+            screen.note(
+                f"{count(len(left), 'run')} with work left and no owner: weft resume {file} --all --import MODULE"
+            )
+        for complaint in damaged:
+            screen.complain(complaint)
+        if damaged:
+            raise typer.Exit(1)
 
 
 def _status(text: str) -> RunStatus:

@@ -75,6 +75,7 @@ def resume(
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
         with SQLiteView(file) as view:
+            view.check_commits()  # a run that is asked for may be missing because of it
             asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
             candidates, refused = _candidates(view, asked, workflows, screen)
         failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0

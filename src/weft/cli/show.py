@@ -12,8 +12,9 @@ import typer
 
 from weft.cli import stored
 from weft.cli.log import error
+from weft.cli.looking import looking
 from weft.cli.ls import as_data
-from weft.cli.screen import Screen, polite
+from weft.cli.screen import Screen
 from weft.cli.text import ago, count, shown, stamp, took
 from weft.core import events as ev
 from weft.core.node import Kind
@@ -33,20 +34,20 @@ def show(
 ) -> None:
     """Show one run: its state, its components, what went in, what came out and what failed."""
     screen = Screen()
-    with polite(screen), SQLiteView(file) as view:
+    with looking(screen, file) as view:
         found = stored.read(view, run)
         here = found.run()
         children = {child: _state(view, child, component) for child, component in here.children.items()}
-    if as_json:
-        screen.json(_data(found, here), indent=2)
-        return
-    _head(screen, found, here)
-    _components(screen, here)
-    _inputs(screen, here)
-    _values(screen, "results", here.results())
-    _lines(screen, "children", children)
-    _failures(screen, "failures", list((here.memory.failures or {}).values()))
-    _failures(screen, "dead letters", here.dead_letters)
+        if as_json:
+            screen.json(_data(found, here), indent=2)
+            return
+        _head(screen, found, here)
+        _components(screen, here)
+        _inputs(screen, here)
+        _values(screen, "results", here.results())
+        _lines(screen, "children", children)
+        _failures(screen, "failures", list((here.memory.failures or {}).values()))
+        _failures(screen, "dead letters", here.dead_letters)
 
 
 def _head(screen: Screen, found: stored.Stored, run: Run) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
-from weft.stores.sqlite import reading, rows, schema
+from weft.stores.sqlite import commits, reading, rows, schema
 from weft.stores.sqlite.ownership import is_alive
 from weft.stores.sqlite.problems import translated
 from weft.stores.sqlite.statements import query
@@ -62,7 +62,7 @@ class SQLiteView:
     """
 
     def __init__(self, path: str | Path, *, busy_timeout: float = 5.0) -> None:
-        self.path = schema.validated(path, "full", busy_timeout)
+        self.path, self._busy_timeout = schema.validated(path, "full", busy_timeout), busy_timeout
         with translated(self.path):
             self._db = schema.connect_to_look(self.path, busy_timeout)
 
@@ -75,6 +75,16 @@ class SQLiteView:
     def close(self) -> None:
         """Free what is held."""
         self._db.close()
+
+    def check_commits(self) -> None:
+        """
+        See that the last commit that is noted beside the file is in it.
+
+        Raises:
+            LostCommits: it is not, so what this view shows may be old, and runs may be missing from it.
+        """
+        with translated(self.path):
+            commits.check(self.path, self._busy_timeout)
 
     def list(
         self,

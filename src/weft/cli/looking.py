@@ -1,0 +1,47 @@
+"""A look at a file, which says if committed work is missing from it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from weft.cli.screen import Screen, polite
+from weft.errors import CorruptStore, LostCommits
+from weft.stores import SQLiteView
+
+
+@contextmanager
+def looking(screen: Screen, file: Path, *, is_endless: bool = False) -> Generator[SQLiteView, None, None]:
+    """
+    Yield a view of *file*; say what Weft raises in one line, and end with 1.
+
+    A file that has lost commits can still be looked at: the command says so after its answer and ends with 1.
+
+    Args:
+        is_endless: the answer may have no end, so it is said before it.
+    """
+    with polite(screen), SQLiteView(file) as view:
+        complaint = _complaint(view, file)
+        if complaint is not None and is_endless:
+            screen.complain(complaint)
+        try:
+            yield view
+        finally:
+            if complaint is not None and not is_endless:
+                screen.complain(complaint)
+        if complaint is not None:
+            raise typer.Exit(1)
+
+
+def _complaint(view: SQLiteView, file: Path) -> str | None:
+    """Return why *view* may not show everything that was committed, or None if it does."""
+    try:
+        view.check_commits()
+    except LostCommits:
+        return f"committed work is missing from {file}, so runs may be missing here: see weft doctor {file}"
+    except CorruptStore as error:
+        return str(error)
+    return None
