@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,20 @@ def test_a_run_that_was_lost_is_resumed_with_the_same_word_as_all_others(weft: C
         assert said.code == 1
         assert "has lost work that was committed to it" in said.err
         assert "no run" not in said.err
+
+
+def test_a_run_that_the_index_does_not_lead_to_is_damaged_and_not_missing(weft: Callable[..., Any], file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        (root,) = db.execute("select rootpage from sqlite_schema where name = 'sqlite_autoindex_runs_1'").fetchone()
+    content = bytearray(file.read_bytes())
+    content[(root - 1) * 4096 + 3 : (root - 1) * 4096 + 5] = b"\0\0"  # how many entries that page has
+    file.write_bytes(content)
+
+    for command in (["show", file, "a"], ["log", file, "a"], ["log", file, "a", "--verify"], ["resume", file, "a"]):
+        said = weft(*command)
+
+        assert said.code == 1
+        assert "is damaged" in said.err
+        assert "no run" not in said.err
+    assert "no run 'z'" in weft("show", file, "z").err
+    assert [row[0] for row in columns(weft("ls", file).out)] == ["a", "b", "c"]

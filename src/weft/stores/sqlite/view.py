@@ -25,6 +25,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from weft.errors import CorruptStore, RunNotFound
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
 from weft.stores.sqlite import commits, reading, rows, schema
 from weft.stores.sqlite.ownership import is_alive
@@ -36,6 +37,7 @@ T = TypeVar("T")
 
 _HOLDERS = query("holders")
 _TIMES = query("times")
+_UNINDEXED = "select 1 from runs not indexed where id = ? limit 1"
 _FACTS = "facts where run = (select key from runs where id = ?)"
 _DEFINITIONS = "definitions where true"
 
@@ -121,6 +123,7 @@ class SQLiteView:
 
         Raises:
             RunNotFound: nothing was ever stored under this id.
+            CorruptStore: it is stored, and the index does not lead to it.
         """
         return self.load_since(run, 0)
 
@@ -130,8 +133,15 @@ class SQLiteView:
 
         Raises:
             RunNotFound: nothing was ever stored under this id.
+            CorruptStore: it is stored, and the index does not lead to it.
         """
-        return self.ask(lambda db: reading.load(db, run, position))
+        try:
+            return self.ask(lambda db: reading.load(db, run, position))
+        except RunNotFound as error:
+            if self.ask(lambda db: db.execute(_UNINDEXED, (run,)).fetchone()) is None:
+                raise
+            store, reason = f"the store at {self.path}", f"its index of runs does not lead to run {run!r}"
+            raise CorruptStore(store, reason) from error
 
     def times(self, run: RunId) -> Sequence[Written]:
         """Return when the events of a run were written, segment by segment."""
