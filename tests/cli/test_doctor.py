@@ -143,6 +143,23 @@ def test_an_index_that_does_not_agree_with_its_table_is_found_unless_it_must_be_
     assert ".recover" in full.out
 
 
+def test_a_page_that_stops_the_whole_check_is_named_as_the_quick_one_names_it(
+    weft: Callable[..., Any], file: Path
+) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        (root,) = db.execute("select rootpage from sqlite_schema where name = 'sqlite_autoindex_runs_1'").fetchone()
+    content = bytearray(file.read_bytes())
+    content[(root - 1) * 4096 + 8 : (root - 1) * 4096 + 48] = b"\xff" * 40  # where its entries are
+    file.write_bytes(content)
+
+    full, quick = weft("doctor", file), weft("doctor", file, "--quick")
+
+    assert (full.code, quick.code) == (1, 1)
+    for said in (full, quick):
+        assert f"page {root} " in said.out
+        assert "30 runs checked, 120 events as they were written" in said.out
+
+
 def crashed(path: Path, to: Path) -> Path:
     """Leave what a crash would leave of a run in the file at *path*; return where."""
     with Runner(SQLiteStore(path)) as runner:
