@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from weather import SlowStore, double, runner_on, virtually
 
+from weft import AsyncRunner, Workflow, step
 from weft.errors import OwnershipLost, RunParked, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.stores import MemoryStore
 
@@ -123,3 +124,21 @@ async def test_a_caller_that_is_cancelled_while_a_run_comes_in_leaves_it_whole(c
 
         assert [handle.id for handle in resumed] == ["c"] or "c" in await runner.list_workflows()
         assert await runner.result("c") == 10
+
+
+def test_a_run_that_resume_all_refuses_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async def endless(_: int) -> None:
+            await asyncio.Event().wait()
+
+        store = MemoryStore()
+        async with AsyncRunner(store, grace=0) as runner:
+            await runner.start(Workflow("w", step(endless)), 1, id="a")
+        async with AsyncRunner(store) as runner:
+            assert await runner.resume_all() == []
+
+    asyncio.run(main())
+
+    [record] = caplog.records
+    assert record.message.startswith("run 'a' could not be resumed: UnresolvedFunction: the function ")
+    assert record.exc_info is None

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from weft.core.failure import text_of
+from weft.errors import WeftError
 from weft.runner.worker import Worker
 
 _log = logging.getLogger("weft.runner")
@@ -87,8 +88,9 @@ class Supervisor:
             await asyncio.wait([task])
 
     def unresumable(self, run: str, error: BaseException) -> None:
-        """A stored run could not be brought back."""
-        _log.error("run %r could not be resumed: %s", run, error, exc_info=error)
+        """A stored run could not be brought back; errors of Weft say why in a line, others with where it was."""
+        unknown = None if isinstance(error, WeftError) else error
+        _log.error("run %r could not be resumed: %s: %s", run, type(error).__name__, error, exc_info=unknown)
 
     def close(self) -> None:
         """Restart nothing more."""
