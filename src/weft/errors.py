@@ -543,12 +543,15 @@ class ContextNotFound(CommandError, LookupError):
 class CodeNotImported(CommandError, LookupError):
     """The run needs *functions*, by component, and they are not here; nothing was touched."""
 
-    def __init__(self, run_id: str, functions: Mapping[str, str]) -> None:
+    def __init__(self, run_id: str, functions: Mapping[str, str], *, needs_workflow: bool = False) -> None:
         listed = ", ".join(f"{name} ({label})" if label else name for name, label in functions.items())
-        super().__init__(
-            f"run {run_id!r} needs code that is not here: {listed}; say --import with the module that has it, "
-            "and the workflow at its top if it has lambdas or local functions"
+        advice = (
+            "say --import with the module that has it, and the workflow at its top if it has lambdas or local functions"
+            if not needs_workflow
+            else "that has no name to be found by, and no imported module has this workflow at its top: put the "
+            f"workflow at the top of a module, or resume from Python: resume({run_id!r}, workflow=the_workflow)"
         )
+        super().__init__(f"run {run_id!r} needs code that is not here: {listed}; {advice}")
         self.run_id, self.functions = run_id, dict(functions)
 
 

@@ -67,6 +67,29 @@ def test_a_run_whose_code_was_not_imported_is_left_as_it_is(weft: Callable[..., 
     assert head(killed.file) == before
 
 
+def test_an_import_that_cannot_help_a_local_function_is_not_asked_for_again(shop: Any) -> None:
+    (shop.folder / "local.py").write_text(
+        "from weft import Runner, Workflow, step\n"
+        "from weft.stores import SQLiteStore\n"
+        "def main():\n"
+        "    with Runner(SQLiteStore('runs.db')) as runner:\n"
+        "        runner.start(Workflow('w', step(lambda x: x, name='same')), 1, id='lam').wait()\n"
+        "if __name__ == '__main__':\n"
+        "    main()\n"
+    )
+    shop.python("local.py")
+
+    first, again = (
+        shop.command("resume", "runs.db", "lam"),
+        shop.command("resume", "runs.db", "lam", "--import", "local"),
+    )
+
+    assert (first.code, again.code) == (1, 1)
+    assert "say --import" in first.err
+    assert "say --import" not in again.err
+    assert "put the workflow at the top of a module, or resume from Python" in again.err
+
+
 @pytest.mark.parametrize("which", [["greeting"], ["--all"]])
 def test_what_a_living_process_holds_is_left_to_it(
     weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str], which: list[str]

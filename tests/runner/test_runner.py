@@ -906,11 +906,32 @@ def test_a_run_whose_code_is_not_here_is_left_as_it_is(store: LogStore) -> None:
         runner.start(Workflow("w", step(lambda x: x + 1, name="hidden")), id="a")
 
     with Runner(store) as runner:
-        with pytest.raises(UnresolvedFunction, match="'hidden'"):
+        with pytest.raises(UnresolvedFunction, match="'hidden'") as unresolved:
             runner.resume("a")
+        assert str(unresolved.value).endswith(
+            "<lambda> of 'hidden' is a lambda or local function; hand the workflow over: "
+            "resume('a', workflow=the_workflow), or register(the_workflow) before resume_all()"
+        )
         runner.resume("a", workflow=Workflow("w", step(lambda x: x + 1, name="hidden")))
         runner.run("a", 1)
         assert runner.result("a", 20) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [
+        (Workflow("other", step(lambda x: x, name="shown")), "has no such component"),
+        (Workflow("other", reduce(lambda x, y: x + y, init=0, name="hidden")), "is another one"),
+    ],
+)
+def test_a_run_that_is_handed_another_workflow_says_so(store: LogStore, other: Workflow, wrong: str) -> None:
+    with Runner(store) as runner:
+        runner.start(Workflow("w", step(lambda x: x + 1, name="hidden")), id="a")
+
+    with Runner(store) as runner:
+        expected = f"is a lambda or local function, and the workflow 'other' that was handed over {wrong}; "
+        with pytest.raises(UnresolvedFunction, match=expected):
+            runner.resume("a", workflow=other)
 
 
 # -- what a policy asks of a runner alone --------------------------------------------------------

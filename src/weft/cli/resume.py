@@ -22,6 +22,7 @@ from weft.cli.progress import Progress
 from weft.cli.screen import Screen, polite
 from weft.cli.text import count, shown
 from weft.core.run import Run
+from weft.core.unresolved import ONLY_HANDED_OVER
 from weft.core.workflow import Workflow
 from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import CLOSED, DUE, RunRecord
@@ -77,7 +78,7 @@ def resume(
         with SQLiteView(file) as view:
             view.check_commits()  # a run that is asked for may be missing because of it
             asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
-            candidates, refused = _candidates(view, asked, workflows, screen)
+            candidates, refused = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
         failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
@@ -106,7 +107,7 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
 
 
 def _candidates(
-    view: SQLiteView, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen
+    view: SQLiteView, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen, *, has_imported: bool
 ) -> tuple[list[Candidate], int]:
     """Return those of the runs *asked* for that can go on, and of how many it was said why they cannot."""
     known = {(each.name, each.version): each for each in workflows}
@@ -114,14 +115,16 @@ def _candidates(
     refused = 0
     for run in asked:
         try:
-            found.append(_candidate(view, run, known))
+            found.append(_candidate(view, run, known, has_imported=has_imported))
         except WeftError as error:
             screen.complain(str(error))
             refused += 1
     return found, refused
 
 
-def _candidate(view: SQLiteView, run: RunId, known: dict[tuple[str, str], Workflow]) -> Candidate:
+def _candidate(
+    view: SQLiteView, run: RunId, known: dict[tuple[str, str], Workflow], *, has_imported: bool
+) -> Candidate:
     owner = view.owners(run).get(run)
     if owner is not None:
         raise RunOwned(run, owner)
@@ -131,7 +134,9 @@ def _candidate(view: SQLiteView, run: RunId, known: dict[tuple[str, str], Workfl
     live = known.get((record.workflow, record.version))
     workflow = stored.read(view, run, workflow=live).run().workflow
     if workflow.unresolved:
-        raise CodeNotImported(run, {name: function for name, (function, _) in workflow.missing.items()})
+        missing = {name: function for name, (function, _) in workflow.missing.items()}
+        is_imported = has_imported and all(reason in ONLY_HANDED_OVER for _, reason in workflow.missing.values())
+        raise CodeNotImported(run, missing, needs_workflow=is_imported)
     return Candidate(run, live, workflow.changed)
 
 

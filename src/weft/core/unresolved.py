@@ -13,7 +13,28 @@ import msgspec
 from weft.errors import UnresolvedFunction
 
 NOT_OFFERED = "was not offered by this process"
+LOCAL = "is a lambda or local function"
+NAMELESS = "has no name that leads to it"
 UNWRITABLE = "was a value that cannot be written down"
+
+ONLY_HANDED_OVER = frozenset({LOCAL, NAMELESS, UNWRITABLE})
+"""The reasons that no import mends: only the workflow itself has what is missing."""
+
+
+def refused(component: str, label: str, reason: str, *, run: str = "", given: str = "") -> UnresolvedFunction:
+    """
+    Return the error that says what is missing, and only what can help.
+
+    Args:
+        run: the id of the run that cannot be resumed without it.
+        given: what is wrong with the workflow that was handed over, if one was.
+    """
+    if given and (reason in ONLY_HANDED_OVER or reason == NOT_OFFERED):
+        return UnresolvedFunction(component, label, f"{reason}, and {given}", "hand over the one that the run is of")
+    if reason in ONLY_HANDED_OVER:
+        how = f"resume({run!r}, workflow=the_workflow), or register(the_workflow) before resume_all()" if run else ""
+        return UnresolvedFunction(component, label, reason, f"hand the workflow over: {how or 'workflow='}")
+    return UnresolvedFunction(component, label, reason)
 
 
 class Unresolved(msgspec.Struct, frozen=True):
@@ -33,7 +54,7 @@ class Unresolved(msgspec.Struct, frozen=True):
         return self.label.rpartition(".")[2]
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise UnresolvedFunction(self.component, self.label, self.reason)
+        raise refused(self.component, self.label, self.reason)
 
 
 class Lost:
@@ -48,4 +69,4 @@ class Lost:
         return named()
 
     def __deepcopy__(self, _: object) -> NoReturn:
-        raise UnresolvedFunction(self.component, type(self).__qualname__, UNWRITABLE)
+        raise refused(self.component, type(self).__qualname__, UNWRITABLE)

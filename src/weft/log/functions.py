@@ -33,6 +33,7 @@ from typing import Any, cast
 from weft.core.components.base import Component
 from weft.core.identity import fingerprint
 from weft.core.offered import is_offered
+from weft.core.unresolved import LOCAL, NAMELESS, NOT_OFFERED
 from weft.log.places import MAIN, MAINS, contents, home, kind_of, modules
 
 Reference = dict[str, Any]
@@ -55,6 +56,14 @@ def refer(call: Callable[..., Any]) -> Reference:
 def is_portable(reference: Mapping[str, Any]) -> bool:
     """Whether another process could find what *reference* leads to."""
     return not reference.get("local") and reference.get("module") != MAIN
+
+
+def why_unresolved(reference: Mapping[str, Any]) -> str:
+    """Return why nothing was found that *reference* leads to, as errors say it."""
+    if not reference.get("local"):
+        return NOT_OFFERED
+    name = str(reference.get("name"))
+    return LOCAL if "<lambda>" in name or "<locals>" in name else NAMELESS
 
 
 def label(reference: Mapping[str, Any]) -> str:

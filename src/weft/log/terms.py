@@ -225,7 +225,7 @@ class Reader:
         return dataclasses.replace(fresh, references=reads)
 
     def _unresolved(self, reference: Any, reason: str = "") -> Unresolved:
-        reason = reason or ("has no name that leads to it" if reference.get("local") else NOT_OFFERED)
+        reason = reason or functions.why_unresolved(reference)
         label, code = functions.label(reference), bytes.fromhex(reference["code"])
         self.unresolved.setdefault(self.owner, (label, reason))
         return Unresolved(self.owner, label, code, reason, tuple(reference.items()))

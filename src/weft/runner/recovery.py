@@ -18,9 +18,9 @@ import msgspec
 from weft.core.fold import fold
 from weft.core.memory import PAGE
 from weft.core.run import Run
-from weft.core.unresolved import Unresolved
+from weft.core.unresolved import Unresolved, refused
 from weft.core.workflow import Workflow
-from weft.errors import CorruptLog, MissingContent, UnknownClass, UnresolvedFunction
+from weft.errors import CorruptLog, MissingContent, UnknownClass
 from weft.log import Decoder, chain
 from weft.log.chain import GENESIS, survey
 from weft.log.wire import AT_ONCE
@@ -90,12 +90,20 @@ async def recover(
     if not goes_on:
         return Recovered(run, loaded.record)
     for component, (function, reason) in run.workflow.missing.items():
-        raise UnresolvedFunction(component, function, reason)
+        raise refused(component, function, reason, run=run.id, given=_given(workflow, component))
     _check_policies(run)
     if decoder.unknown and _reads_on(run):
         raise UnknownClass(loaded.record.id, decoder.unknown)
     run.check_context()
     return Recovered(run, loaded.record)
+
+
+def _given(workflow: Workflow | None, component: str) -> str:
+    """Return what is wrong with *workflow*, which was handed over and does not have the functions of *component*."""
+    if workflow is None:
+        return ""
+    wrong = "is another one" if component in workflow.components else "has no such component"
+    return f"the workflow {workflow.name!r} that was handed over {wrong}"
 
 
 def _check_policies(run: Run) -> None:
@@ -115,7 +123,7 @@ def _check_policies(run: Run) -> None:
             while isinstance(call, functools.partial):
                 call = call.func
             if isinstance(call, Unresolved) and not dict(call.reference).get("local"):
-                raise UnresolvedFunction(call.component, call.label, call.reason)
+                raise refused(call.component, call.label, call.reason, run=run.id)
 
 
 async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: _Pace) -> None:
