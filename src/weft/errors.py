@@ -477,10 +477,14 @@ class WorkflowAlreadyStarted(RunnerError):
 class WorkflowNotFound(RunnerError, LookupError):
     """No run of this id is here."""
 
-    def __init__(self, run_id: str, *, stored: bool = False) -> None:
+    def __init__(
+        self, run_id: str, *, stored: bool = False, owner: str | None = None, where: str = "this runner"
+    ) -> None:
         hint = f"it is stored: resume({run_id!r}) it first" if stored else "start_workflow() it first"
-        super().__init__(f"no run {run_id!r} in this runner; {hint}")
-        self.run_id = run_id
+        if owner is not None:
+            hint = f"it is stored, and {owner} has it: talk to it there, or resume({run_id!r}) it if that has ended"
+        super().__init__(f"no run {run_id!r} in {where}; {hint}")
+        self.run_id, self.owner = run_id, owner
 
 
 class RunParked(RunnerError):

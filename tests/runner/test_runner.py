@@ -934,6 +934,26 @@ def test_a_run_that_is_handed_another_workflow_says_so(store: LogStore, other: W
             runner.resume("a", workflow=other)
 
 
+def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(SQLiteStore(path)) as runner, Runner(SQLiteStore(path)) as other:
+        runner.start(chain, 1, id="a").wait()
+        held = rf"no run 'a' in this runner; it is stored, and .*{os.getpid()}.* has it: talk to it there"
+
+        for call in (other.status, other.wait, lambda run: other.run(run, 2)):
+            with pytest.raises(WorkflowNotFound, match=held) as refused:
+                call("a")
+            assert refused.value.owner is not None
+        with pytest.raises(WorkflowNotFound, match=r"no run 'nope' in this runner; start_workflow\(\) it first"):
+            other.status("nope")
+        with pytest.raises(WorkflowNotFound, match=r"no run 'nope' in the store; start_workflow\(\) it first"):
+            other.resume("nope")
+
+        runner.stop("a")
+        with pytest.raises(WorkflowNotFound, match=r"it is stored: resume\('a'\) it first"):
+            other.status("a")
+
+
 # -- what a policy asks of a runner alone --------------------------------------------------------
 
 

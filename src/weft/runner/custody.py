@@ -196,10 +196,15 @@ class Custody:
 
     # -- what is stored --------------------------------------------------------------------------
 
-    async def exists(self, run: str) -> bool:
-        """Whether *run* is stored; where that cannot be asked, no."""
+    async def find(self, run: str) -> RunRecord | None:
+        """Return the record of *run*; None if it is not stored, or where that cannot be asked."""
         store = self._store
-        return isinstance(store, ListableStore) and await self._asked(store.exists(run))
+        if not isinstance(store, ListableStore):
+            return None
+        try:
+            return await self._asked(store.find(run))
+        except RunNotFound:
+            return None
 
     async def records(self, **filters: Any) -> list[RunRecord]:
         """Return what the store knows of its runs, oldest first."""

@@ -282,7 +282,8 @@ class Premises:
                 worker = self.roster.get(run)
             self.check_open()
         if worker is None:
-            raise WorkflowNotFound(run, stored=await self.custody.exists(run))
+            stored = await self.custody.find(run)
+            raise WorkflowNotFound(run, stored=stored is not None, owner=stored.owner if stored is not None else None)
         return worker
 
     async def changeable(self, run: str) -> Worker:

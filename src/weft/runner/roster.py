@@ -218,7 +218,7 @@ class Roster:
                 await self._write(known)
             await self._take_over(run, workflow, options, strict=strict)
         except RunNotFound:
-            raise WorkflowNotFound(run) from None
+            raise WorkflowNotFound(run, where="the store") from None
         return True
 
     async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
@@ -320,7 +320,7 @@ class Roster:
         try:
             owned = await self._custody.acquire(run)
         except RunNotFound:
-            raise WorkflowNotFound(run) from None
+            raise WorkflowNotFound(run, where="the store") from None
         async with self._custody.freeing([run]):
             loaded = await self._custody.load(run, owned)
             found = await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
