@@ -51,7 +51,7 @@ class Reporter:
 
     def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
-        _log.error("run %r was dropped: %s", self._run.id, error)
+        _log.error("run %r was let go of: %s; the store has it up to its last checkpoint", self._run.id, error)
         if bus.workflow_exception:
             spent = monotonic() - self._began
             bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._whose(), "error": error})
