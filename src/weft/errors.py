@@ -523,13 +523,11 @@ class CommandError(WeftError):
 
 
 class ImportFailed(CommandError):
-    """The module *name* cannot be imported."""
+    """The module *name* cannot be imported: it is not found, or it raises something."""
 
-    def __init__(self, name: str, error: BaseException) -> None:
-        super().__init__(
-            f"cannot import {name!r}: {type(error).__name__}: {error}; name a module as `import` would, "
-            "and run the command in the folder that it is in"
-        )
+    def __init__(self, name: str, error: BaseException, *, is_found: bool) -> None:
+        advice = "; name a module as `import` would, and run the command in the folder that it is in"
+        super().__init__(f"cannot import {name!r}: {type(error).__name__}: {error}{'' if is_found else advice}")
         self.name = name
 
 
@@ -823,7 +821,9 @@ class ForeignStore(StoreError):
     """The data belongs to something else, and is left alone."""
 
     def __init__(self, store: str, reason: str) -> None:
-        super().__init__(f"{store} was not made by Weft ({reason}); choose another path")
+        super().__init__(
+            f"{store} was not made by Weft ({reason}), or its header is damaged; choose another path, or restore a copy"
+        )
 
 
 class NewerStore(StoreError):

@@ -190,6 +190,20 @@ def test_a_note_that_cannot_be_read_is_a_remark(weft: Callable[..., Any], file: 
     assert said.out.startswith("remark: ")
 
 
+def test_a_folder_is_said_to_be_one(weft: Callable[..., Any], tmp_path: Path) -> None:
+    for command in (["doctor"], ["ls"]):
+        said = weft(*command, tmp_path)
+
+        assert said.code != 0
+        assert "is a folder" in said.err
+
+
+def test_a_damaged_header_may_be_what_makes_a_file_foreign(weft: Callable[..., Any], file: Path) -> None:
+    altered(file, 0)
+
+    assert "or its header is damaged; choose another path, or restore a copy" in weft("doctor", file).err
+
+
 @pytest.mark.parametrize("content", [None, b"", b"Dear diary, " * 500])
 def test_what_is_not_a_store_cannot_be_read(weft: Callable[..., Any], tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "runs.db"

@@ -140,7 +140,7 @@ def made(path: Path, kind: str) -> Path:
     [
         ("missing", "there is no file"),
         ("empty", "nothing has been stored"),
-        ("folder", "there is no file"),
+        ("folder", "is a folder"),
         ("no database", "was not made by Weft"),
         ("foreign", "was not made by Weft"),
         ("damaged", "is damaged"),

@@ -22,7 +22,7 @@ def test_without_typer_and_rich_one_line_says_what_to_install(shop: Any, missing
     done = shop.python("-c", WITHOUT.format(missing=missing), "ls", "runs.db", check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "the weft command needs typer and rich: pip install 'weft[cli]'\n"
+    assert done.stderr == "the weft command needs typer and rich: pip install '.[cli]' in a checkout\n"
 
 
 def test_the_demonstration_needs_neither(shop: Any) -> None:

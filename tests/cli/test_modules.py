@@ -54,8 +54,18 @@ def test_a_path_to_a_module_whose_name_is_taken_is_refused(folder: Path) -> None
 
     with pytest.raises(ImportFailed, match=r"'json' is .* here; rename one of them"):
         imported(["json.py"])
-    with pytest.raises(ImportFailed, match=r"'nowhere.py': ModuleNotFoundError"):
+    with pytest.raises(ImportFailed, match=r"'nowhere.py': ModuleNotFoundError.*; name a module as `import` would"):
         imported(["nowhere.py"])
+
+
+@pytest.mark.parametrize("source", ["import nowhere_at_all", "raise RuntimeError('not today')"])
+def test_a_module_that_is_found_and_raises_is_not_said_to_be_misnamed(folder: Path, source: str) -> None:
+    (folder / "broken_here.py").write_text(source)
+
+    for name in ("broken_here", "broken_here.py"):
+        with pytest.raises(ImportFailed) as failed:
+            imported([name])
+        assert "name a module" not in str(failed.value)
 
 
 @pytest.mark.parametrize("source", ["raise RuntimeError('at import')", "def broken(:"])

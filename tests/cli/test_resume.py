@@ -227,7 +227,7 @@ def test_dead_letters_are_counted(weft: Callable[..., Any], tmp_path: Path) -> N
     ("options", "code", "reason"),
     [
         ([], 2, "name the runs, or say --all"),
-        (["r", "--all"], 2, "name the runs, or say --all"),
+        (["r", "--all"], 2, "name the runs, or say --all, not both"),
         (["r", "--import", "no.such.module"], 1, "cannot import 'no.such.module'"),
         (["r", "--context", "json"], 1, "MODULE:NAME"),
         (["r", "--context", "json:nothing"], 1, "that is NoneType"),

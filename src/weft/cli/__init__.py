@@ -54,7 +54,7 @@ def _unwritable(error: OSError) -> int:
 
 def _without_extra(arguments: list[str]) -> int:
     if arguments[:1] != ["demo"]:
-        print("the weft command needs typer and rich: pip install 'weft[cli]'", file=sys.stderr)
+        print("the weft command needs typer and rich: pip install '.[cli]' in a checkout", file=sys.stderr)
         return 1
     parser = argparse.ArgumentParser(prog="weft demo", description="Kill a run with -9, and resume it.")
     parser.add_argument("--folder", type=Path, help="keep the files there, to look at them")

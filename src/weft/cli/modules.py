@@ -63,9 +63,12 @@ def _import(name: str) -> ModuleType:
     try:
         found = importlib.import_module(module)
     except Exception as error:
-        raise ImportFailed(name, error) from error
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        is_found = missing is None or not f"{module}.".startswith(f"{missing}.")
+        raise ImportFailed(name, error, is_found=is_found) from error
     if file is not None and Path(found.__file__ or "").resolve() != file:
-        raise ImportFailed(name, ImportError(f"{module!r} is {found.__file__} here; rename one of them"))
+        taken = ImportError(f"{module!r} is {found.__file__} here; rename one of them")
+        raise ImportFailed(name, taken, is_found=True)
     return found
 
 

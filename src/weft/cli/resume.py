@@ -69,7 +69,7 @@ def resume(
     """Go on with runs that were interrupted, and wait until they have nothing left to do."""
     screen = Screen(goes_on=True)
     if bool(runs) == every:
-        raise typer.BadParameter("name the runs, or say --all", param_hint="ID")
+        raise typer.BadParameter(f"name the runs, or say --all{', not both' if runs else ''}", param_hint="ID")
     if parked and not every:
         raise typer.BadParameter("goes with --all: a parked run that is named is resumed anyway", param_hint="--parked")
     with polite(screen):

@@ -80,8 +80,7 @@ class Checkup:
         """How many runs were looked at."""
         self.events = 0
         """How many events were found to be what was written."""
-        if not self.path.is_file():
-            raise StoreNotFound(f"there is no file {self.path}")
+        schema.check_file(self.path)
 
     def findings(self) -> Iterator[Finding]:
         """Return everything that is found, as it is found."""

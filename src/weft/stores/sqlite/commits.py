@@ -96,7 +96,7 @@ def missing(db: sqlite3.Connection, noted: Noted) -> str | None:
         if row is not None and isinstance(row[0], bytes) and _hashed(row[0]) == noted.link:
             return None
     row = db.execute("select id from runs where key = ?", (key,)).fetchone()
-    whose = f"run {row[0]!r}" if row is not None else f"a run that is not there (its key was {key})"
+    whose = f"run {row[0]!r}" if row is not None else f"a run that is not there (row {key} of runs)"
     return f"event {event} of {whose}"
 
 

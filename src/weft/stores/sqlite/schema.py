@@ -72,10 +72,20 @@ def version_of(db: sqlite3.Connection) -> int:
     return version if application == APPLICATION_ID else 0
 
 
+def check_file(path: Path) -> None:
+    """
+    See that there is a file at *path*.
+
+    Raises:
+        StoreNotFound: there is none.
+    """
+    if not path.is_file():
+        raise StoreNotFound(f"{path} is a folder" if path.is_dir() else f"there is no file {path}")
+
+
 def connect_to_look(path: Path, busy_timeout: float) -> sqlite3.Connection:
     """Open a connection to a file that must be there, and that is left as it is."""
-    if not path.is_file():
-        raise StoreNotFound(f"there is no file {path}")
+    check_file(path)
     db = connect_for_reading(path, busy_timeout)
     try:
         _check_current(db, path)
