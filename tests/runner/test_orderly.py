@@ -750,7 +750,7 @@ async def test_waiting_keeps_its_timeout_while_the_store_is_unavailable(what: st
         await runner.start(double, 1, id="job")
         await asyncio.sleep(0.5)
     else:
-        gate = store.hold("exists")
+        gate = store.hold("find")
     await until_nothing_moves()
     asks: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "wait": lambda: runner.wait("job", timeout=1.0),
@@ -795,7 +795,7 @@ async def test_a_timeout_that_expires_in_the_moment_of_the_answer_is_the_answer_
         assert await ended(asking) in ("returned", "WaitTimeout")
 
 
-@pytest.mark.parametrize("call", ["exists", "list", "delete", "acquire", "load_since"])
+@pytest.mark.parametrize("call", ["find", "list", "delete", "acquire", "load_since"])
 @virtually
 async def test_a_caller_that_waits_for_the_store_while_the_runner_is_closed_is_told_that_it_is_closed(
     call: str,
@@ -806,7 +806,7 @@ async def test_a_caller_that_waits_for_the_store_while_the_runner_is_closed_is_t
     store = GatedStore(inner)
     runner = await runner_on(store).open()
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "exists": lambda: runner.run("a", 1),
+        "find": lambda: runner.run("a", 1),
         "list": runner.records,
         "delete": lambda: runner.delete("a"),
         "acquire": lambda: runner.resume("a", workflow=double),
