@@ -151,9 +151,9 @@ class Roster:
             except asyncio.CancelledError:  # the run goes on, unless it turns out to exist
                 turn.hand_on(self.background.start(self._decide(worker)))
                 raise
-            except BaseException:
+            except BaseException as error:
                 self._drop(worker)
-                if worker.lost is not None:  # the store may have taken it all the same
+                if isinstance(error, Exception) and worker.lost is not None:  # the store may have taken it all the same
                     turn.hand_on(self.background.start(self._custody.release([run])))
                 raise
 
