@@ -194,7 +194,7 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
     if activation.gathers:
         if memory.lineage.gathered is None:
             memory.lineage.gathered = {}
-        memory.lineage.gathered[event.seq] = tuple(fact.address for fact in activation.facts)
+        memory.lineage.gathered[event.seq] = activation.facts
     if activation.pins:
         _note_reads(memory, activation, event.seq)
     if node.records or node.keyed:

@@ -71,7 +71,7 @@ class Lineage:
 
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
         self.log = log
-        self.gathered: dict[int, tuple[Address, ...]] | None = None
+        self.gathered: dict[int, tuple[Cell, ...]] | None = None
         """By position of a reduce: the facts it was made of; its event names only their collections."""
         self.read: dict[int, tuple[Address, ...]] | None = None
         """By position of what a reader made: the facts that it read besides."""
@@ -175,7 +175,7 @@ class Lineage:
         if isinstance(cell, Element):
             return (cell.origin,)
         made_of = (self.gathered or {}).get(cell.seq)
-        return made_of or cell.inputs
+        return tuple(fact.address for fact in made_of) if made_of else cell.inputs
 
     def ancestry(self, address: Address) -> list[Address]:
         """Return all that the fact at *address* came from, in the order of the log, itself last."""
