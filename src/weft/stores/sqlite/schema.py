@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -25,6 +26,7 @@ VERSION = MIGRATIONS[-1].version
 
 _OLDEST_SQLITE = (3, 33)  # the first with `update ... from`
 _CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is never idle
+_PAUSE = 0.01  # seconds between two tries to have a file alone
 
 
 def validated(path: str | Path, synchronous: str, busy_timeout: float) -> Path:
@@ -51,7 +53,7 @@ def connect(path: Path, synchronous: Synchronous, busy_timeout: float) -> sqlite
     db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     try:
         checked_version(db, path)
-        _write_ahead(db, path)
+        _write_ahead(db, path, busy_timeout)
         db.execute(f"pragma synchronous = {synchronous}")
         db.execute("pragma temp_store = memory")
         db.execute(f"pragma wal_autocheckpoint = {_CHECKPOINT_PAGES}")
@@ -170,8 +172,17 @@ def _told(db: sqlite3.Connection) -> tuple[int, int, int]:
     return int(application), version, int(tables)
 
 
-def _write_ahead(db: sqlite3.Connection, path: Path) -> None:
-    (mode,) = db.execute("pragma journal_mode = wal").fetchone()
+def _write_ahead(db: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
+    """Turn the write-ahead log on.  That needs the file alone for a moment, for which SQLite itself does not wait."""
+    end = time.monotonic() + busy_timeout
+    while True:
+        try:
+            (mode,) = db.execute("pragma journal_mode = wal").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE)
     if mode != "wal":
         raise ReadOnlyStore(f"the store at {path}", f"its journal mode stays {mode}")
 
