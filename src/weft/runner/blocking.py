@@ -48,7 +48,6 @@ class Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
-        self._is_closing = False
         self._door = threading.Lock()
         """Held to open and to close."""
         self._is_closing = False

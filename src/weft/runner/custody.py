@@ -75,7 +75,7 @@ class Owned:
 
 
 class Custody:
-    """The runs of *store*, for a runner that waits for it while it *may_wait*, also when it is no longer *open*."""
+    """The runs of *store*.  While the runner *may_wait*, which outlasts being open, an unavailable store is retried."""
 
     def __init__(self, store: LogStore, is_open: Callable[[], bool], may_wait: Callable[[], bool]) -> None:
         self._store, self._is_open, self._may_wait = store, is_open, may_wait
