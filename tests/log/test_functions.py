@@ -18,6 +18,7 @@ from weft import Run, Workflow, step
 from weft.core.offered import offer, offer_module
 from weft.log import decode, encode
 from weft.log.functions import is_portable, named, refer, resolve
+from weft.log.parts import FUNCTIONS
 from weft.log.places import home, modules
 
 
@@ -53,6 +54,16 @@ def test_a_method_of_an_object_at_the_top_of_a_module_is_found_again() -> None:
         found = resolve(refer(method))
         assert found == method
     assert not is_portable(refer(flows.Service(4).shift))
+
+
+def test_a_function_of_weft_itself_keeps_its_name_wherever_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    (place, function) = next(iter(FUNCTIONS.items()))
+    monkeypatch.setattr(function, "__module__", "weft.somewhere.else")
+
+    reference = refer(function)
+
+    assert (reference["module"], reference["name"]) == place == ("weft.core.projection", "itself")
+    assert resolve(reference) is function
 
 
 def test_a_function_without_a_place_is_not_looked_for() -> None:

@@ -34,6 +34,7 @@ from weft.core.components.base import Component
 from weft.core.identity import fingerprint
 from weft.core.offered import is_offered
 from weft.core.unresolved import LOCAL, NAMELESS, NOT_OFFERED
+from weft.log.parts import FUNCTIONS
 from weft.log.places import MAIN, MAINS, contents, home, kind_of, modules
 
 Reference = dict[str, Any]
@@ -41,6 +42,9 @@ Reference = dict[str, Any]
 
 def refer(call: Callable[..., Any]) -> Reference:
     """Return *call* as data, without what it is bound to if it is a ``functools.partial``."""
+    for (owner, name), function in FUNCTIONS.items():
+        if call is function:
+            return {"module": owner, "name": name, "code": fingerprint(call).hex()}
     module = _module_of(call)
     reference: Reference = {"module": home(module), "name": _qualified(call), "code": fingerprint(call).hex()}
     if module in MAINS:
@@ -79,6 +83,9 @@ def resolve(reference: Mapping[str, Any]) -> Any:
     """
     if reference.get("local"):
         return None
+    own = FUNCTIONS.get((str(reference["module"]), str(reference["name"])))
+    if own is not None:
+        return own
     found: list[Any] = []
     for module in modules(str(reference["module"]), was_main=bool(reference.get("main"))):
         call = _offered(reference, module)

@@ -1,8 +1,9 @@
 """
-Weft's own records that definitions are made of, by the names that they have there.
+Weft's own records and functions that definitions are made of, by the names that they have there.
 
-The table is closed: a stored definition has these classes constructed, and classes of components, and no others.  The
-names are wire format: a class may move, its name stays.  A component with a record of its own adds a line.
+The tables are closed: a stored definition has these classes constructed, and classes of components, and no others.
+The names are wire format: a class or function may move, its name stays.  A component with a record of its own adds a
+line.
 
     >>> PARTS["policy.Policy"]
     <class 'weft.policy.policy.Policy'>
@@ -12,6 +13,7 @@ names are wire format: a class may move, its name stays.  A component with a rec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.core.components.accumulator import Initial
@@ -26,7 +28,7 @@ from weft.core.components.state_machine import Reactor
 from weft.core.failure import Failure
 from weft.core.function import Function
 from weft.core.hooks import Hooks
-from weft.core.projection import Argument, Attribute, Item
+from weft.core.projection import Argument, Attribute, Item, itself
 from weft.core.references import AllValues, Context, FactCount, Latest, StateOf, StepRan
 from weft.policy.fallback import Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
@@ -70,3 +72,6 @@ PARTS: dict[str, Any] = {
     "state_machine.Reactor": Reactor,
 }
 NAMES = {kind: name for name, kind in PARTS.items()}
+
+FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {("weft.core.projection", "itself"): itself}
+"""Functions of Weft that traced workflows have as steps, by module and name as they were when the format was made."""
