@@ -229,6 +229,18 @@ def summary(x: int) -> dict[object, object]:
     return {"twice": twice, 1: (grow(twice), [order(x), level(x)])}
 
 
+@workflow
+def sum_of(x: int, y: int) -> int:
+    """Return the sum of two inputs."""
+    return step(operator.add, name="sum")(x, y)
+
+
+@workflow
+def sum_of_both(x: int) -> int:
+    """Feed each input of a workflow with a value of its own."""
+    return sum_of(double(x), order(x))
+
+
 WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "pipeline": (Workflow("pipeline", order >> price >> double), 12),
     "async": (Workflow("async", later >> double), 3),
@@ -250,6 +262,7 @@ WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "saga": (Workflow("saga", undertaking), 4),
     "repeat": (Workflow("repeat", double >> grow), 4),
     "traced": (summary, 4),
+    "traced_in_traced": (sum_of_both, 4),
     "nested": (Workflow("outer", inner >> step(pair)), 4),
     "bound": (Workflow("bound", order >> price.bind(rate=5)), 4),
     "spread": (Workflow("spread", step(pair, spread=True)), [1, 2]),
