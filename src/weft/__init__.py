@@ -7,13 +7,10 @@ Durable dataflow workflows.
     'hello, Ada'
 """
 
-from weft.core.check import Finding
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.aggregate import Aggregate
-from weft.core.components.base import Component
 from weft.core.components.condition import Condition, condition
 from weft.core.components.fsm import FSM, Transition
-from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.loop import Loop
 from weft.core.components.map import Map, each
@@ -22,16 +19,19 @@ from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, rule
 from weft.core.components.saga import Saga
+from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.components.state_machine import StateMachine, state_machine
 from weft.core.components.step import Step, step
-from weft.core.current import Current, current
-from weft.core.fact import Fact
+from weft.core.compose.component import Component
+from weft.core.compose.flow import INPUT
 from weft.core.failure import Failure
-from weft.core.flow import INPUT
-from weft.core.references import all_values, context, fact_count, latest, state_of, step_ran
-from weft.core.run import Run
-from weft.core.runnable import Outcome, Runnable
-from weft.core.trace import workflow
+from weft.core.functions.current import Current, current
+from weft.core.functions.references import all_values, context, fact_count, latest, state_of, step_ran
+from weft.core.lineage.fact import Fact
+from weft.core.lint import Finding
+from weft.core.run.run import Run
+from weft.core.run.runnable import Outcome, Runnable
+from weft.core.trace.trace import workflow
 from weft.core.workflow import Workflow
 from weft.local.counters import limits
 from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies

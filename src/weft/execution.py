@@ -18,9 +18,9 @@ from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
-from weft.core.current import announce, announced
 from weft.core.failure import PROPAGATES, sound
-from weft.core.runnable import Outcome, Runnable
+from weft.core.functions.current import announce, announced
+from weft.core.run.runnable import Outcome, Runnable
 
 __all__ = ["PROPAGATES", "READ_ONCE", "aexecute", "execute", "is_cancelled", "is_ctrl_c", "run_blocking", "whole"]
 

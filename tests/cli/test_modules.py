@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.cli.modules import context, imported
-from weft.core.offered import is_offered
+from weft.core.functions.offered import is_offered
 from weft.errors import ContextNotFound, ImportFailed
 
 

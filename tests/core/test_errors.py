@@ -26,7 +26,7 @@ from weft import (
     step,
 )
 from weft import errors as module
-from weft.core.identity import canonical
+from weft.core.functions.identity import canonical
 from weft.errors import (
     BatchFailed,
     CannotSpread,

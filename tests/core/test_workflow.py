@@ -20,8 +20,8 @@ from weft import (
     state_of,
     step,
 )
-from weft.core.components.base import Component
 from weft.core.components.step import Step
+from weft.core.compose.component import Component
 from weft.errors import (
     CyclicWorkflow,
     DefinitionError,

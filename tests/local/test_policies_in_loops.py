@@ -310,7 +310,7 @@ def test_hooks_run_around_what_a_fallback_gives_too(go: Go) -> None:
 def test_a_hook_on_a_thread_that_was_left_behind_adds_nothing() -> None:
     left, ended = threading.Event(), threading.Event()
 
-    def hook(call: weft.core.current.Current) -> None:
+    def hook(call: weft.core.functions.current.Current) -> None:
         left.wait(10)
         call.add(step(lambda x: x, name="late"), to="s")
         ended.set()

@@ -35,7 +35,7 @@ from weft import (
 )
 from weft.core.components.rule import Rule
 from weft.core.components.step import Step
-from weft.core.runnable import Runnable
+from weft.core.run.runnable import Runnable
 from weft.log import register
 from weft.policy import DEFAULT, CircuitBreaker, kind, matching, tag
 

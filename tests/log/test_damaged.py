@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from weft import Policy, Run, Workflow, each, reduce, step
 from weft.core import events as ev
-from weft.core.fold import fold, record
-from weft.core.memory import Memory
+from weft.core.fold.fold import fold, record
+from weft.core.fold.memory import Memory
 from weft.errors import InvalidEvent, WeftError
 from weft.log import decode, encode
 

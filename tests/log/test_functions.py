@@ -15,7 +15,7 @@ import flows
 import pytest
 
 from weft import Run, Workflow, step
-from weft.core.offered import offer, offer_module
+from weft.core.functions.offered import offer, offer_module
 from weft.log import decode, encode
 from weft.log.functions import is_portable, named, refer, resolve
 from weft.log.parts import FUNCTIONS
@@ -156,7 +156,11 @@ def test_a_bare_name_in_an_imported_module_leads_to_nothing(name: str) -> None:
         ),
         *(("subprocess", "run"), ("subprocess", "Popen"), ("importlib", "import_module"), ("pickle", "loads")),
         *(("shutil", "rmtree"), ("os", "environ"), ("sys", "exit"), ("builtins", "object.__subclasses__")),
-        *(("weft.core.offered", "offer"), ("weft.log.functions", "resolve"), ("weft.cli.modules", "imported")),
+        *(
+            ("weft.core.functions.offered", "offer"),
+            ("weft.log.functions", "resolve"),
+            ("weft.cli.modules", "imported"),
+        ),
     ],
 )
 @pytest.mark.parametrize("main", [False, True])

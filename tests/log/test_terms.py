@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from weft import Workflow, context, step
-from weft.core.components.base import Component
-from weft.core.offered import is_offered, offer
+from weft.core.compose.component import Component
+from weft.core.functions.offered import is_offered, offer
 from weft.errors import CorruptLog, UnresolvedFunction
 from weft.log import decode, encode, register
 from weft.log.functions import Memo
@@ -315,10 +315,29 @@ def test_every_record_of_the_pinned_definitions_is_in_the_table() -> None:
 
 
 def test_the_names_of_records_are_wire_format() -> None:
-    formerly = {"And": "condition", "Leaf": "condition", "Not": "condition", "Or": "condition"}
+    forever = {
+        "accumulator": "Initial",
+        "aggregate": "Command",
+        "condition": "And Leaf Not Or",
+        "failure": "Failure",
+        "fallback": "Value",
+        "fsm": "Transition",
+        "function": "Function",
+        "history": "SagaOutcome",
+        "hooks": "Hooks",
+        "join": "Absent",
+        "limits": "CircuitBreaker ConcurrencyLimit RateLimit",
+        "matching": "Kinds Pattern Tag Within _Default",
+        "policy": "Policy",
+        "projection": "Argument Attribute Item",
+        "reduce": "Stop",
+        "references": "AllValues Context FactCount Latest StateOf StepRan",
+        "saga": "Deed",
+        "state_machine": "Reactor",
+    }
 
+    assert PARTS.keys() == {f"{group}.{name}" for group, names in forever.items() for name in names.split()}
     for name, kind in PARTS.items():
-        module = formerly.get(kind.__qualname__, kind.__module__.rpartition(".")[2])
-        assert name == f"{module}.{kind.__qualname__}"
+        assert name.endswith(f".{kind.__qualname__}")
         assert issubclass(kind, msgspec.Struct) or hasattr(kind, "__dataclass_fields__")
         assert not issubclass(kind, Component)

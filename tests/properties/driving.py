@@ -15,7 +15,7 @@ from evaluator import Expected
 from strategies import Schedule
 
 from weft import Outcome, Run, Runnable
-from weft.core.runnable import RunnableRef
+from weft.core.run.runnable import RunnableRef
 from weft.errors import BatchFailed, NotACollection
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import Run, Workflow, condition, each, join, latest, reduce, repeat, step
-from weft.core.flow import Flow
+from weft.core.compose.flow import Flow
 from weft.errors import LoopExhausted
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, each, step, telemetry
 from weft.core.events import RunCancelled
-from weft.core.runnable import Runnable
+from weft.core.run.runnable import Runnable
 from weft.executors import InlineExecutor
 from weft.runner import every_n, pipelined
 from weft.runner.options import WorkerHooks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from weft import AsyncRunner, Policy, Workflow, each, reduce, step
-from weft.core.memory import PAGE
+from weft.core.fold.memory import PAGE
 from weft.errors import RunClosed, UnencodableValue, WorkflowNotFound
 from weft.log import decode_segments, references
 from weft.ports.store import RunStatus

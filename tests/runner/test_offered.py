@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from weft import AsyncRunner, Runner, Workflow, step
-from weft.core.offered import is_offered
+from weft.core.functions.offered import is_offered
 from weft.errors import InvalidComponent, InvalidOption
 from weft.log import records
 from weft.ports.store import RunRecord

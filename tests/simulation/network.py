@@ -24,10 +24,10 @@ from remedies import Fragile, Spare
 
 from weft import Policy, Run, SagaOutcome, Workflow, each, reduce, step
 from weft.core import events as ev
+from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.repeat import Repeat
 from weft.core.components.rule import Rule
-from weft.core.components.turns import TurnEnd
-from weft.core.wiring import INPUT_NAME
+from weft.core.graph.wiring import INPUT_NAME
 from weft.testing import Trial
 
 KINDS = (

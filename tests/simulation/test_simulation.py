@@ -20,7 +20,7 @@ from world import draw, wired
 
 from weft import AsyncRunner, Policy, Run, Runnable, Workflow, step
 from weft.core.events import ChildStarted
-from weft.core.fold import record
+from weft.core.fold.fold import record
 from weft.errors import StoreError
 from weft.policy import DEFAULT, ConcurrencyLimit, driver, limits
 from weft.policy.decision import Fallback

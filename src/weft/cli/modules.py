@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from weft.core.offered import offer_module
+from weft.core.functions.offered import offer_module
 from weft.core.workflow import Workflow
 from weft.errors import ContextNotFound, ImportFailed
 from weft.log.places import workflows_of

@@ -21,8 +21,8 @@ from weft.cli.modules import imported
 from weft.cli.progress import Progress
 from weft.cli.screen import Screen, polite
 from weft.cli.text import count, shown
-from weft.core.run import Run
-from weft.core.unresolved import ONLY_HANDED_OVER
+from weft.core.functions.unresolved import ONLY_HANDED_OVER
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import CLOSED, DUE, RunRecord

@@ -17,8 +17,8 @@ from weft.cli.ls import as_data
 from weft.cli.screen import Screen
 from weft.cli.text import ago, count, shown, stamp, took
 from weft.core import events as ev
-from weft.core.node import Kind
-from weft.core.run import Run
+from weft.core.plan.node import Kind
+from weft.core.run.run import Run
 from weft.errors import RunNotFound
 from weft.ports.store import DUE
 from weft.stores import SQLiteView

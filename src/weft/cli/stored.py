@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from weft.core.events import AnyEvent, InputReceived
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog
 from weft.log import Decoder, references, verify

@@ -17,9 +17,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from weft.core.port import Ports, Validate, listed
-from weft.core.returned import Output, Template, port_names
-from weft.core.wiring import Wiring
+from weft.core.graph.outputs import Output, Template, port_names
+from weft.core.graph.port_types import Ports, Validate, listed
+from weft.core.graph.wiring import Wiring
 
 if TYPE_CHECKING:
     from weft.core.workflow import Workflow
@@ -71,6 +71,6 @@ class Signature:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it on one input and return the output, or raise what failed; inside ``@workflow``, draw it as a part."""
-        from weft.core.trace import call
+        from weft.core.trace.trace import call
 
         return call(cast("Workflow", self), args, kwargs)

@@ -22,29 +22,29 @@ from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from weft.core.assembly import Assembly, without
-from weft.core.check import Finding, check
-from weft.core.components.base import Component, check_name, refers
+from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
-from weft.core.components.turns import TurnEnd, TurnStart
+from weft.core.compose.assembly import Assembly, without
+from weft.core.compose.component import Component, check_name, refers
+from weft.core.compose.flow import INPUT, Flow, Fragment, as_flow, connect
+from weft.core.compose.nesting import nested
+from weft.core.compose.symbol import tracing
+from weft.core.diagrams.workflow import sketch
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
-from weft.core.draw.sketch import sketch
-from weft.core.flow import INPUT, Flow, Fragment, as_flow, connect
-from weft.core.identity import canonical, digest
-from weft.core.nesting import nested
-from weft.core.plan import Plan
-from weft.core.port import Ports, Validate
-from weft.core.references import MISSING
-from weft.core.returned import kept, outputs_in, renamed
+from weft.core.functions.identity import canonical, digest
+from weft.core.functions.references import MISSING
+from weft.core.graph.outputs import kept, outputs_in, renamed
+from weft.core.graph.port_types import Ports, Validate
+from weft.core.graph.wiring import INPUT_NAME, ROOT, Wiring
+from weft.core.lint import Finding, check
+from weft.core.plan.plan import Plan
 from weft.core.signature import Signature
-from weft.core.symbol import tracing
-from weft.core.wiring import INPUT_NAME, ROOT, Wiring
 from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
 from weft.typing import PoliciesMode
 
 if TYPE_CHECKING:
-    from weft.core.run import Run
+    from weft.core.run.run import Run
 
 
 @cache
@@ -472,7 +472,7 @@ class Workflow(Signature, Drawable, Fragment):
 
 
 def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str | None) -> Run:
-    from weft.core.run import Run
+    from weft.core.run.run import Run
 
     tracer = tracing()
     if tracer is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull
 from weft.execution import attempt
 from weft.executors.outbox import Outbox

@@ -24,7 +24,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any, Final, Literal, Protocol
 
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
 from weft.executors.outbox import Outbox
 

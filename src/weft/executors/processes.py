@@ -29,7 +29,7 @@ from multiprocessing.context import SpawnProcess
 from time import monotonic, perf_counter_ns
 from typing import Any
 
-from weft.core.runnable import Outcome
+from weft.core.run.runnable import Outcome
 from weft.errors import WorkerDied
 from weft.execution import failed
 from weft.executors.child import HELD_BACK, serve

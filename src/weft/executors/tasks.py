@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
 
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull
 from weft.execution import aattempt, failed
 from weft.executors.outbox import Outbox

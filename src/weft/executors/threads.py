@@ -17,7 +17,7 @@ import contextvars
 import os
 from time import monotonic
 
-from weft.core.runnable import Outcome
+from weft.core.run.runnable import Outcome
 from weft.execution import attempt
 from weft.executors.pool import Pool, Work
 

@@ -23,14 +23,14 @@ from functools import reduce
 from types import FunctionType
 from typing import Any, Literal
 
-from weft.core.current import Addition
 from weft.core.events import ErrorDetail
-from weft.core.fact import Fact
 from weft.core.failure import describe, described, sound, text_of
-from weft.core.function import Function
-from weft.core.lineage import Lineage
-from weft.core.node import Kind, Node
-from weft.core.runnable import Outcome, Runnable
+from weft.core.functions.current import Addition
+from weft.core.functions.function import Function
+from weft.core.lineage.fact import Fact
+from weft.core.lineage.lineage import Lineage
+from weft.core.plan.node import Kind, Node
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import NoRun, NotTransferable
 from weft.typing import Address
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from weft.core.components.base import Component
-from weft.core.plan import Plan
-from weft.core.run import Run
-from weft.core.scope import Activation
+from weft.core.compose.component import Component
+from weft.core.fold.scope import Activation
+from weft.core.plan.plan import Plan
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.local.clock import SystemClock
 from weft.local.driver import PolicyDriver

@@ -21,13 +21,13 @@ from typing import Any, cast
 
 import msgspec
 
-from weft.core.assembly import Assembly
-from weft.core.components.base import Component
+from weft.core.components.loop_ends import TurnStart
 from weft.core.components.map import Map
-from weft.core.components.turns import TurnStart
-from weft.core.flow import ENTRY, INPUT, Flow, Link
-from weft.core.returned import Output, Template, kept
-from weft.core.wiring import INPUT_NAME, Inlet
+from weft.core.compose.assembly import Assembly
+from weft.core.compose.component import Component
+from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
+from weft.core.graph.outputs import Output, Template, kept
+from weft.core.graph.wiring import INPUT_NAME, Inlet
 from weft.core.workflow import Workflow
 from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
 from weft.log import functions

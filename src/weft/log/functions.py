@@ -5,9 +5,9 @@ A reference is followed in modules that the application has imported, and nowher
 function or class by its qualified name, to a component at the top of a module, which stands for its
 functions, or to a method of an object there; a ``functools.partial`` is written as what it is made of.
 
-Where it leads is not enough: what is found there must have been offered (``weft.core.offered``).  The process has
-made a component, condition, policy function or callback of it, or the application has named the module, and then it
-is a function that this module defines.
+Where it leads is not enough: what is found there must have been offered (``weft.core.functions.offered``).  The
+process has made a component, condition, policy function or callback of it, or the application has named the module,
+and then it is a function that this module defines.
 
     >>> from weft import step
     >>> reference = refer(divmod)
@@ -30,10 +30,10 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from weft.core.components.base import Component
-from weft.core.identity import fingerprint
-from weft.core.offered import is_offered
-from weft.core.unresolved import LOCAL, NAMELESS, NOT_OFFERED
+from weft.core.compose.component import Component
+from weft.core.functions.identity import fingerprint
+from weft.core.functions.offered import is_offered
+from weft.core.functions.unresolved import LOCAL, NAMELESS, NOT_OFFERED
 from weft.log.parts import FUNCTIONS
 from weft.log.places import MAIN, MAINS, contents, home, kind_of, modules
 

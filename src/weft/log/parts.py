@@ -20,16 +20,16 @@ from weft.core.components.accumulator import Initial
 from weft.core.components.aggregate import Command
 from weft.core.components.expression import And, Leaf, Not, Or
 from weft.core.components.fsm import Transition
-from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent
 from weft.core.components.reduce import Stop
 from weft.core.components.saga import Deed
+from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.components.state_machine import Reactor
 from weft.core.failure import Failure
-from weft.core.function import Function
-from weft.core.hooks import Hooks
-from weft.core.projection import Argument, Attribute, Item, itself
-from weft.core.references import AllValues, Context, FactCount, Latest, StateOf, StepRan
+from weft.core.functions.function import Function
+from weft.core.functions.hooks import Hooks
+from weft.core.functions.references import AllValues, Context, FactCount, Latest, StateOf, StepRan
+from weft.core.trace.projection import Argument, Attribute, Item, itself
 from weft.policy.fallback import Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.matching import DEFAULT, Kinds, Pattern, Tag, Within

@@ -32,8 +32,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import force_setattr
 
-from weft.core.components.history import SagaOutcome
 from weft.core.components.join import Absent
+from weft.core.components.saga_outcome import SagaOutcome
 from weft.errors import DuplicateName, InvalidComponent
 from weft.log.places import home, kind_of
 

@@ -17,8 +17,8 @@ that begins with ``$`` and says what it is:
 | ``$value`` | any other value, as MessagePack in base 64 |
 | ``$lost`` | a value that cannot be written, by the name of its class |
 
-What is read and can be called was offered by this process (``weft.core.offered``), is made of what was, or is data of
-Weft's own.  Classes of exceptions in a policy are compared and never called, so these are found by name alone.
+What is read and can be called was offered by this process (``weft.core.functions.offered``), is made of what was, or is
+data of Weft's own.  Classes of exceptions in a policy are compared and never called, so these are found by name alone.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from typing import Any, cast
 
 import msgspec
 
-from weft.core.components.base import Component
-from weft.core.function import Function, is_builtin
-from weft.core.offered import is_offered, offer
-from weft.core.references import MISSING
-from weft.core.unresolved import NOT_OFFERED, UNWRITABLE, Lost, Unresolved
+from weft.core.compose.component import Component
+from weft.core.functions.function import Function, is_builtin
+from weft.core.functions.offered import is_offered, offer
+from weft.core.functions.references import MISSING
+from weft.core.functions.unresolved import NOT_OFFERED, UNWRITABLE, Lost, Unresolved
 from weft.errors import CorruptLog, DefinitionError, UnencodableValue
 from weft.log import functions
 from weft.log.codes import DEEPEST

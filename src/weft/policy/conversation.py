@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from weft.core.current import Addition
 from weft.core.events import AttemptFailed
 from weft.core.failure import PROPAGATES
-from weft.core.runnable import Outcome, Runnable
+from weft.core.functions.current import Addition
+from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.policy import Policy
 from weft.ports.counters import CounterKey, Counters
 

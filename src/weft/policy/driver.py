@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from weft.core.current import Addition
 from weft.core.events import (
     Activated,
     AttemptFailed,
@@ -36,7 +35,8 @@ from weft.core.events import (
     RunnableSkipped,
 )
 from weft.core.failure import PROPAGATES, describe, text_of
-from weft.core.runnable import Outcome, Runnable
+from weft.core.functions.current import Addition
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import CircuitOpen, DeadlineExceeded, SilentStep, StepTimeout
 from weft.policy.admission import Admission
 from weft.policy.conversation import (

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from weft.core.runnable import Runnable
+from weft.core.run.runnable import Runnable
 from weft.errors import InvalidFallback
 
 

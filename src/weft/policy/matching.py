@@ -19,8 +19,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from weft.core.components.base import Component
-from weft.core.offered import offer
+from weft.core.compose.component import Component
+from weft.core.functions.offered import offer
 from weft.errors import InvalidPolicy, ResolutionError
 from weft.policy.policy import Policy
 

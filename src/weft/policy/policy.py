@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
-from weft.core.offered import offer
+from weft.core.functions.offered import offer
 from weft.errors import InvalidPolicy
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 

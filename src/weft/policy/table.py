@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from weft.core.node import Node
+from weft.core.plan.node import Node
 from weft.policy.matching import PolicyRule, Target, winner
 from weft.policy.policy import Policy
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.runnable import Outcome, Runnable
 
 Ticket = int
 """What the owner calls a piece of work; never used twice with one executor."""

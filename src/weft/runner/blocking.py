@@ -22,8 +22,8 @@ from types import ModuleType, TracebackType
 from typing import Any, Self, TypeVar
 
 from weft.core.events import AnyEvent
-from weft.core.references import MISSING
-from weft.core.run import Run
+from weft.core.functions.references import MISSING
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
 from weft.ports.store import RunRecord, Store

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from weft.core.offered import offer
+from weft.core.functions.offered import offer
 from weft.errors import InvalidOption
 from weft.log.functions import named
 from weft.log.places import modules

@@ -17,10 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.core import events as ev
-from weft.core.fold import record
-from weft.core.identity import digest
-from weft.core.references import MISSING
-from weft.core.runnable import Runnable
+from weft.core.fold.fold import record
+from weft.core.functions.identity import digest
+from weft.core.functions.references import MISSING
+from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, WorkflowNotFound
 from weft.log import check_encodable

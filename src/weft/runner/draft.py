@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft.core.events import FannedOut
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.ports.store import FIRST_EPOCH, Append, RunStatus
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.runnable import Runnable
-from weft.core.scope import Activation
+from weft.core.fold.scope import Activation
+from weft.core.run.runnable import Runnable
 from weft.policy.driver import Attempt, Await, Begun, Conversation, Pause
 from weft.policy.policy import Policy
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.runnable import Runnable
+from weft.core.run.runnable import Runnable
 
 
 class Inquiry(Runnable, eq=False):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from weft.core.runnable import Outcome
+from weft.core.run.runnable import Outcome
 from weft.errors import UnencodableValue
 from weft.log import Encoded, encode_once
 from weft.runner.flight import Flight

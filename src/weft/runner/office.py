@@ -18,10 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from weft.core.kin import Family
-from weft.core.node import Node
-from weft.core.plan import Plan
-from weft.core.runnable import Outcome, Runnable
+from weft.core.plan.node import Node
+from weft.core.plan.plan import Plan
+from weft.core.run.child import Family
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import InvalidPolicy
 from weft.execution import is_ctrl_c
 from weft.policy.driver import Attempt

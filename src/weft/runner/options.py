@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.run import Run
-from weft.core.runnable import Runnable
+from weft.core.run.run import Run
+from weft.core.run.runnable import Runnable
 from weft.errors import InvalidOption
 from weft.runner.strategies import Checkpoints, as_checkpoints, check_count, every_cycle
 

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.failure import PROPAGATES
-from weft.core.fold import record
-from weft.core.runnable import Outcome, Runnable, bind
+from weft.core.fold.fold import record
+from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, RunnerClosed, SilentStep, StepTimeout
 from weft.execution import is_ctrl_c
 from weft.policy.decision import first_wait, given_back, has_queued_too_long, is_silent

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from weft.core import events as ev
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
 from weft.runner.handle import Handle

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from weft.core.fold import fold
-from weft.core.memory import PAGE
-from weft.core.run import Run
-from weft.core.unresolved import Unresolved, refused
+from weft.core.fold.fold import fold
+from weft.core.fold.memory import PAGE
+from weft.core.functions.unresolved import Unresolved, refused
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, MissingContent, UnknownClass
 from weft.log import Decoder, chain

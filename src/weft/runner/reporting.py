@@ -12,8 +12,8 @@ from time import monotonic
 from typing import Any
 
 from weft.core.events import AttemptFailed
-from weft.core.run import Run
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.run import Run
+from weft.core.run.runnable import Outcome, Runnable
 from weft.execution import is_ctrl_c
 from weft.runner.flight import Flight
 from weft.runner.options import WorkerHooks

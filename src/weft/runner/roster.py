@@ -23,8 +23,8 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from weft.core.references import MISSING
-from weft.core.run import Run
+from weft.core.functions.references import MISSING
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     RunExists,

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.core import events as ev
-from weft.core.fold import record
-from weft.core.plan import Plan
-from weft.core.run import Run
-from weft.core.scope import Activation, Key
+from weft.core.fold.fold import record
+from weft.core.fold.scope import Activation, Key
+from weft.core.plan.plan import Plan
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.policy.driver import Begun
 from weft.policy.matching import combine

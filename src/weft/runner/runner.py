@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from weft.core.offered import offer_module
-from weft.core.references import MISSING
+from weft.core.functions.offered import offer_module
+from weft.core.functions.references import MISSING
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption
 from weft.log import check_encodable, needs_encoding

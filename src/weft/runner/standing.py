@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import islice
 
 from weft.core import events as ev
-from weft.core.run import Run
+from weft.core.run.run import Run
 
 
 def has_news(run: Run) -> bool:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
 from weft.execution import is_cancelled, is_ctrl_c
 from weft.ports.store import RunStatus

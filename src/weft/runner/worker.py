@@ -23,11 +23,11 @@ from typing import Any, Final, Literal
 
 from weft.core import events as ev
 from weft.core.failure import text_of
-from weft.core.fold import record
-from weft.core.memory import PAGE
-from weft.core.run import Run
-from weft.core.runnable import Outcome, bind
-from weft.core.scope import Activation, Key
+from weft.core.fold.fold import record
+from weft.core.fold.memory import PAGE
+from weft.core.fold.scope import Activation, Key
+from weft.core.run.run import Run
+from weft.core.run.runnable import Outcome, bind
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,

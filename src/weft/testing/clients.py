@@ -17,7 +17,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, TypeVar
 
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreClosed, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner

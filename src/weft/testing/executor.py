@@ -26,7 +26,7 @@ from typing import Literal, Protocol, cast
 
 from msgspec.structs import replace
 
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
 from weft.execution import aattempt, attempt, failed
 from weft.testing.loop import VirtualLoop

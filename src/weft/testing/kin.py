@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.log import decode_segments, references, verify
 from weft.ports.store import RunRecord
 from weft.testing.plot import UNWANTED, Trial

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.policy import DEFAULT
 from weft.policy.policy import Policy

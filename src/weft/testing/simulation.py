@@ -31,7 +31,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from weft.core.runnable import Runnable
+from weft.core.run.runnable import Runnable
 from weft.errors import RunnerClosed, StoreUnavailable, Stuck, UnwrittenEvents
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState

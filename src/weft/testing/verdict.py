@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from weft.core import events as ev
-from weft.core.fold import record
-from weft.core.run import Run
-from weft.core.runnable import bind
+from weft.core.fold.fold import record
+from weft.core.run.run import Run
+from weft.core.run.runnable import bind
 from weft.log import decode, encode
 from weft.testing.kin import Family, Stored, doomed
 from weft.testing.plot import TIGHT, Plot, Trial

@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from weft.core.runnable import Runnable
+from weft.core.run.runnable import Runnable
 from weft.runner.inquiry import Inquiry
 from weft.testing.executor import Ending, Late
 from weft.testing.gauges import Gauges

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import Aggregate, Policy, Run, Workflow, all_values, context, each, fact_count, latest, reduce, state_of, step
-from weft.core.turn import Ask, Ignored, Turn
+from weft.core.components.state_change import Ask, Ignored, Turn
 from weft.errors import InvalidComponent, InvalidJoin, InvalidTurn, WrongArity
 
 

@@ -26,7 +26,7 @@ from weft import (
     step,
 )
 from weft.core import events as ev
-from weft.core.turn import Ask, Ignored, Turn
+from weft.core.components.state_change import Ask, Ignored, Turn
 from weft.errors import DefinitionError, InvalidComponent, InvalidFallback, InvalidJoin, InvalidTurn, WrongArity
 from weft.policy import Value
 

@@ -9,7 +9,7 @@ import pytest
 
 from weft import INPUT, Absent, Run, Workflow, condition, each, join, reduce, step
 from weft.core.components.step import Step
-from weft.core.runnable import Outcome
+from weft.core.run.runnable import Outcome
 from weft.errors import InvalidJoin, WrongArity
 from weft.typing import Wait
 

@@ -39,7 +39,7 @@ def test_a_generator_is_taken_apart() -> None:
 
 
 def test_numbers_and_texts_of_a_set_come_by_value() -> None:
-    """tests/core/test_identity.py has the same in another process, and other members."""
+    """tests/core/functions/test_identity.py has the same in another process, and other members."""
     show = Workflow("w", each(step(lambda x: x, name="keep")))
 
     assert show.run({100, 9, 10}).output == [9, 10, 100]

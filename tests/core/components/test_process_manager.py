@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import Policy, ProcessManager, Run, Workflow, context, each, latest, reduce, state_of, step
+from weft.core.components.state_change import Ask, Ignored, States, Turn
 from weft.core.events import StateChanged
-from weft.core.turn import Ask, Ignored, States, Turn
 from weft.errors import InvalidComponent, InvalidTurn, UnknownReference, WrongArity
 
 Seen = dict[str, bool]

@@ -25,7 +25,7 @@ from weft import (
     state_of,
     step,
 )
-from weft.core.components.history import retrace
+from weft.core.components.saga_outcome import retrace
 from weft.core.events import ReactionOccurred, RunnableFailed
 from weft.errors import InvalidComponent, InvalidJoin, StepFailed, WrongArity
 from weft.testing import VirtualClock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from weft.core.draw.anchors import attach
+from weft.core.draw.edge_labels import way_in, words
 from weft.core.draw.layout import Layout, Line, Rect
 from weft.core.draw.picture import Picture
-from weft.core.draw.ports import attach
 from weft.core.draw.svg import label, measured
-from weft.core.draw.ways import way_in, words
 
 STEPS = 16
 """At how many points of a bend a line is looked at."""

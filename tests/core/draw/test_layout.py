@@ -14,8 +14,8 @@ from sketches import CROWDED, DEFINITIONS, RUNS, one, two
 
 from weft import INPUT, Saga, Workflow, latest, step
 from weft.core.draw import layers
+from weft.core.draw.columns import BETWEEN
 from weft.core.draw.picture import Box, Edge, Group, Picture
-from weft.core.draw.spread import BETWEEN
 
 
 def chain(size: int) -> Workflow:

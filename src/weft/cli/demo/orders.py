@@ -16,8 +16,8 @@ from weft.core.components.join import join
 from weft.core.components.map import each
 from weft.core.components.reduce import reduce
 from weft.core.components.step import step
-from weft.core.current import current
-from weft.core.references import context
+from weft.core.functions.current import current
+from weft.core.functions.references import context
 from weft.core.workflow import Workflow
 from weft.policy.policy import Policy
 

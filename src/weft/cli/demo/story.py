@@ -21,7 +21,7 @@ from weft.cli import stored
 from weft.cli.demo.orders import ORDER, RUN, STUCK
 from weft.cli.demo.world import Called, World
 from weft.core.events import ReactionOccurred
-from weft.core.run import Run
+from weft.core.run.run import Run
 from weft.errors import RunNotFound, StoreNotFound, WeftError
 from weft.runner import Runner
 from weft.stores import SQLiteStore, SQLiteView

@@ -18,15 +18,15 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
-from weft.core.components.base import Component, check_filled
-from weft.core.function import Function
-from weft.core.identity import canonical, fingerprint, hidden_state
-from weft.core.offered import offer
-from weft.core.symbol import tracing
+from weft.core.compose.component import Component, check_filled
+from weft.core.compose.symbol import tracing
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical, fingerprint, hidden_state
+from weft.core.functions.offered import offer
 from weft.errors import UnidentifiableValue, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,14 +34,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from weft.core.components.accumulator import Initial, check_fold
 from weft.core.components.builder import Builder, Parts
-from weft.core.components.naming import by_part, check_names, content, label, name_in
-from weft.core.function import Function
-from weft.core.identity import canonical, digest, hidden_state
-from weft.core.turn import Ask, Conversation, Ignored, Turn, together
+from weft.core.components.message_names import by_part, check_names, content, label, name_in
+from weft.core.components.state_change import Ask, Conversation, Ignored, Turn, together
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical, digest, hidden_state
 from weft.errors import InvalidComponent, InvalidTurn
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 C = TypeVar("C", bound=Callable[..., Any])
 

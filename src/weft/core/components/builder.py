@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from weft.core.components.base import Component
-from weft.core.components.naming import check_names
-from weft.core.flow import Flow
+from weft.core.components.message_names import check_names
+from weft.core.compose.component import Component
+from weft.core.compose.flow import Flow
 from weft.errors import InvalidComponent
 
 _OTHERS = "_by_object"

@@ -29,18 +29,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from weft.core.components.accumulator import Initial
-from weft.core.components.base import Component, check_arity
-from weft.core.components.naming import check_names, label, name_in
+from weft.core.components.message_names import check_names, label, name_in
+from weft.core.components.state_change import Ask, Conversation, Ignored, Turn, adapted, together
+from weft.core.compose.component import Component, check_arity
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.draw.states import diagram
-from weft.core.function import Function
-from weft.core.identity import canonical
-from weft.core.turn import Ask, Conversation, Ignored, Turn, adapted, together
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, InvalidTurn, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)

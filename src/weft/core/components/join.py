@@ -22,8 +22,8 @@ from typing import Literal
 
 import msgspec
 
-from weft.core.flow import Flow, Fragment, as_flow, beside
-from weft.core.symbol import Symbol, living, origin_of
+from weft.core.compose.flow import Flow, Fragment, as_flow, beside
+from weft.core.compose.symbol import Symbol, living, origin_of
 from weft.errors import InvalidJoin
 from weft.typing import Wait
 

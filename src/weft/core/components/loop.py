@@ -19,14 +19,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weft.core.assembly import Assembly
-from weft.core.components.base import Component, check_name
-from weft.core.components.turns import Otherwise, TurnEnd, TurnStart
+from weft.core.components.loop_ends import Otherwise, TurnEnd, TurnStart
+from weft.core.compose.assembly import Assembly
+from weft.core.compose.component import Component, check_name
+from weft.core.compose.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
+from weft.core.compose.nesting import nested
+from weft.core.compose.symbol import tracing
 from weft.core.failure import names_of
-from weft.core.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
-from weft.core.function import Function
-from weft.core.nesting import nested
-from weft.core.symbol import tracing
+from weft.core.functions.function import Function
 from weft.errors import InvalidComponent, NoRun
 
 if TYPE_CHECKING:

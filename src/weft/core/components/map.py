@@ -16,15 +16,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from weft.core.components.base import Component
-from weft.core.flow import ENTRY, Flow, Link, as_flow
-from weft.core.function import Function
-from weft.core.identity import canonical
-from weft.core.symbol import tracing
+from weft.core.compose.component import Component
+from weft.core.compose.flow import ENTRY, Flow, Link, as_flow
+from weft.core.compose.symbol import tracing
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, NoRun, NotACollection, UnidentifiableValue, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,16 +26,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from weft.core.components.accumulator import Initial, check_fold
-from weft.core.components.base import check_arity
 from weft.core.components.builder import Builder, Parts
-from weft.core.components.naming import by_part, label, name_in
-from weft.core.function import Function
-from weft.core.identity import canonical, digest, hidden_state
-from weft.core.turn import Ask, Conversation, Ignored, States, Turn, adapted, together
+from weft.core.components.message_names import by_part, label, name_in
+from weft.core.components.state_change import Ask, Conversation, Ignored, States, Turn, adapted, together
+from weft.core.compose.component import check_arity
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical, digest, hidden_state
 from weft.errors import InvalidTurn
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -20,19 +20,19 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
-from weft.core.components.base import Component, check_arity
 from weft.core.components.loop import Loop
+from weft.core.components.loop_ends import ITSELF, Otherwise
 from weft.core.components.step import Step, step
-from weft.core.components.turns import ITSELF, Otherwise
-from weft.core.flow import Flow, Fragment, Link, as_flow
-from weft.core.function import Function
-from weft.core.identity import canonical
-from weft.core.symbol import tracing
+from weft.core.compose.component import Component, check_arity
+from weft.core.compose.flow import Flow, Fragment, Link, as_flow
+from weft.core.compose.symbol import tracing
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, LoopExhausted, NoRun
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
-    from weft.core.node import Node
+    from weft.core.plan.expansion import Expansion
+    from weft.core.plan.node import Node
     from weft.core.workflow import Workflow
 
 

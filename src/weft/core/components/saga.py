@@ -32,21 +32,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, S
 
 from weft.core import events as ev
 from weft.core.components.accumulator import Initial
-from weft.core.components.base import check_arity, check_filled, check_name
 from weft.core.components.builder import Builder, Parts
-from weft.core.components.history import SagaOutcome, Tale, Undo, retrace
 from weft.core.components.join import Absent
-from weft.core.components.naming import by_part
-from weft.core.function import Function
-from weft.core.identity import canonical, digest
-from weft.core.references import MISSING
-from weft.core.turn import adapted
+from weft.core.components.message_names import by_part
+from weft.core.components.saga_outcome import SagaOutcome, Tale, Undo, retrace
+from weft.core.components.state_change import adapted
+from weft.core.compose.component import check_arity, check_filled, check_name
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical, digest
+from weft.core.functions.references import MISSING
 from weft.errors import InvalidComponent, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
-    from weft.core.lineage import Lineage
-    from weft.core.node import Node
+    from weft.core.lineage.lineage import Lineage
+    from weft.core.plan.expansion import Expansion
+    from weft.core.plan.node import Node
 
 P = ParamSpec("P")
 R = TypeVar("R")

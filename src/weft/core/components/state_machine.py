@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from weft.core.components.accumulator import Initial, check_fold
-from weft.core.components.base import Component, check_arity, check_name, short
-from weft.core.function import Function
-from weft.core.identity import hidden_state
+from weft.core.compose.component import Component, check_arity, check_name, short
+from weft.core.functions.function import Function
+from weft.core.functions.identity import hidden_state
 from weft.errors import InvalidComponent
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)

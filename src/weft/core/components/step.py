@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, overload
 
-from weft.core.components.base import Component, check_arity
-from weft.core.function import Function
-from weft.core.symbol import tracing
+from weft.core.compose.component import Component, check_arity
+from weft.core.compose.symbol import tracing
+from weft.core.functions.function import Function
 
 if TYPE_CHECKING:
-    from weft.core.expansion import Expansion
+    from weft.core.plan.expansion import Expansion
 
 P = ParamSpec("P")
 R = TypeVar("R")

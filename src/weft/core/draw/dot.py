@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from weft.core.draw.lettering import visible
 from weft.core.draw.picture import Box, Edge, Group, Picture
+from weft.core.draw.text_width import visible
 from weft.core.draw.theme import EDGE, ERROR, FRAME, READ, Shape, paint_of, shape_of
 from weft.errors import InvalidDrawing
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.core.draw.picture import Picture
-from weft.core.wiring import INPUT_NAME
+from weft.core.graph.wiring import INPUT_NAME
 
 
 def to_edgelist(picture: Picture) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ for them: no line crosses a box.
     >>> [(rect.x, rect.y) for rect in Layout(picture, {"a": (40, 20), "b": (40, 20)}, {}).boxes.values()]
     [(0.0, 0.0), (0.0, 66.0)]
 
-Above a box that has words at its lines nothing bends: the words stand there (``weft.core.draw.ways``).
+Above a box that has words at its lines nothing bends: the words stand there (``weft.core.draw.edge_labels``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Final
 
 import msgspec
 
+from weft.core.draw.columns import spread
+from weft.core.draw.edge_labels import LANDING, breadth, room, way_in, words
 from weft.core.draw.layers import Item, Link, Net, layered, ordered, ranked
 from weft.core.draw.picture import Edge, Picture
-from weft.core.draw.spread import spread
-from weft.core.draw.ways import LANDING, breadth, room, way_in, words
 
 GAP: Final = 46.0
 """The least distance between two layers."""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.core.draw.lettering import visible
 from weft.core.draw.picture import Box, Edge, Group, Picture
+from weft.core.draw.text_width import visible
 from weft.core.draw.theme import ERROR, FRAME, PLAIN, READ, STATES, Paint, Shape, shape_of
 from weft.errors import InvalidDrawing
 

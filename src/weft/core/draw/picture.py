@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from weft.core.draw.progress import Progress
+from weft.core.diagrams.run_status import Progress
 
 EdgeKind = Literal["flow", "join", "ask", "read", "error"]
 """A fact that goes on; one that waits for others; a condition that is asked; a value that is read; a failure's way."""

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
+from weft.core.draw.anchors import attach
+from weft.core.draw.edge_labels import AWAY, LABEL_SIZE, breadth, short, way_in, words
 from weft.core.draw.layers import Net
 from weft.core.draw.layout import Layout, Line, Rect, Size
-from weft.core.draw.lettering import shortened, visible, width
 from weft.core.draw.outline import outline
 from weft.core.draw.picture import Box, Edge, Group, Picture
-from weft.core.draw.ports import attach
+from weft.core.draw.text_width import shortened, visible, width
 from weft.core.draw.theme import EDGE, ERROR, FRAME, PLAIN, READ, TAB, WORDS, paint_of, shape_of
-from weft.core.draw.ways import AWAY, LABEL_SIZE, breadth, short, way_in, words
 
 NAME_SIZE: Final = 13.0
 SMALL_SIZE: Final = 10.5

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
 
 from weft.core.components.step import step
-from weft.core.runnable import Outcome, Runnable
+from weft.core.run.runnable import Outcome, Runnable
 from weft.core.workflow import Workflow
 from weft.ports.executor import Executor
 

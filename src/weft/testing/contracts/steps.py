@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from weft.core.current import current
+from weft.core.functions.current import current
 
 seen: contextvars.ContextVar[int] = contextvars.ContextVar("seen", default=0)
 

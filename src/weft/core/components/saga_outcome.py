@@ -1,0 +1,155 @@
+"""
+What has become of a saga, read from what its transactions and compensations have made.
+
+A transaction hands on everything that it was given together with what it made: the request, the results so far,
+the failure that turned the saga around, and what was undone since.  So every decision follows from the values
+that a runnable is called with, and from nothing else.
+
+    >>> names = {"book": "trip.book", "pay": "trip.pay"}
+    >>> retrace(names, {"book"}, ("Rome", "booked")).given()
+    ('Rome', {'book': 'booked'})
+    >>> failure = Failure("trip.pay", "ValueError", (), "declined")
+    >>> retrace(names, {"book"}, ("Rome", "booked", failure)).outcome(over=False).remaining
+    ['book']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from weft.core.components.join import Absent
+from weft.core.components.state_change import speak
+from weft.core.failure import Failure
+from weft.core.functions.function import Function
+
+Standing = Literal["pending", "running", "compensating", "stuck", "completed", "aborted"]
+
+
+class SagaOutcome(msgspec.Struct, frozen=True):
+    """How a saga ended, or how far it is."""
+
+    status: Standing
+    """``completed`` and ``aborted`` are ends; ``stuck`` waits for a person, who retries or discards the dead letter."""
+    results: dict[str, Any] = {}
+    """By transaction that was done: what it returned."""
+    failed_step: str | None = None
+    """The transaction that failed."""
+    error: str | None = None
+    """What it failed with."""
+    compensated: list[str] = []
+    """The transactions that were undone, in the order it happened."""
+    remaining: list[str] = []
+    """The transactions that are still to be undone, the next one first."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come."""
+        return self.status in ("completed", "aborted")
+
+
+class History(msgspec.Struct):
+    """One undertaking of a saga, as far as it has come."""
+
+    request: Any
+    results: dict[str, Any]
+    failed_step: str | None = None
+    failure: Failure | None = None
+    compensated: list[str] = []
+    remaining: list[str] = []
+
+    def given(self) -> tuple[Any, dict[str, Any]]:
+        """Return what transactions and compensations are called with."""
+        return self.request, self.results
+
+    def outcome(self, *, stuck: bool = False, over: bool = True) -> SagaOutcome:
+        """Return this history as an outcome, of a saga that is *over*, *stuck* or under way."""
+        if self.failure is None:
+            return SagaOutcome("completed" if over else "running", self.results)
+        status: Standing = "aborted" if over else "stuck" if stuck else "compensating"
+        kind = self.failure.type.rpartition(".")[2]
+        error = f"{kind}: {self.failure.message}" if self.failure.message else kind
+        return SagaOutcome(status, self.results, self.failed_step, error, self.compensated, self.remaining)
+
+
+def retrace(names: Mapping[str, str], undos: Container[str], values: Sequence[Any]) -> History:
+    """
+    Return the history that *values* tell: the request, then what became of each transaction and compensation.
+
+    Args:
+        names: the transactions in their order, each with the name of its node.
+        undos: those that have a compensation.
+        values: a result, or what stands for one that was skipped, or the failure that turned the saga around.
+    """
+    request, *made = values
+    history = History(request, {})
+    for (name, node), value in zip(names.items(), made, strict=False):
+        if isinstance(value, Failure) and value.component == node:
+            history.failed_step, history.failure = name, value
+            break
+        if not _is_absent(value, node):
+            history.results[name] = value
+    else:
+        return history
+    before = list(names)[: list(names).index(str(history.failed_step))]
+    back = [name for name in reversed(before) if name in undos]
+    undone = made[len(before) + 1 :]
+    history.compensated = [
+        name
+        for name, value in zip(back, undone, strict=False)
+        if name in history.results and not isinstance(value, Absent)
+    ]
+    history.remaining = [name for name in back[len(undone) :] if name in history.results]
+    return history
+
+
+def _is_absent(value: object, node: str) -> bool:
+    return isinstance(value, Absent) and value.component == node
+
+
+class Tale:
+    """The transactions of one saga, and what can be told of it.  No closure, so that it can go to another process."""
+
+    def __init__(self, names: Mapping[str, str], undos: Container[str]) -> None:
+        self._names, self._undos = names, undos
+
+    def history(self, *values: Any) -> History:
+        """Return what *values* tell."""
+        return retrace(self._names, self._undos, values)
+
+    def given(self, *values: Any) -> tuple[Any, ...]:
+        """Return what a transaction is called with."""
+        return self.history(*values).given()
+
+    def outcome(self, *values: Any) -> SagaOutcome:
+        """Return what a saga that is over has come to."""
+        return self.history(*values).outcome()
+
+    def ended(self, *values: Any) -> tuple[SagaOutcome]:
+        """Return what those that follow the outcome are called with."""
+        return (self.outcome(*values),)
+
+
+class Undo:
+    """The compensation of one transaction; of one that a policy has left out, there is nothing to undo."""
+
+    def __init__(self, tale: Tale, step: str, undo: Function) -> None:
+        self._tale, self._step, self._undo = tale, step, undo
+
+    def function(self) -> Function:
+        """Return what runs in its place."""
+        undo = self._undo
+        call = self.waiting if undo.is_async else self
+        return Function(call, (), variadic=True, references=undo.references, is_async=undo.is_async)
+
+    def __call__(self, *values: Any, **given: Any) -> Any:
+        """Undo what was done, if it was."""
+        history = self._tale.history(*values)
+        return speak(self._undo, history.given(), given) if self._step in history.results else None
+
+    async def waiting(self, *values: Any, **given: Any) -> Any:
+        """Undo what was done, with a coroutine function."""
+        undoing = self(*values, **given)
+        return undoing if undoing is None else await undoing

@@ -1,0 +1,155 @@
+"""
+What a component that decides over its state says: this is my turn, or this is not for me.
+
+Whoever decides is a *conversation*: a generator that asks for a function of the user to be called and is told
+what that returned, so the same rules serve plain functions and coroutines, and a test can lead it by hand.
+
+    >>> def decide(state, event):
+    ...     allowed = yield Ask("guard", (event,))
+    ...     return Turn(state + 1) if allowed else Ignored()
+    >>> one = together(decide, {"guard": Function.of(lambda event: event == "go")})
+    >>> one.call(1, "go"), one.call(1, "stop")
+    (Turn(state=2, emitted=(), fired=(), done=False, key=None), Ignored())
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from weft.core.events import StateChanged
+from weft.core.functions.function import Function
+from weft.errors import InvalidFallback
+
+if TYPE_CHECKING:
+    from weft.core.plan.node import Node
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The next state, and what comes of it; the fields are those of the event that records it."""
+
+    state: Any
+    emitted: tuple[Any, ...] = ()
+    fired: tuple[str, ...] = ()
+    done: bool = False
+    key: Any = None
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """What arrived changes nothing here."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Call the function that is called *part*, with *args*."""
+
+    part: str
+    args: tuple[Any, ...]
+
+
+Conversation: TypeAlias = Generator[Ask, Any, Turn | Ignored]
+
+
+class States:
+    """The states of a component that keeps one per key, as the function that decides sees them."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Mapping[Any, StateChanged]) -> None:
+        self._turns = turns
+
+    def of(self, key: Any, begin: Callable[[], Any]) -> tuple[Any, bool]:
+        """Return the state of *key*, or what *begin* makes, and whether it is complete."""
+        turn = self._turns.get(key)
+        return (begin(), False) if turn is None else (turn.state, turn.done)
+
+    def __repr__(self) -> str:
+        return f"States of {len(self._turns)} keys"
+
+
+def unfit(node: Node, result: Any) -> InvalidFallback | None:
+    """Return what is wrong with a *result* of *node*, if it decides over its state and this is no decision."""
+    if node.emits is None or isinstance(result, Turn | Ignored):
+        return None
+    return InvalidFallback(
+        f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
+        "let it fail, skip it, or retry with other context"
+    )
+
+
+# -- leading a conversation ----------------------------------------------------------------------
+
+
+class Together:
+    """Leads a decision, and calls the functions that it asks for.  No closure, so that it can go to another process."""
+
+    __slots__ = ("_decide", "_functions", "_given")
+
+    def __init__(self, decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> None:
+        self._decide, self._functions = decide, dict(functions)
+        self._given = {
+            part: [(name, f"{part}:{name}") for name in function.references] for part, function in functions.items()
+        }
+
+    def __call__(self, state: Any, value: Any, **filled: Any) -> Any:
+        """Return what the decision comes to."""
+        talk = self._decide(state, value)
+        answer: Any = None
+        while True:
+            try:
+                wanted = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = self._ask(wanted, filled)
+
+    async def waiting(self, state: Any, value: Any, **filled: Any) -> Any:
+        """Return what the decision comes to, with functions of which some are coroutine functions."""
+        talk = self._decide(state, value)
+        answer: Any = None
+        while True:
+            try:
+                wanted = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = self._ask(wanted, filled)
+            answer = await answer if inspect.isawaitable(answer) else answer
+
+    def _ask(self, wanted: Ask, filled: Mapping[str, Any]) -> Any:
+        own = {name: filled[long] for name, long in self._given[wanted.part]}
+        return speak(self._functions[wanted.part], wanted.args, own)
+
+
+def together(decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> Function:
+    """Return one function of state and value that leads *decide*, and takes what all *functions* are given besides."""
+    references = {
+        f"{part}:{name}": ref for part, function in functions.items() for name, ref in function.references.items()
+    }
+    is_async = any(function.is_async for function in functions.values())
+    lead = Together(decide, functions)
+    call = lead.waiting if is_async else lead
+    return Function(call, ("state", "value"), variadic=False, references=references, is_async=is_async)
+
+
+def adapted(function: Function, pick: Callable[..., tuple[Any, ...]]) -> Function:
+    """Return *function*, called with what *pick* makes of the values that arrive."""
+    call = partial(_adapt, function, pick)
+    return replace(function, call=call, required=(), variadic=True, by_keyword=False, constants={})
+
+
+def _adapt(function: Function, pick: Callable[..., tuple[Any, ...]], *values: Any, **given: Any) -> Any:
+    return speak(function, pick(*values), given)
+
+
+def speak(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+    """Call *function*; one without parameters is only triggered."""
+    if not function.required and not function.variadic:
+        args = ()
+    named = {**function.constants, **given}
+    if function.by_keyword:
+        named.update(zip(function.required, args, strict=True))
+        args = ()
+    return function.call(*args, **named)

@@ -1,0 +1,207 @@
+"""
+The ``>>`` language: how fragments become edges.
+
+A fragment is anything that can stand beside ``>>``: a component, a join, a workflow, a list of these.  Each
+has *entries*, where what precedes it goes in, and *tails*, where what it makes comes out.  ``a >> b``
+links the tails of *a* to the entries of *b*; several tails are a join.
+
+A flow is a tree of the flows it was made of, so ``>>`` costs the same however long the chain is; the tree
+is walked once, when a workflow is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from weft.core.compose.symbol import tracing
+from weft.errors import InvalidJoin, NoRun
+from weft.typing import Wait
+
+if TYPE_CHECKING:
+    from weft.core.compose.component import Component
+
+
+class Fragment:
+    """What can be composed with ``>>``."""
+
+    is_function: ClassVar[bool] = False
+    """Whether it can stand where a function is asked for, although it is composed."""
+
+    def flow(self) -> Flow:
+        """Return the entries, tails and links of this fragment."""
+        raise NotImplementedError("override `flow` to return a Flow")
+
+    def __rshift__(self, other: object) -> Flow:
+        return connect(self.flow(), as_flow(other))
+
+    def __rrshift__(self, other: object) -> Flow:
+        return connect(as_flow(other), self.flow())
+
+
+class Input(Fragment):
+    """The input of the workflow, as a parent: ``[INPUT, title] >> report``."""
+
+    name: Final = "INPUT"
+
+    def flow(self) -> Flow:
+        """Return a flow that starts at the input."""
+        return Flow(tails=(self,))
+
+    def __repr__(self) -> str:
+        return "INPUT"
+
+
+INPUT: Final = Input()
+
+
+class Entry(Fragment):
+    """Where a flow is open: stands for whatever will precede it."""
+
+
+ENTRY: Final = Entry()
+
+Parent = "Component | Input | Entry"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """*parents* feed *child*; several of them are a join that waits for *wait*."""
+
+    parents: tuple[Any, ...]
+    child: Component
+    wait: Wait = "all"
+    implicit: bool = False
+    """Whether this only says that *child* is open: a component that nothing feeds is a root by itself."""
+    errors: tuple[str, ...] = ()
+    """The names of exceptions: the link carries failures of its parent with one of these, and no values."""
+    place: int = 0
+    """Where this link stands among those of *child*, if that is known already: in a workflow that is nested."""
+
+    def fed_by(self, tails: tuple[Any, ...], wait: Wait) -> Link:
+        """Return this link with *tails* where it was open."""
+        if self.parents == (ENTRY,):
+            return Link(tails, self.child, wait, place=self.place)
+        if wait != "all":
+            raise InvalidJoin(
+                f"{self.child.name!r} joins its input with other parents, so a join that waits for "
+                f"{wait!r} cannot feed it; put a step between them"
+            )
+        parents: list[Any] = []
+        for parent in self.parents:
+            parents.extend(tails if parent is ENTRY else (parent,))
+        return replace(self, parents=tuple(parents))
+
+    def fed_by_errors(self, component: Component, errors: tuple[str, ...]) -> Link:
+        """Return this link with the failures of *component* where it was open."""
+        if self.parents != (ENTRY,):
+            raise InvalidJoin(
+                f"{self.child.name!r} joins its input with other parents, so no failure can be routed to it; "
+                "put a step between them"
+            )
+        return Link((component,), self.child, errors=errors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow(Fragment):
+    """A piece of a graph that is open at both ends."""
+
+    entries: tuple[Link, ...] = ()
+    tails: tuple[Any, ...] = ()
+    wait: Wait = "all"
+    components: tuple[Component, ...] = ()
+    supports: tuple[Component, ...] = ()
+    """What the components bring along: it is there to be asked, and stands nowhere in the flow."""
+    links: tuple[Link, ...] = ()
+    parts: tuple[Flow, ...] = ()
+    home: Component | None = None
+    """The ``each`` whose body this flow is."""
+    rules: tuple[Any, ...] = ()
+    """How its components run, if it is a workflow with policies."""
+
+    def flow(self) -> Flow:
+        """Return the flow itself."""
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw this flow inside ``@workflow``, fed by the values it gets."""
+        tracer = tracing()
+        if tracer is None:
+            raise NoRun("a flow is called inside @workflow only; elsewhere make a workflow of it: Workflow(name, flow)")
+        return tracer.draw(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        into = ", ".join(str(entry.child.name) for entry in self.entries)
+        out = ", ".join(str(tail.name) for tail in self.tails)
+        return f"Flow({into or 'INPUT'} >> ... >> {out})"
+
+    def walk(self) -> Iterator[tuple[Flow, tuple[Component, ...]]]:
+        """Yield every flow of this tree, parts first, with the homes it stands in, innermost last."""
+        stack: list[tuple[Flow, tuple[Component, ...], bool]] = [(self, (), False)]
+        while stack:
+            flow, homes, seen = stack.pop()
+            if seen:
+                yield flow, homes
+                continue
+            inner = homes if flow.home is None else (*homes, flow.home)
+            stack.append((flow, inner, True))
+            stack.extend((part, inner, False) for part in reversed(flow.parts))
+
+
+def as_flow(thing: object) -> Flow:
+    """
+    Return *thing*, a fragment or a list of fragments, as a flow.
+
+    Raises:
+        InvalidJoin: an empty list.
+        TypeError: something that is no fragment.
+    """
+    if isinstance(thing, Fragment):
+        return thing.flow()
+    if isinstance(thing, list | tuple):
+        return beside([as_flow(item) for item in cast("Iterable[object]", thing)])
+    lacks = getattr(thing, "lacks", "wrap a function with step(...)")
+    hint = f"; {lacks}" if callable(thing) else ""
+    raise TypeError(f"expected a component, a workflow or a list of these beside >>, got {thing!r}{hint}")
+
+
+def beside(flows: Iterable[Flow]) -> Flow:
+    """Return *flows* side by side: all of them are fed, all of them feed."""
+    parts = tuple(flows)
+    if not parts:
+        raise InvalidJoin("an empty list cannot stand beside >>; it would feed nothing and join nothing")
+    if len(parts) == 1:
+        return parts[0]
+    for part in parts:
+        if part.wait != "all":
+            raise InvalidJoin("a join inside a list would lose what it waits for; write join(...) >> child separately")
+    return Flow(
+        entries=tuple(entry for part in parts for entry in part.entries),
+        tails=tuple(tail for part in parts for tail in part.tails),
+        parts=parts,
+    )
+
+
+def connect(first: Flow, then: Flow) -> Flow:
+    """Return *first* feeding *then*."""
+    if not first.tails:
+        raise InvalidJoin("nothing comes out of the left side of >>")
+    if not then.entries:
+        raise InvalidJoin("nothing goes into the right side of >>; INPUT and a bare join take no parents")
+    links = tuple(entry.fed_by(first.tails, first.wait) for entry in then.entries)
+    return Flow(entries=first.entries, tails=then.tails, wait=then.wait, links=links, parts=(first, then))
+
+
+def rescue(component: Component, errors: tuple[str, ...], then: Flow, around: Flow | None = None) -> Flow:
+    """
+    Return *component*, open at both ends, with *then* fed by those of its failures that *errors* name.
+
+    Args:
+        around: what *component* is a part of, if it does not stand by itself.
+    """
+    if not then.entries:
+        raise InvalidJoin("nothing goes into then=...; INPUT and a bare join take no failure")
+    flow = around or component.flow()
+    links = tuple(entry.fed_by_errors(component, errors) for entry in then.entries)
+    return Flow(entries=flow.entries, tails=flow.tails, wait=flow.wait, links=links, parts=(flow, then))

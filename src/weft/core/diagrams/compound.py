@@ -1,0 +1,101 @@
+"""
+A component that runs several functions, as it is wired inside.
+
+Its parts are boxes, and so is the component itself: what it hands on.  Facts come in where the component takes them,
+which for a saga is its first transaction and for a loop the first step of a turn.  Nodes that only exist in a plan
+are passed over, and so are parts that nothing can lead to: what undoes the last transaction of a saga.  What gets the
+same as the component itself (``trip.on_complete``) stands below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from weft.core.diagrams.run_status import Progress
+from weft.core.draw.picture import Box, Edge
+from weft.core.graph.topology import topological
+
+if TYPE_CHECKING:
+    from weft.core.plan.node import Node
+    from weft.core.workflow import Workflow
+
+UNDIVIDED: Final = frozenset({"rule"})
+"""The kinds that are one box although they run several functions."""
+
+
+class Inside:
+    """The parts of one component, parents first, and what leads to what."""
+
+    def __init__(self, owner: str, nodes: Mapping[str, Node]) -> None:
+        self.owner = owner
+        self.edges = tuple(_edges(owner, nodes))
+        forward = [edge for edge in self.edges if not edge.is_back]
+        successors = {name: [edge.target for edge in forward if edge.source == name] for name in nodes}
+        linked = {owner, *(end for edge in self.edges for end in (edge.source, edge.target))}
+        order = [name for name in topological(successors) or nodes if name in linked]
+        self.entry = order[0]
+        """Where what arrives comes in."""
+        self._nodes = {name: nodes[name] for name in order}
+
+    @classmethod
+    def of(cls, workflow: Workflow, name: str) -> Inside | None:
+        """Return the inside of the component *name*; None if it is drawn as one box."""
+        component = workflow.wiring.components[name]
+        if component.kind in UNDIVIDED or len(component.functions()) < 2:
+            return None
+        mine = {n: node for n, node in workflow.compiled.nodes.items() if node.owner == name and "\0" not in n}
+        return cls(name, mine) if len(mine) > 1 else None
+
+    @property
+    def note(self) -> str:
+        """What the component is to its parts, if it is not where they begin."""
+        return "" if self.entry == self.owner else "outcome"
+
+    def boxes(self, own: Box, done: Mapping[str, Progress]) -> Iterator[Box]:
+        """Yield a box for every part, and *own* where the component stands among them."""
+        for name, node in self._nodes.items():
+            if name == self.owner:
+                yield own
+                continue
+            kind = "condition" if node.is_test else "part"
+            label = name.removeprefix(f"{self.owner}.")
+            note = f"at most {node.at_most:,} turn{'s' if node.at_most > 1 else ''}" if node.at_most else ""
+            yield Box(name, kind, label, note, own.group, node.stateful, done.get(name), part_of=self.owner)
+
+
+def _edges(owner: str, nodes: Mapping[str, Node]) -> Iterator[Edge]:
+    """Yield what leads from one part to another."""
+    flows = [(name, target) for name, node in nodes.items() for target in _next(node, node.routes)]
+    errors = [
+        (name, target)
+        for name, node in nodes.items()
+        for target in _next(node, [(target, port) for _, target, port in node.rescues])
+    ]
+    sources: dict[str, set[str]] = {name: set() for name in nodes}
+    for source, target in (*flows, *errors):
+        sources[target].add(source)
+    ending = nodes.keys() - {source for source, _ in flows} - {owner}
+    below = [name for name in nodes if name in ending and sources[name] and sources[name] <= sources[owner]]
+    yield from (Edge(source, target) for source, target in flows if target not in below)
+    yield from (Edge(source, target, "error") for source, target in errors if target not in below)
+    yield from (Edge(owner, name) for name in below)
+    for name, node in nodes.items():
+        if node.at_most and node.again is not None:
+            yield Edge(name, node.again.name, label="again", is_back=True)
+
+
+def _next(node: Node, routes: Iterable[tuple[Node, int]]) -> dict[str, None]:
+    """Return the parts of the same component that *routes* lead to, whatever the plan has put between."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    stack = [target for target, _ in routes][::-1]
+    while stack:
+        target = stack.pop()
+        if target.owner == node.owner and target.name not in seen and target is not node:
+            seen.add(target.name)
+            if "\0" in target.name:
+                stack.extend(following for following, _ in target.routes)
+            else:
+                found[target.name] = None
+    return found

@@ -1,0 +1,382 @@
+"""
+What has become of each component in a run, as far as a picture shows it.
+
+    >>> Progress("done", done=37, of=100, attempts=3, seconds=1.234).summary
+    '✓ 37/100 · ×3 · 1.23 s'
+
+One pass over the log for what has happened, one over the memory for what is under way.  Elements of a map are not
+shown one by one: a component inside it has done *done* of *of* elements.  What the parts of a component do on the way
+to its value (a rule's condition, the turns of a loop) counts for it too; what reacts to its value counts for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from weft.core import events as ev
+from weft.core.components.inquiry import verdict
+from weft.core.fold.meeting import maker_of
+from weft.core.fold.scope import BARRED, FIRED, Activation, Meeting, Scope
+from weft.core.lineage.lineage import Cell
+from weft.core.plan.node import Kind, Node
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+State = Literal["unreached", "waiting", "ready", "running", "done", "gated", "skipped", "failed"]
+
+SIGNS: Final[dict[State, str]] = {
+    "unreached": "",
+    "waiting": "…",
+    "ready": "▸",
+    "running": "▶",
+    "done": "✓",
+    "gated": "⊘",
+    "skipped": "↷",
+    "failed": "✗",
+}
+"""What tells a state from another without its colour."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The state of one component, and the figures beside it."""
+
+    state: State
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    refused: int = 0
+    """How often its condition, or it as a condition, said no."""
+    of: int | None = None
+    """How many elements there are, for what stands in a map."""
+    attempts: int = 0
+    """The most that one of its activations has needed so far."""
+    seconds: float = 0.0
+    """How long it has run, all in all."""
+    error: str = ""
+    """What failed last."""
+    at: str = ""
+    """The state that it is in, if it is a machine that has one."""
+    letters: int = 0
+    """How many of its failures are kept as dead letters."""
+    children: int = 0
+    """How many other runs it has started."""
+
+    @property
+    def summary(self) -> str:
+        """The state in a line: a sign, how often, attempts if there was more than one, and the time it took."""
+        parts = [self._count] if self._count else []
+        if self.failed and (self.failed > 1 or self.done):
+            parts.append(f"{self.failed:,} failed")
+        if self.skipped and (self.skipped > 1 or self.done):
+            parts.append(f"{self.skipped:,} skipped")
+        if self.refused and (self.refused > 1 or self.done):
+            parts.append(f"{self.refused:,} no")
+        if self.at:
+            parts.append(f"in {self.at}")
+        if self.letters:
+            parts.append("dead letter" if self.letters == 1 else f"{self.letters:,} dead letters")
+        if self.children:
+            parts.append("1 child run" if self.children == 1 else f"{self.children:,} child runs")
+        if self.attempts > 1:
+            parts.append(f"×{self.attempts:,}")
+        if self.seconds:
+            parts.append(duration(self.seconds))
+        return f"{SIGNS[self.state]} {' · '.join(parts)}".strip()
+
+    @property
+    def _count(self) -> str:
+        if self.of is not None:
+            return f"{self.done:,}/{self.of:,}"
+        is_one = self.done == 1 and not (self.failed or self.skipped or self.refused)
+        return f"{self.done:,}" if self.done and not is_one else ""
+
+
+def duration(seconds: float) -> str:
+    """
+    Return *seconds* in a few characters.
+
+    >>> [duration(s) for s in (0.000012, 0.0345, 2.5, 80, 5000, 200_000)]
+    ['12 µs', '34.5 ms', '2.5 s', '1 min 20 s', '1 h 23 min', '2 d 7 h']
+    """
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    for name, size, below, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            count, rest = divmod(whole, size)
+            return f"{count} {name} {rest // part} {below}" if rest // part else f"{count} {name}"
+    return f"{whole} s"
+
+
+def progress_of(memory: Memory) -> dict[str, Progress]:
+    """Return, by name of a component or of a part of one, what has become of it."""
+    tally = _Tally(memory)
+    is_changed = False
+    for event in memory.log:
+        if isinstance(event, ev.Activated):
+            tally.count(event)
+        is_changed = is_changed or isinstance(event, ev.ComponentAdded | ev.ComponentRemoved)
+    if not is_changed:  # else a gate may not have been there yet when its conditions were asked
+        tally.decide(memory)
+    tally.give_up(memory)
+    tally.look_at(memory)
+    return {name: tally.progress(name, _standing(memory, name)) for name in tally.names}
+
+
+class _Counts:
+    """What is known of one component while the log is read."""
+
+    __slots__ = (
+        *("attempts", "children", "done", "error", "failed", "letters", "nanoseconds", "refused", "skipped"),
+        "under_way",
+    )
+
+    def __init__(self) -> None:
+        self.done = self.failed = self.skipped = self.refused = self.attempts = self.nanoseconds = 0
+        self.letters = self.children = 0
+        self.error = ""
+        self.under_way: State | None = None
+
+
+class _Tally:
+    def __init__(self, memory: Memory) -> None:
+        self._nodes = memory.plan.nodes
+        self._components = memory.workflow.components
+        self._regions = memory.workflow.wiring.regions
+        parts = {node.name for node in self._nodes.values() if node.name != node.owner and "\0" not in node.name}
+        self.names = [*self._components, *sorted(parts)]
+        self._found = {name: _Counts() for name in self.names}
+        self._stand_for: dict[str, list[str]] = {}
+        self._gates = [node for node in self._nodes.values() if node.kind is Kind.GATE]
+        self._loops = {node.name: node for node in self._nodes.values() if node.at_most and not node.gives_last}
+        self._noes: list[tuple[Node, tuple[Address, ...]]] = []
+        """The tests of loops that said no, and of what."""
+        self._taken: set[tuple[str, tuple[Address, ...]]] = set()
+        """What has run, and on what; kept if there are loops."""
+        self._answers: dict[tuple[Address, ...], dict[str, bool]] = {}
+        """What conditions have said, by what they were asked about."""
+        self._elements: dict[str, int] = {}
+        self._pending: dict[str, set[object]] = {}
+
+    def count(self, event: ev.Activated) -> None:
+        """Add what *event* says to its component, and to the component that this one is a part of."""
+        node = self._nodes.get(event.component)
+        for name in self._shown(event.component):
+            if name == event.component:
+                self._add(self._found[name], event)
+            else:
+                self._add_part(self._found[name], event, node)
+        if node is not None and node.reopens is not None and isinstance(event, ev.ConditionEvaluated):
+            self._found[node.reopens.name].done += 1
+        if self._loops:
+            self._taken.add((event.component, event.inputs))
+            if isinstance(event, ev.ConditionEvaluated) and not event.holds and event.component in self._loops:
+                self._noes.append((self._loops[event.component], event.inputs))
+        if self._gates and isinstance(event, ev.ConditionEvaluated):
+            self._answers.setdefault(event.inputs, {})[event.component] = event.holds
+        if isinstance(event, ev.FannedOut) and event.component in self._components:
+            self._elements[event.component] = self._elements.get(event.component, 0) + len(event.value)
+
+    def _add(self, found: _Counts, event: ev.Activated) -> None:
+        match event:
+            case ev.ConditionEvaluated(holds=False):
+                found.refused += 1
+            case ev.RunnableFailed(error=error):
+                found.failed += 1
+                found.error = f"{error.type}: {error.message}" if error.message else error.type
+            case ev.RunnableSkipped():
+                found.skipped += 1
+            case ev.ConditionEvaluated() | ev.ReactionOccurred() | ev.FannedOut() | ev.StateChanged():
+                found.done += 1
+            case _:
+                pass
+        self._time(found, event)
+
+    def _add_part(self, found: _Counts, event: ev.Activated, node: Node | None) -> None:
+        """Add what a part says of the component: that of a loop or a saga may say no, or fail, without an end of it."""
+        goes_on = node is not None and (node.carries or node.at_most or node.again is not None)
+        ends = isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) and not (node is not None and node.carries)
+        if ends or (isinstance(event, ev.ConditionEvaluated) and not event.holds and not goes_on):
+            self._add(found, event)
+        else:
+            self._time(found, event)
+
+    def _time(self, found: _Counts, event: ev.Activated) -> None:
+        attempts = getattr(event, "attempts", 0) or getattr(event, "attempt", 0) or 1
+        found.attempts = max(found.attempts, attempts)
+        found.nanoseconds += getattr(event, "duration_ns", 0)
+
+    def _shown(self, node: str) -> Iterable[str]:
+        """Return what stands for *node* in a picture: itself, and the component that makes something of it."""
+        if node not in self._stand_for:
+            known = self._nodes.get(node)
+            names = {node: None} if known is None or not _serves(known) else {node: None, known.owner: None}
+            self._stand_for[node] = [name for name in names if name in self._found]
+        return self._stand_for[node]
+
+    def give_up(self, memory: Memory) -> None:
+        """Add loops that made all their turns, which is in no event: their test said no, and no turn came after."""
+        pending = (*memory.open_all().values(), *(memory.blocked or {}).values())
+        known = self._taken | {activation.key for activation in pending}
+        for until, inputs in self._noes:
+            if until.again is not None and (until.again.name, inputs) not in known:
+                self._found[until.owner].failed += 1
+                self._found[until.owner].error = f"LoopExhausted: {until.at_most} turns were not enough"
+
+    def decide(self, memory: Memory) -> None:
+        """Add what gates over conditions let through or not, which is in no event: it follows from what these said."""
+        for gate in self._gates:
+            inlets = memory.workflow.wiring.fed_by(gate.owner)
+            for inputs, answers in self._answers.items():
+                said = verdict(gate.inquiry, answers)
+                if all(not inlet.is_join and answers.get(inlet.parents[0]) is False for inlet in inlets):
+                    continue  # a condition before it said no
+                if said is None or not self._reaches(gate, [memory.lineage.cell(at) for at in inputs]):
+                    continue
+                self._found[gate.owner].refused += not said
+                self._found[gate.owner].done += said and gate.name == gate.owner  # a rule has an event of its own
+
+    def _reaches(self, gate: Node, facts: Iterable[Cell]) -> bool:
+        """Whether *facts*, which conditions were asked about, came to *gate*: others may have asked them too."""
+        makers = [maker_of(fact) for fact in facts]
+        if gate.arrivals is None:
+            return False
+        if gate.arrivals.rank(tuple(makers)) is not None:
+            return True
+        start, inside = gate.region, self._nodes  # in a turn of a loop, what it began with was made before
+        begun = [start if start and self._begins(inside.get(maker), start) else maker for maker in makers]
+        return gate.arrivals.rank(tuple(begun)) is not None
+
+    def _begins(self, maker: Node | None, start: str) -> bool:
+        """Whether a turn that *start* opens may begin with a fact of *maker*."""
+        ends = any(target.reopens is self._nodes[start] for target, _ in (maker.routes if maker is not None else ()))
+        return self._nodes[start].kind is Kind.LOOP and (maker is None or maker.region != start or ends)
+
+    # -- what is under way -----------------------------------------------------------------------
+
+    def look_at(self, memory: Memory) -> None:
+        """Add what runs, may run, or waits."""
+        for name, failure in (memory.failures or {}).items():  # a reduce whose batch failed has no event of its own
+            for shown in self._shown(name):
+                self._found[shown].failed = self._found[shown].failed or 1
+                self._found[shown].error = f"{failure.error.type}: {failure.error.message}"
+        for letter in (memory.letters or {}).values():
+            for shown in self._shown(letter.event.component):
+                self._found[shown].letters += 1
+        for child in (memory.children or {}).values():
+            for shown in self._shown(child.component):
+                self._found[shown].children += 1
+        ready = [*memory.open_all().values()]
+        blocked = [*(memory.blocked or {}).values()]
+        scopes: dict[int, Scope] = {}
+        for activation in (*ready, *blocked):
+            for scope in activation.scope.around():
+                scopes[id(scope)] = scope
+        for scope in scopes.values():
+            if scope.region is not None:
+                self._pending.setdefault(scope.region, set()).add(scope.address)
+                if scope.region in self._found:
+                    self._found[scope.region].under_way = "running"
+            for node in self._held(scope):
+                self._mark(node, "waiting")
+        for activation in blocked:
+            self._mark(activation.node, "waiting")
+        for activation in ready:
+            self._mark(activation.node, "ready")
+            self._asks(activation)
+        for key in memory.dispatched or ():
+            self._mark(self._nodes.get(key[0]), "running")
+
+    def _mark(self, node: Node | None, state: State) -> None:
+        for name in self._shown(node.name) if node is not None else ():
+            self._found[name].under_way = state
+
+    def _asks(self, activation: Activation) -> None:
+        """Mark what waits for the answer of a condition that is about to be asked."""
+        for asked in activation.asked or ():
+            self._mark(asked.gate, "waiting")
+
+    def _held(self, scope: Scope) -> Iterable[Node]:
+        """Return who waits for more facts to come, of those that already have some."""
+        for name, held in (scope.slots or {}).items():
+            node = self._nodes.get(name)
+            is_over = held is FIRED or held is BARRED
+            if node is not None and not is_over and (not isinstance(held, Meeting) or any(held.groups)):
+                yield from (target for target, _ in node.routes) if "\0" in name else (node,)
+
+    # -- the sum ---------------------------------------------------------------------------------
+
+    def progress(self, name: str, at: str) -> Progress:
+        """Return the progress of *name*, which is in the state *at*."""
+        found = self._found[name]
+        done, total = found.done, None
+        if name in self._elements:
+            total = self._elements[name]
+            done = total - len(self._pending.get(name, ()))
+        elif (region := self._region(name)) is not None:
+            total = self._elements.get(region, 0) or None
+            if total is not None and done + found.refused > total:
+                total = None  # it runs more than once per element, or is asked elsewhere too: no part of a whole
+        return Progress(
+            self._state(found),
+            done=done,
+            failed=found.failed,
+            skipped=found.skipped,
+            refused=found.refused,
+            of=total,
+            attempts=found.attempts,
+            seconds=found.nanoseconds / 1e9,
+            error=found.error,
+            at=at,
+            letters=found.letters,
+            children=found.children,
+        )
+
+    def _region(self, name: str) -> str | None:
+        """Return the map that *name*, a component or a part of one, stands in."""
+        return self._regions[name] if name in self._regions else self._nodes[name].region
+
+    @staticmethod
+    def _state(found: _Counts) -> State:
+        if found.failed:
+            return "failed"
+        if found.under_way is not None:
+            return found.under_way
+        if found.done:
+            return "done"
+        if found.skipped:
+            return "skipped"
+        return "gated" if found.refused else "unreached"
+
+
+def _standing(memory: Memory, name: str) -> str:
+    """Return what there is to say of the state that *name* is in."""
+    component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
+    if component is None or node is None or not node.stateful or node.by_key:
+        return ""
+    turns = memory.turns(node)
+    last = turns[None] if turns else None
+    return component.told(node.begin() if last is None else last.value)
+
+
+def _serves(node: Node) -> bool:
+    """Whether the component that *node* belongs to needs it to make something; else it reacts to what that has made."""
+    seen: set[str] = set()
+    stack = [node]
+    while stack:
+        for target in (*(then for then, _ in stack[-1].routes), *(then for _, then, _ in stack.pop().rescues)):
+            if target.name == node.owner:
+                return True
+            if target.owner == node.owner and target.name not in seen:
+                seen.add(target.name)
+                stack.append(target)
+    return False

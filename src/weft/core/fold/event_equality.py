@@ -1,0 +1,57 @@
+"""
+Whether two events say the same, whatever the values in them think of ``==``.
+
+Values are not ours: an array answers ``==`` with an array, and others raise.  The same object is the same; else
+``==`` is asked; if it gives no yes or no, the content decides (``weft.core.functions.identity``); and what has no
+canonical content either counts as different.
+
+    >>> class Loose(list):
+    ...     def __eq__(self, other):
+    ...         return [one == another for one, another in zip(self, other)]
+    >>> same_values(Loose([1, 2]), Loose([1, 2])), same_values(Loose([1, 2]), Loose([1, 3]))
+    (True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.events import AnyEvent
+from weft.core.functions.identity import canonical
+from weft.errors import UnidentifiableValue
+
+
+def same_logs(one: Sequence[AnyEvent], other: Sequence[AnyEvent]) -> bool:
+    """Return whether two logs tell the same history."""
+    return len(one) == len(other) and all(map(same_events, one, other))
+
+
+def same_events(one: AnyEvent, other: AnyEvent) -> bool:
+    """Return whether two events say the same."""
+    if one is other:
+        return True
+    return type(one) is type(other) and all(
+        same_values(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__
+    )
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Return whether two values are the same; those of which nobody can say it are not."""
+    return compare(one, other) is True
+
+
+def compare(one: Any, other: Any) -> bool | None:
+    """Return whether two values are the same; None if nobody can say."""
+    if one is other:
+        return True
+    try:
+        answer: Any = one == other
+        if not hasattr(answer, "__len__"):  # a list of answers is no answer
+            return bool(answer)
+    except Exception:  # noqa: BLE001, S110 - what a value raises here says only that it cannot tell
+        pass
+    try:
+        return canonical(one) == canonical(other)
+    except UnidentifiableValue:
+        return None

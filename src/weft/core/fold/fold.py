@@ -1,0 +1,449 @@
+"""
+What every event does to the memory of a run.
+
+``fold`` applies a log; ``complete`` and ``record`` apply what this process has just made, whose position is
+right by construction.  There is one function per event, and a new event without one fails a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from weft.core import events as ev
+from weft.core.components.state_change import Ignored, Turn
+from weft.core.fold import loops, meeting, reads, settling
+from weft.core.fold.live_changes import look_up, replan
+from weft.core.fold.memory import STORY, Memory
+from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope
+from weft.core.lineage.lineage import Element, emission
+from weft.core.plan.node import Kind
+from weft.errors import DefinitionError, InvalidEvent, shown
+
+# Looking a member of an enum up costs three times a global.
+_WORK, _TEST, _FAN, _TURN = Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN
+
+
+def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
+    """
+    Apply *events* in order; also those that go on from where an earlier call has ended.
+
+    Raises:
+        InvalidEvent: an event that cannot have happened here; it and what follows is not in the log.  Of a log that
+            was damaged it may be half applied: what was folded is not to be used any more.
+    """
+    log = memory.log
+    seq, event = len(log), None
+    try:
+        for event in events:
+            seq += 1
+            handler = _FOLD.get(type(event))
+            if handler is None or event.seq != seq or (seq == 1 and handler is not _defined):
+                _refuse(memory, seq, event)
+            if memory.page is not None and isinstance(event, ev.ReactionOccurred):
+                event = _shared(memory, event)  # noqa: PLW2901
+            handler(memory, event)
+            log.append(event)
+    except Exception as error:
+        # An event that was taken is in the log: then it was *events* that raised, which is not ours to explain.  The
+        # functions below trust their events, as what they get while a run is live is made by this process.
+        if len(log) == seq or isinstance(error, MemoryError | DefinitionError):
+            raise
+        raise _impossible(memory, seq, event, error) from error
+
+
+def _refuse(memory: Memory, seq: int, event: Any) -> NoReturn:
+    """Raise for an *event* that is out of place at *seq*, whatever it says."""
+    if type(event) not in _FOLD:
+        why = f"{shown(event)} is no event that this version of Weft knows"
+    elif event.seq != seq:
+        why = f"expected event {seq}, got {shown(event)}"
+    else:
+        why = f"a log begins with WorkflowDefined, not with {shown(event)}"
+    raise InvalidEvent(why, memory.log[-STORY:])
+
+
+def _impossible(memory: Memory, seq: int, event: object, error: Exception) -> InvalidEvent:
+    """Return what says that *event* cannot have happened at *seq*, as *error* shows."""
+    run_id, kind = getattr(memory, "run_id", None), type(event).__name__
+    if isinstance(error, InvalidEvent):
+        return error.at(seq, kind, run_id)
+    why = f"{shown(event)} does not fit what was there ({shown(error)})"
+    return InvalidEvent(why, memory.log[-STORY:]).at(seq, kind, run_id)
+
+
+def _shared(memory: Memory, event: ev.ReactionOccurred) -> ev.ReactionOccurred:
+    """Return *event* with the name and the inputs of its activation, of which a log that is read has copies."""
+    activation = memory.at((event.component, event.inputs))
+    if activation is None:
+        return event
+    return ev.ReactionOccurred(event.seq, *activation.key, event.value, event.attempt, event.duration_ns)
+
+
+def record(memory: Memory, event: ev.AnyEvent) -> None:
+    """Apply one *event* that this process has just made, whose position is right by construction."""
+    _FOLD[type(event)](memory, event)
+    memory.log.append(event)
+
+
+def complete(memory: Memory, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+    """Record that *activation*, which is ready, has made *value*."""
+    key = activation.key
+    if memory.ready.pop(key, None) is None:
+        return  # it was removed from the run while it was under way
+    if memory.unopened is not None and not memory.ready:
+        memory.open_more()
+    if memory.dispatched:
+        memory.dispatched.pop(key, None)
+    if memory.attempts:
+        memory.attempts.pop(key, None)
+    if memory.retried:
+        memory.retried.pop(key, None)
+    log = memory.log
+    seq = len(log) + 1
+    if activation.node.is_test:
+        holds = bool(value)
+        answered(memory, activation, holds)
+        log.append(ev.ConditionEvaluated(seq, key[0], key[1], holds, attempt, duration_ns))
+    elif activation.node.is_fan:
+        fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns)
+        taken_apart(memory, activation, fan)
+        log.append(fan)
+    elif activation.node.emits is not None:
+        if isinstance(value, Ignored):
+            memory.release(activation)
+            log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
+        else:
+            said: Turn = value
+            turn = ev.StateChanged(
+                seq,
+                key[0],
+                key[1],
+                said.state,
+                said.emitted,
+                said.fired,
+                said.done,
+                said.key,
+                attempt,
+                duration_ns,
+            )
+            turned(memory, activation, turn)
+            log.append(turn)
+    else:
+        node, event = activation.node, ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
+        if not node.bare:
+            made(memory, activation, event)
+        elif node.easy:  # what made() does, without a call for each of many
+            inputs = ALONE[seq] if seq < len(ALONE) else (seq,)
+            memory.deliver(node, (event,), inputs, activation.scope, activation.order)
+        log.append(event)
+
+
+# -- one function per event ----------------------------------------------------------------------
+
+
+def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
+    if memory.log:
+        raise InvalidEvent("a run is defined once", memory.log[-STORY:])
+    memory.run_id = event.run
+    memory.workflow = event.workflow
+    memory.plan = event.workflow.compiled
+    memory.lineage.stateful = memory.plan.stateful
+    memory.needs_context = memory.plan.required_context
+
+
+def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> None:
+    memory.open_all()
+    old, plan = memory.plan, event.workflow.compiled
+    memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
+    needed = plan.required_context if not memory.ready else (*memory.needs_context, *plan.required_context)
+    memory.needs_context = tuple(dict.fromkeys(needed))
+    look_up(memory, old)
+    if isinstance(event, ev.ComponentAdded):
+        replan(memory, old)
+
+
+def _input(memory: Memory, event: ev.InputReceived) -> None:
+    if memory.cancelled is not None:
+        raise InvalidEvent("a run that was cancelled takes no input", memory.log[-STORY:])
+    if event.ordinal != memory.received + 1:
+        raise InvalidEvent(f"expected input {memory.received + 1}, got input {event.ordinal}", memory.log[-STORY:])
+    memory.received = event.ordinal
+    if event.key is not None:
+        if memory.keys is None:
+            memory.keys = {}
+        memory.keys[event.key] = event.ordinal
+    plan = memory.plan
+    scope = Scope(event.seq, event.ordinal, plan, plan.openings.get(None, NOTHING))
+    if event.deadline is not None:
+        memory.has_deadlines, scope.deadline = True, event.deadline
+    memory.begin(event, scope)
+
+
+def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
+    made(memory, memory.take(event, _WORK), event)
+
+
+def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
+    """*activation* made what *event* says."""
+    node, scope = activation.node, activation.scope
+    if node.bare:
+        if node.easy:
+            memory.deliver(node, (event,), (event.seq,), scope, activation.order)
+        return
+    if activation.gathers:
+        if memory.lineage.gathered is None:
+            memory.lineage.gathered = {}
+        memory.lineage.gathered[event.seq] = activation.facts
+    if activation.pins:
+        _note_reads(memory, activation, event.seq)
+    if node.records or node.keyed:
+        reads.remember(memory, node, event, scope, activation.order)
+    if node.keeps:
+        memory.produced.setdefault(node.name, []).append(event)
+    if node.following is not None:
+        loops.go_on(memory, activation, event)
+        return
+    if node.gathers is not None:
+        meeting.gather(node.gathers, event, scope, activation.order)
+    elif node.carries:
+        meeting.carry(memory, node.routes, event, activation)
+        return
+    elif node.routes:
+        memory.deliver(node, (event,), (event.seq,), scope, activation.order)
+    if node.stateful:
+        memory.release(activation)
+    elif node.tracked:
+        settling.close(memory, node, scope)
+
+
+def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
+    if memory.lineage.read is None:
+        memory.lineage.read = {}
+    read = tuple(pin.address for pin in activation.pins if not isinstance(pin, int | None))
+    memory.lineage.read[seq] = read
+
+
+def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
+    pending = memory.at((event.component, event.inputs))
+    unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
+    if unknown:
+        raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {shown(event)}", memory.log[-STORY:])
+    activation = memory.take(event, _TURN)
+    if event.key is not None and not activation.node.by_key:
+        raise InvalidEvent(f"{event.component!r} keeps one state, and none for {shown(event.key)}", memory.log[-STORY:])
+    turned(memory, activation, event)
+
+
+def turned(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
+    """A component has decided over its state: hand on what it emitted, and let run what it fired."""
+    node, scope, order = activation.node, activation.scope, activation.order
+    emits = node.emits
+    assert emits is not None  # noqa: S101
+    if activation.pins:
+        _note_reads(memory, activation, event.seq)
+    if node.records:
+        reads.remember(memory, node, event, scope, order)
+    memory.keep_state(node, event)
+    for index in range(len(event.emitted)):
+        fact, place = emission(event, index), (*order, index)
+        if emits.records:
+            reads.remember(memory, emits, fact, scope, place)
+        if emits.keeps:
+            memory.produced.setdefault(emits.name, []).append(fact)
+        memory.deliver(emits, (fact,), (fact.address,), scope, place)
+    for part in event.fired:
+        facts, inputs = (event, *activation.facts), (event.seq, *event.inputs)
+        memory.accept(node.fires[part], facts, inputs, scope, order)
+    memory.release(activation)
+
+
+def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
+    if not isinstance(event.value, list | tuple | range):
+        raise InvalidEvent(f"{shown(event)} takes apart what is no collection", memory.log[-STORY:])
+    taken_apart(memory, memory.take(event, _FAN), event)
+
+
+def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> None:
+    """Open a scope for every element of the collection, in its order."""
+    node, scope, order = activation.node, activation.scope, activation.order
+    seq, name, origin = event.seq, node.name, event.inputs[0]
+    for collect, port in node.collects:
+        meeting.batch_of(collect, scope).fans.append(((port, order), event))
+    for exit_ in node.opened:
+        scope.count(exit_.name, len(event.value))
+    plan = scope.plan
+    opening = plan.openings.get(name, NOTHING)
+    entry = plan.entries[name]
+    if entry.easy and memory.page is not None and len(event.value) > memory.page:
+        memory.take_in_pages(Opening(event, entry.easy, scope, order))
+        memory.release(activation)
+        return
+    ready, fresh = memory.ready, memory.fresh
+    for index, value in enumerate(event.value):
+        address = (seq, index)
+        element = Element(address, value, name, origin, index)
+        inner = Scope(address, index, plan, opening, scope, name, order)
+        if entry.easy:  # what Memory.begin does, without a call for each of ten thousand elements
+            inputs, facts = (address,), (element,)
+            for target in entry.easy:
+                key = (target.name, inputs)
+                ready[key] = following = Activation(target, key, facts, inner)
+                fresh.append(following)
+        else:
+            memory.begin(element, inner)
+    memory.release(activation)
+
+
+def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
+    pending = memory.at((event.component, event.inputs))
+    if pending is not None and pending.node.kind is _TURN and not event.holds:
+        memory.release(memory.take(event))
+    else:
+        answered(memory, memory.take(event, _TEST), event.holds)
+
+
+def answered(memory: Memory, activation: Activation, holds: bool) -> None:
+    """A condition has said whether it *holds* for the facts of *activation*."""
+    node, scope = activation.node, activation.scope
+    if node.at_most:
+        loops.decide_turn(memory, activation, holds=holds)
+        return
+    if node.shared:
+        if scope.outcomes is None:
+            scope.outcomes = {}
+        scope.outcomes[activation.key] = holds
+    if holds and activation.flows:
+        memory.deliver(node, activation.facts, activation.key[1], scope, activation.order)
+    if activation.asked is not None:
+        for asked in activation.asked:
+            asked.known[node.name] = holds
+            meeting.decide_gate(memory, asked)
+    if node.tracked:
+        memory.release(activation)
+
+
+def _dispatched(memory: Memory, event: ev.RunnableDispatched) -> None:
+    key = (event.component, event.inputs)
+    if memory.at(key) is None:
+        raise memory.story(event)
+    if memory.dispatched is None:
+        memory.dispatched = {}
+    memory.dispatched[key] = event.attempt
+
+
+def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
+    key = (event.component, event.inputs)
+    if memory.at(key) is None:
+        raise memory.story(event)
+    if memory.attempts is None:
+        memory.attempts = {}
+    memory.attempts[key] = Attempts(0, 0, 0.0, event.at)
+
+
+def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
+    activation = memory.take(event)
+    routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
+    if routes:
+        failure = memory.lineage.failure(event)
+        if activation.node.carries:
+            meeting.carry(memory, routes, failure, activation)
+        else:
+            meeting.rescue(memory, routes, failure, activation.scope, activation.order)
+            memory.end(activation, "handled")
+        return
+    if memory.failures is None:
+        memory.failures = {}
+    memory.failures[event.component] = event
+    if event.on_failure == "dead_letter" or activation.node.undoes:
+        memory.park(activation, event)
+    else:
+        memory.end(activation, "failed")
+
+
+def _attempt_failed(memory: Memory, event: ev.AttemptFailed) -> None:
+    key = (event.component, event.inputs)
+    if memory.at(key) is None:
+        raise memory.story(event)
+    if memory.attempts is None:
+        memory.attempts = {}
+    before = memory.attempts.get(key)
+    memory.attempts[key] = Attempts(1 + (before.failed if before else 0), event.attempt, event.retry_at, event.since)
+    if memory.dispatched:
+        memory.dispatched.pop(key, None)
+
+
+def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
+    activation = memory.unpark(event)
+    if activation is None:
+        raise memory.story(event)
+    if event.values is not None:
+        if len(event.values) != len(activation.facts) or len(event.inputs) != len(activation.facts):
+            raise InvalidEvent(f"{shown(event)} gives another number of values than were taken", memory.log[-STORY:])
+        activation.facts = tuple(memory.lineage.replaced(event, place) for place in range(len(event.values)))
+        activation.key = (event.component, tuple(fact.address for fact in activation.facts))
+    if event.policy is not None:
+        memory.retried = {**(memory.retried or {}), activation.key: event.policy}
+    elif memory.retried:
+        memory.retried.pop(activation.key, None)
+    memory.admit(activation)
+
+
+def _ruled(memory: Memory, event: ev.PolicyChanged) -> None:
+    memory.rules = event.rules
+
+
+def _child_started(memory: Memory, event: ev.ChildStarted) -> None:
+    if memory.at((event.component, event.inputs)) is None:
+        raise memory.story(event)
+    if memory.children is None:
+        memory.children = {}
+    memory.children[event.child] = event
+
+
+def _notified(memory: Memory, event: ev.Notified) -> None:
+    memory.notified = event.seq
+
+
+def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
+    memory.cancelled = event.reason
+    memory.ready.clear()
+    memory.fresh.clear()
+    memory.unopened = memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
+
+
+def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
+    letter = memory.unpark(event)
+    if memory.skipped is None:
+        memory.skipped = {}
+    memory.skipped[event.component] = None
+    activation = letter or memory.take(event)
+    if activation.node.carries:
+        meeting.carry_nothing(memory, activation)
+    elif letter is not None:
+        memory.bury(letter)
+    else:
+        memory.end(activation, "skipped")
+
+
+# A new event without a line here fails test_every_event_can_be_folded.
+_FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
+    ev.WorkflowDefined: _defined,
+    ev.ComponentAdded: _changed,
+    ev.ComponentRemoved: _changed,
+    ev.InputReceived: _input,
+    ev.ReactionOccurred: _reaction,
+    ev.FannedOut: _fanned_out,
+    ev.StateChanged: _state_changed,
+    ev.ConditionEvaluated: _evaluated,
+    ev.RunnableDispatched: _dispatched,
+    ev.RunnableDelayed: _delayed,
+    ev.AttemptFailed: _attempt_failed,
+    ev.RunnableFailed: _failed,
+    ev.RunnableSkipped: _skipped,
+    ev.RunnableRetried: _retried,
+    ev.PolicyChanged: _ruled,
+    ev.ChildStarted: _child_started,
+    ev.Notified: _notified,
+    ev.RunCancelled: _cancelled,
+}

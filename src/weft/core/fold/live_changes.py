@@ -1,0 +1,118 @@
+"""
+A definition that changes under a run.
+
+Inputs that come from now on follow the new plan.  Inputs under way take in components that were added: facts
+that they make from now on reach them; but joins and batches that are new do not fire for them, since they have
+not seen everything.  What was removed is still there for inputs under way, which finish as they began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.core.events import ReactionOccurred, StateChanged
+from weft.core.fold.scope import BARRED, Activation, Scope
+from weft.core.graph.topology import topological
+from weft.core.lineage.lineage import emission
+from weft.core.plan.node import Kind, Node
+from weft.core.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+def look_up(memory: Memory, old: Plan) -> None:
+    """Find in the log what components have made that the fold did not have to know before."""
+    new: dict[str, Node] = {}
+    for name, node in memory.plan.nodes.items():
+        before = old.nodes.get(name)
+        if node.keeps and (before is None or not before.keeps or (node.keyed and not before.keyed)):
+            new[name] = node
+            memory.produced.pop(name, None)
+            if memory.partitions is not None:
+                memory.partitions.pop(name, None)
+            if memory.keyed is not None:
+                memory.keyed.pop(name, None)
+    for event in memory.log if new else ():
+        if isinstance(event, StateChanged):
+            _look_up_turn(memory, event, new)
+        elif isinstance(event, ReactionOccurred) and event.component in new:
+            memory.produced.setdefault(event.component, []).append(event)
+            if new[event.component].keyed:
+                memory.keyed = memory.keyed or {}
+                memory.keyed.setdefault(event.component, []).append((0, (event.seq,)))
+
+
+def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) -> None:
+    node = memory.plan.nodes.get(event.component)
+    if node is None or node.emits is None:
+        return
+    if node.name in new:
+        memory.keep_state(node, event)
+    if node.emits.name in new:
+        emitted = memory.produced.setdefault(node.emits.name, [])
+        emitted.extend(emission(event, index) for index in range(len(event.emitted)))
+
+
+def replan(memory: Memory, old: Plan) -> None:
+    """Let the inputs under way that follow the plan *old* follow the new one, which has more components."""
+    pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
+    pending += [letter.activation for letter in (memory.letters or {}).values()]
+    moving = [activation for activation in pending if activation.scope.plan is old]
+    scopes = list({id(scope): scope for activation in moving for scope in activation.scope.around()}.values())
+    for activation in moving:
+        activation.node = memory.plan.nodes[activation.node.name]
+        for asked in activation.asked or ():
+            asked.gate = memory.plan.nodes[asked.gate.name]
+    blocked = list((memory.blocked or {}).values())
+    memory.blocked = None
+    _reopen(memory.plan, old, scopes, moving)
+    waiting = {id(activation) for line in (memory.lines or {}).values() for activation in line}
+    for activation in blocked:
+        if id(activation) in waiting:
+            memory.block(activation)
+        elif activation.scope.plan is memory.plan:
+            memory.admit(activation)
+        else:
+            memory.block(activation)
+
+
+def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]) -> None:
+    """Count again, in every one of *scopes*, what is open under the new *plan*."""
+    pending: dict[tuple[int, str], int] = {}
+    for activation in moving:
+        asking = [asked.gate for asked in activation.asked or ()]
+        loop = activation.node.again  # which stays open for as long as it turns
+        if loop is not None and loop is not activation.node:
+            asking.append(loop)
+        for node in [activation.node, *asking] if activation.flows else asking:
+            key = (id(activation.scope), node.name)
+            pending[key] = pending.get(key, 0) + 1
+    inside: dict[int, list[Scope]] = {}
+    for scope in scopes:
+        inside.setdefault(id(scope.parent), []).append(scope)
+    tracked: dict[str | None, list[Node]] = {}
+    for node in _tracked(plan):
+        tracked.setdefault(node.region, []).append(node)
+    for scope in sorted(scopes, key=lambda scope: sum(1 for _ in scope.around()), reverse=True):
+        scope.plan, scope.open, scope.borrows, scope.waiters = plan, {}, False, None
+        for node in tracked.get(scope.region, ()):
+            if node.kind in (Kind.JOIN, Kind.COLLECT) and node.name not in old.nodes:
+                scope.hold(node.name, BARRED)
+            count = pending.get((id(scope), node.name), 0)
+            if node.kind is Kind.EXIT:
+                fan, *inner = node.upstream
+                count += fan.name in scope.open
+                count += sum(each.name in element.open for element in inside.get(id(scope), ()) for each in inner)
+            else:
+                count += sum(1 for source in node.upstream if source.name in scope.open)
+            if count:
+                scope.open[node.name] = count
+
+
+def _tracked(plan: Plan) -> list[Node]:
+    """Return the tracked nodes of *plan*, each after what must settle before it."""
+    tracked = [node for node in plan.nodes.values() if node.tracked]
+    edges: dict[Any, list[Any]] = {node: [d for d in (*node.dependents, *node.exits) if d.tracked] for node in tracked}
+    return topological(edges) or []

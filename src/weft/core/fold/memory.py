@@ -1,0 +1,434 @@
+"""
+What a run knows: the fold of its events, and nothing else.
+
+Only events change it (``weft.core.fold.fold``).  What follows from them is derived here: what may run now, what
+waits and for what.  No user function is called.
+
+The way of a fact: it is *delivered* along the routes of its node; a node that can run is *admitted* once
+what it reads has settled, and *offered* in ``ready``; gates, joins and batches hold facts until they are
+complete (``weft.core.fold.meeting``); a node that can make nothing more *settles* (``weft.core.fold.settling``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from weft.core import events as ev
+from weft.core.fold import loops, meeting, settling
+from weft.core.fold.reads import pin
+from weft.core.fold.scope import ALONE, Activation, Asked, Attempts, Ending, Key, Letter, Opening, Order, Scope
+from weft.core.lineage.lineage import Cell, Lineage
+from weft.core.plan.node import Kind, Node
+from weft.core.plan.plan import Plan
+from weft.errors import InvalidEvent, shown
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.workflow import Workflow
+
+# Comparing with a plain int costs a third of looking a member of an enum up.
+_GATE, _JOIN, _COLLECT, _LOOP = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT), int(Kind.LOOP)
+
+PAGE = 512
+"""How many elements of a collection a runner takes in before everything else in its loop has had its turn."""
+
+STORY = 8
+"""How many events an error shows of what happened before."""
+
+
+class Memory:
+    """Mutable state of one run."""
+
+    __slots__ = (
+        "_peak",
+        "adding",
+        "attempts",
+        "blocked",
+        "cancelled",
+        "children",
+        "dispatched",
+        "failures",
+        "fresh",
+        "has_deadlines",
+        "keyed",
+        "keys",
+        "letters",
+        "lineage",
+        "lines",
+        "log",
+        "needs_context",
+        "notified",
+        "page",
+        "partitions",
+        "plan",
+        "produced",
+        "ready",
+        "received",
+        "retried",
+        "rules",
+        "run_id",
+        "skipped",
+        "unopened",
+        "workflow",
+    )
+
+    workflow: Workflow
+    plan: Plan
+    run_id: str
+
+    def __init__(self) -> None:
+        self.log: list[ev.AnyEvent] = []
+        self.lineage = Lineage(self.log)
+        self.has_deadlines = False
+        """Whether some input came with a deadline."""
+        self.needs_context: tuple[tuple[str, str], ...] = ()
+        """What components require of the context, those that inputs under way still use included."""
+        self.adding: tuple[Any, ...] = ()
+        """What the component that runs inside the loop has added to the run so far."""
+        self.received = 0
+        """How many inputs there were."""
+        self.produced: dict[str, list[Cell]] = {}
+        """By component that keeps state or is read by others: what it has made."""
+        self.partitions: dict[str, dict[Any, ev.StateChanged]] | None = None
+        """By component that keeps a state per key: the last turn of each key."""
+        # Dicts used as ordered sets: insertion order is dispatch order.
+        self.ready: dict[Key, Activation] = {}
+        self.fresh: list[Activation] = []
+        """What became ready since somebody last emptied this list."""
+        self.page: int | None = None
+        """How many elements of a collection become ready at once, where that is a runner's concern; None for all."""
+        self.unopened: list[Opening] | None = None
+        """Collections of which some elements are not in *ready* yet; while there are any, *ready* is not empty."""
+        self.blocked: dict[Key, Activation] | None = None
+        """What waits for the settling of something it reads, or for its turn at a stateful node."""
+        self.lines: dict[str, deque[Activation]] | None = None
+        """By stateful node that is busy: who comes next."""
+        self.keyed: dict[str, list[Order]] | None = None
+        self.keys: dict[str, int] | None = None
+        """Idempotency keys of inputs, and their ordinals."""
+        self.failures: dict[str, ev.RunnableFailed] | None = None
+        self.skipped: dict[str, None] | None = None
+        self.letters: dict[Key, Letter] | None = None
+        """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
+        self.cancelled: str | None = None
+        """Why the run was cancelled, if it was."""
+        self.children: dict[str, ev.ChildStarted] | None = None
+        """Runs that steps of this one have started, by id."""
+        self.notified = 0
+        """The event that says that somebody was told that nothing was left to do."""
+        self.rules: tuple[Any, ...] | None = None
+        """The policies in force, if they are not the workflow's own."""
+        self.retried: dict[Key, Any] | None = None
+        """Policies of dead letters that are tried again, which win over all rules."""
+        self.attempts: dict[Key, Attempts] | None = None
+        """What has failed and will be tried again, or has to wait before it is tried at all."""
+        self.dispatched: dict[Key, int] | None = None
+        """What was handed out and has not come back, and at which attempt."""
+        self._peak = 0
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether something can be done."""
+        return bool(self.ready)
+
+    @property
+    def dead_letters(self) -> list[ev.RunnableFailed]:
+        """What failed for good and is kept to be tried again, in order."""
+        return [letter.event for letter in (self.letters or {}).values()]
+
+    def offered(self) -> list[Activation]:
+        """Return what may run now, in the order it became ready."""
+        self.open_all()
+        return self.opened()
+
+    def opened(self) -> list[Activation]:
+        """Return what may run now, but for the elements of large collections whose turn has not come."""
+        ready = self.ready
+        count = len(ready)
+        if count > self._peak:
+            self._peak = count
+        elif self._peak > 64 and count * 8 < self._peak:  # iterating a dict visits deleted entries too
+            self.ready = ready = dict(ready.items())
+            self._peak = count
+        return list(ready.values())
+
+    def at(self, key: Key) -> Activation | None:
+        """Return what is ready at *key*, also of a collection that is not all in *ready* yet."""
+        found = self.ready.get(key)
+        if found is None and self.unopened is not None and isinstance(address := key[1][0], tuple):
+            seq, index = address
+            for opening in self.unopened:
+                if opening.event.seq == seq and index >= opening.following:
+                    self._open(opening, max(index + 1 - opening.following, self.page or 0))
+                    return self.ready.get(key)
+        return found
+
+    def take_in_pages(self, opening: Opening) -> None:
+        """Let the first elements of a large collection become ready now, and the others later."""
+        self.unopened = [*(self.unopened or ()), opening]
+        self._open(opening, self.page or len(opening.event.value))
+
+    def open_more(self) -> None:
+        """Let the next elements of a large collection become ready."""
+        if self.unopened is not None:
+            self._open(self.unopened[0], self.page or len(self.unopened[0].event.value))
+
+    def open_all(self) -> dict[Key, Activation]:
+        """Let the elements of all collections become ready, and return what is."""
+        while self.unopened is not None:
+            self._open(self.unopened[0], len(self.unopened[0].event.value))
+        return self.ready
+
+    def _open(self, opening: Opening, most: int) -> None:
+        ready, fresh = self.ready, self.fresh
+        for activation in opening.page(most):
+            ready[activation.key] = activation
+            fresh.append(activation)
+        if opening.is_done and self.unopened is not None:
+            self.unopened.remove(opening)
+            self.unopened = self.unopened or None
+
+    def story(self, event: ev.Activated) -> InvalidEvent:
+        """Return an error that says what happened before *event*, which should not have happened."""
+        return InvalidEvent(
+            f"{event.component!r} has nothing ready at {event.inputs} for {shown(event)}", self.log[-STORY:]
+        )
+
+    def keep_state(self, node: Node, event: ev.StateChanged) -> None:
+        """Keep the state that *node* came to."""
+        if not node.by_key:
+            self.produced.setdefault(node.name, []).append(event)
+            return
+        if self.partitions is None:
+            self.partitions = {}
+        self.partitions.setdefault(node.name, {})[event.key] = event
+
+    def turns(self, node: Node) -> dict[Any, Any]:
+        """Return the last turn of *node*, or of each of its keys."""
+        if node.by_key:
+            return (self.partitions or {}).get(node.name, {})
+        return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
+
+    # -- facts on their way ----------------------------------------------------------------------
+
+    def begin(self, fact: Cell, scope: Scope) -> None:
+        """Deliver *fact*, an input, an element or that of a turn, to what its new *scope* begins with."""
+        entry = scope.plan.entries[scope.region]
+        address = scope.address
+        inputs = ALONE[address] if isinstance(address, int) and address < len(ALONE) else (address,)
+        facts = (fact,)
+        if entry.easy:
+            ready, fresh = self.ready, self.fresh
+            for target in entry.easy:
+                key = (target.name, inputs)
+                ready[key] = activation = Activation(target, key, facts, scope)
+                fresh.append(activation)
+            return
+        self.deliver(entry, facts, inputs, scope, ())
+        for node in scope.plan.released[scope.region]:
+            settling.close(self, node, scope)
+
+    def deliver(
+        self, node: Node, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
+    ) -> None:
+        """Send *facts* along the routes of *node*."""
+        if node.easy:
+            ready, fresh = self.ready, self.fresh
+            for target in node.easy:
+                key = (target.name, inputs)
+                ready[key] = activation = Activation(target, key, facts, scope, order)
+                fresh.append(activation)
+                if target.tracked:
+                    scope.count(target.name, 1)
+            return
+        for target, port in node.routes:
+            self.send(target, port, facts, inputs, scope, order)
+
+    def send(
+        self, target: Node, port: int, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
+    ) -> None:
+        """Bring *facts* to *target*, by its inlet *port*."""
+        if target.kind == _JOIN:
+            meeting.arrive(self, target, port, facts, scope, order)
+        elif target.kind == _COLLECT:
+            meeting.gather((target, port), facts[0], scope, meeting.place(facts, scope, order, target.handed[port]))
+        elif target.passes_on:
+            self.accept(target, facts, inputs, scope, order)
+        elif target.ways is not None:  # in order of where the facts were made, not of the way that was quicker
+            self.accept(target, facts, inputs, scope, meeting.place(facts, scope, order, target.ways))
+        elif target.inlets == 1:
+            self.accept(target, facts, inputs, scope, order)
+        else:
+            self.accept(target, facts, inputs, scope, (port, *order))
+
+    def accept(
+        self,
+        node: Node,
+        facts: tuple[Cell, ...],
+        inputs: tuple[Address, ...],
+        scope: Scope,
+        order: Order,
+        *,
+        gathers: bool = False,
+    ) -> None:
+        """Let *node* run, or decide, on *facts*."""
+        if node.deduplicates:
+            if scope.seen is None:
+                scope.seen = set()
+            if (node.name, inputs) in scope.seen:
+                return
+            scope.seen.add((node.name, inputs))
+        if node.tracked:
+            scope.count(node.name, 1)
+        if node.kind == _GATE:
+            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.inquiry) - 1, {}))
+        elif node.kind == _LOOP:
+            loops.enter(self, node, facts[0], scope, order)
+        elif node.shared:
+            meeting.test_shared(self, node, facts, inputs, scope, order)
+        else:
+            self.admit(Activation(node, (node.name, inputs), facts, scope, order, gathers))
+
+    def admit(self, activation: Activation) -> None:
+        """Offer *activation*, as soon as everything that it reads has settled and it is its turn."""
+        node = activation.node
+        if node.readings:
+            missing = 0
+            for reading in node.readings:
+                unit = reading.unit
+                if unit is not None:
+                    scope = activation.scope.outward(reading.levels)
+                    if unit.name in scope.open:
+                        if scope.waiters is None:
+                            scope.waiters = {}
+                        scope.waiters.setdefault(unit.name, []).append(activation)
+                        missing += 1
+            activation.missing = missing
+            if missing:
+                self.block(activation)
+                return
+        self.line_up(activation)
+
+    def line_up(self, activation: Activation) -> None:
+        """Offer *activation*, or let it stand in line at a stateful node that is busy."""
+        node = activation.node
+        if node.stateful:
+            if self.lines is None:
+                self.lines = {}
+            line = self.lines.get(node.name)
+            if line is not None:
+                line.append(activation)
+                self.block(activation)
+                return
+            self.lines[node.name] = deque()
+        if node.readings:
+            activation.pins = tuple(pin(self, reading, activation.scope) for reading in node.readings)
+        self.ready[activation.key] = activation
+        self.fresh.append(activation)
+
+    def block(self, activation: Activation) -> None:
+        """Keep *activation* until it can be offered."""
+        if self.blocked is None:
+            self.blocked = {}
+        self.blocked[activation.key] = activation
+
+    def unblock(self, activation: Activation) -> None:
+        """One thing that *activation* reads has settled."""
+        activation.missing -= 1
+        if activation.missing == 0 and self.blocked is not None:
+            del self.blocked[activation.key]
+            self.line_up(activation)
+
+    # -- activations that end --------------------------------------------------------------------
+
+    def take(self, event: ev.Activated, kind: Kind | None = None) -> Activation:
+        """Remove and return the activation that *event* is about, of a node of this *kind*."""
+        key = (event.component, event.inputs)
+        activation = self.ready.get(key) or self.at(key)
+        if activation is None or (kind is not None and activation.node.kind is not kind):
+            raise self.story(event)
+        del self.ready[key]
+        if self.unopened is not None and not self.ready:
+            self.open_more()
+        if self.dispatched:
+            self.dispatched.pop(key, None)
+        if self.attempts:
+            self.attempts.pop(key, None)
+        if self.retried:
+            self.retried.pop(key, None)
+        return activation
+
+    def pending(self, key: Key) -> Activation | None:
+        """Return the activation at *key* that has not ended, wherever it waits."""
+        found = self.ready.get(key) or (self.blocked or {}).get(key)
+        if found is None and self.letters and key in self.letters:
+            return self.letters[key].activation
+        return found
+
+    def park(self, activation: Activation, event: ev.RunnableFailed) -> None:
+        """Keep *activation*, which failed for good, as a dead letter."""
+        if self.letters is None:
+            self.letters = {}
+        self.letters[activation.key] = Letter(activation, event)
+        self._next_in_line(activation.node)
+
+    def unpark(self, event: ev.Activated) -> Activation | None:
+        """Return the dead letter that *event* is about; what it failed with no longer counts."""
+        letter = (self.letters or {}).pop((event.component, event.inputs), None)
+        if letter is None:
+            return None
+        if self.failures and self.failures.get(event.component) is letter.event:
+            del self.failures[event.component]
+        return letter.activation
+
+    def release(self, activation: Activation) -> None:
+        """Let the next one in line run, and the node settle if this was the last."""
+        self._next_in_line(activation.node)
+        if activation.node.tracked and activation.flows:
+            settling.close(self, activation.node, activation.scope)
+
+    def _next_in_line(self, node: Node) -> None:
+        if node.stateful and self.lines is not None:
+            line = self.lines.pop(node.name)
+            if line:
+                following = line.popleft()
+                assert self.blocked is not None  # noqa: S101
+                del self.blocked[following.key]
+                self.line_up(following)
+                self.lines[node.name] = line
+
+    def close(self, node: Node, scope: Scope) -> None:
+        """One source or one activation of a tracked *node* in *scope* is done with."""
+        settling.close(self, node, scope)
+
+    def end(self, activation: Activation, ending: Ending) -> None:
+        """*activation* made nothing: *ending* says why."""
+        self._tell(activation, ending)
+        self.release(activation)
+        self._end_loop(activation)
+
+    def bury(self, activation: Activation) -> None:
+        """Give up *activation*, a dead letter, which left its place in line when it was parked."""
+        self._tell(activation, "skipped")
+        if activation.node.tracked and activation.flows:
+            settling.close(self, activation.node, activation.scope)
+        self._end_loop(activation)
+
+    def _end_loop(self, activation: Activation) -> None:
+        """A turn that ended without a value is the last one of its loop."""
+        node = activation.node
+        if node.again is not None and node.again is not node and node.again.tracked:
+            settling.close(self, node.again, activation.scope)
+
+    def _tell(self, activation: Activation, ending: Ending) -> None:
+        """Tell those who wait for *activation* that it made nothing."""
+        node, scope = activation.node, activation.scope
+        if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
+            scope.end(node.name, ending)
+        if node.shared:
+            if scope.outcomes is None:
+                scope.outcomes = {}
+            scope.outcomes[activation.key] = ending
+        for asked in activation.asked or ():
+            meeting.abandon(self, asked, ending)

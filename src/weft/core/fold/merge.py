@@ -1,0 +1,97 @@
+"""
+Two advances of one run, made one again.
+
+The logs share a beginning.  What the other one did after it is taken over event by event: addresses are
+translated, and work that this run has done already is recognised by what it worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from weft.core import events as ev
+from weft.core.fold.event_equality import compare, same_events
+from weft.core.fold.fold import record
+from weft.errors import InvalidEvent
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
+    """
+    Fold into *memory* what *other*, a log of the same run, has and it has not.
+
+    Raises:
+        InvalidEvent: the logs belong to different runs, one of them was changed live since they parted, or nobody
+            can say whether they were given the same input.
+    """
+    mine = memory.log
+    shared = 0
+    while shared < min(len(mine), len(other)) and same_events(mine[shared], other[shared]):
+        shared += 1
+    if shared == 0:
+        raise InvalidEvent("the logs have no common beginning: they belong to different runs")
+    if shared < min(len(mine), len(other)):
+        _tell_apart(mine[shared], other[shared])
+    folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred | ev.StateChanged)}
+    done = {(event.component, event.inputs): event.seq for event in mine if isinstance(event, ev.ENDINGS)}
+    moved = {seq: seq for seq in range(1, shared + 1)}
+    for event in other[shared:]:
+        seq = len(mine) + 1
+        if isinstance(event, ev.InputReceived):
+            if event.key is None or event.key not in (memory.keys or {}):
+                moved[event.seq] = seq
+                record(memory, replace(event, seq=seq, ordinal=memory.received + 1))
+        elif isinstance(event, ev.Activated):
+            inputs = _translate(event.inputs, moved)
+            key = (event.component, inputs or ())
+            if inputs is None:
+                continue  # what it worked on was not taken over, so this run does it again
+            if isinstance(event, ev.RunnableDispatched | ev.RunnableDelayed | ev.AttemptFailed | ev.ChildStarted):
+                if memory.at(key) is not None:
+                    record(memory, replace(event, seq=seq, inputs=inputs))
+            elif isinstance(event, ev.RunnableRetried):
+                if key in (memory.letters or {}):
+                    moved[event.seq] = seq
+                    record(memory, replace(event, seq=seq, inputs=inputs))
+            elif memory.at(key) is None:
+                if key in done:
+                    moved[event.seq] = done[key]
+            elif not (memory.ready[key].node.stateful and event.component in folded):
+                # A state that both have changed cannot be taken over: it does not know of the change here.
+                moved[event.seq] = done[key] = seq
+                record(memory, replace(event, seq=seq, inputs=inputs))
+        else:
+            raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
+
+
+def _tell_apart(one: ev.AnyEvent, other: ev.AnyEvent) -> None:
+    """Refuse two inputs that may be one: to take it twice, or to lose one of two, would both be silent."""
+    if (
+        isinstance(one, ev.InputReceived)
+        and isinstance(other, ev.InputReceived)
+        and one.key is None
+        and replace(one, value=None) == replace(other, value=None)
+        and compare(one.value, other.value) is None
+    ):
+        raise InvalidEvent(
+            f"event {one.seq} gives an input in both logs, and nobody can say whether it is the same: "
+            f"{type(one.value).__name__} has no == that answers yes or no, and no canonical form; "
+            "give inputs a key, plan(value, key=...), or the class a plain __eq__"
+        )
+
+
+def _translate(inputs: tuple[Address, ...], moved: dict[int, int]) -> tuple[Address, ...] | None:
+    """Return where *inputs* of the other log stand in this one; None if one of them does not."""
+    found: list[Address] = []
+    for address in inputs:
+        seq, *index = (address,) if isinstance(address, int) else address
+        if seq not in moved:
+            return None
+        found.append((moved[seq], index[0]) if index else moved[seq])
+    return tuple(found)

@@ -1,0 +1,94 @@
+"""
+Which version of another component a reader gets.
+
+``state_of`` and ``latest`` read what a component has made of the same input, or of the same element; if it
+made nothing there, or lies downstream, the version before this input, or in a loop that of the turn before.  What
+counts the run so far waits for all elements of the input, and counts none of it if it lies downstream, or in the loop
+that the reader is a part of.
+
+The choice is made when the reader becomes ready, so it follows from the log alone; the value is looked up
+when the reader is prepared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.core.fold.scope import Order, Scope
+from weft.core.functions.references import AllValues, FactCount, Latest, Read, StateOf
+from weft.core.lineage.lineage import Cell
+from weft.core.plan.node import Node, Reading
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
+    """Choose the version that *reading* refers to, from *scope*, at this place of the log."""
+    name = reading.target.name
+    facts = memory.produced.get(name, [])
+    counts = not isinstance(reading.read, StateOf | Latest)
+    around = scope.outward(reading.levels)
+    if reading.unit is not None:
+        if counts:
+            return len(facts)
+        if around.made is not None and name in around.made:
+            return around.made[name][1]
+    if not counts and around.earlier is not None and name in around.earlier:
+        return around.earlier[name]
+    count = len(facts)
+    before = scope.root.before
+    if before is not None and name in before:
+        count = before[name]
+    if counts:
+        return count
+    return facts[count - 1] if count else None
+
+
+def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order) -> None:
+    """Keep *fact* where readers of *node* will look for it."""
+    name = node.name
+    root = scope.root
+    if root.before is None:
+        root.before = {}
+    if name not in root.before:
+        root.before[name] = len(memory.produced.get(name, ()))
+    place: Order = (order,)
+    levels = 0
+    for level in node.records:
+        while levels < level:
+            place = (scope.path, *place)
+            scope = scope.outward(1)
+            levels += 1
+        if scope.made is None:
+            scope.made = {}
+        known = scope.made.get(name)
+        if known is None or node.follows_log or place >= known[0]:
+            scope.made[name] = (place, fact)
+    if node.keyed:
+        while scope.parent is not None:
+            place = (scope.path, *place)
+            scope = scope.parent
+        if memory.keyed is None:
+            memory.keyed = {}
+        memory.keyed.setdefault(name, []).append((scope.index, place))
+
+
+def resolve(memory: Memory, read: Read, target: Node, pin: Any) -> Any:
+    """Return the value of what was pinned."""
+    match read:
+        case StateOf():
+            assert target.initial is not None  # noqa: S101
+            return target.initial.make() if pin is None else pin.value
+        case Latest():
+            return read.default if pin is None else pin.value
+        case FactCount():
+            return pin
+        case AllValues():
+            facts = memory.produced.get(target.name, [])[:pin]
+            places = (memory.keyed or {}).get(target.name, [])
+            if len(places) == len(memory.produced.get(target.name, ())) and not target.follows_log:
+                facts = [facts[i] for i in sorted(range(pin), key=places.__getitem__)]
+            return [fact.value for fact in facts]
+        case _:
+            return pin > 0

@@ -1,0 +1,118 @@
+"""
+Functions that run before and after a component, at every attempt.
+
+A hook is part of the attempt: it runs where the component runs, and one that raises fails the attempt.  It
+is given what ``weft.current()`` tells, and may add to the workflow of the run:
+
+    >>> from weft import Workflow, step
+    >>> seen = []
+    >>> double = step(lambda x: x * 2, name="double")
+    >>> hooked = double.before(lambda call: seen.append(call.inputs)).after(lambda call, value: seen.append(value))
+    >>> Workflow("w", hooked).run(21).output, seen
+    (42, [(21,), 42])
+
+Like policies, hooks are beside the graph and no part of a workflow's identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import Any, cast
+
+import msgspec
+
+from weft.core.functions.current import current
+from weft.core.functions.function import Function
+from weft.errors import InvalidComponent
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """What runs around a component, in the order it was written."""
+
+    before: tuple[Function, ...] = ()
+    after: tuple[Function, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+    def around(self, call: Callable[..., Any], *, is_async: bool, component: str) -> Callable[..., Any]:
+        """
+        Return *call* with these hooks around it.
+
+        Raises:
+            InvalidComponent: a hook that waits, around a component that does not.
+        """
+        if is_async:
+            return _HookedCoroutine(call, self)
+        for hook in (*self.before, *self.after):
+            if hook.is_async:
+                raise InvalidComponent(
+                    f"{hook.label} is a coroutine function and {component!r} is not: nobody would wait for the hook; "
+                    "make it a plain function, or the component a coroutine function"
+                )
+        return _Hooked(call, self)
+
+
+NO_HOOKS = Hooks()
+
+
+def as_hook(call: Callable[..., Any], takes: int) -> Function:
+    """
+    Return *call* as a hook that is given *takes* values.
+
+    Raises:
+        InvalidComponent: it does not take them.
+    """
+    hook = Function.of(call)
+    if not hook.takes(takes) or hook.references or hook.unfilled:
+        wanted = "the call" if takes == 1 else "the call and the value"
+        raise InvalidComponent(f"{hook.label} cannot be a hook: it has to take {wanted}, and nothing else")
+    return hook
+
+
+class _Hooked:
+    """A plain function between its hooks."""
+
+    __slots__ = ("call", "hooks")
+
+    def __init__(self, call: Callable[..., Any], hooks: Hooks) -> None:
+        self.call, self.hooks = call, hooks
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        now = current()
+        for hook in self.hooks.before:
+            hook.call(now)
+        value = self.call(*args, **kwargs)
+        for hook in self.hooks.after:
+            hook.call(now, value)
+        return value
+
+
+class _HookedCoroutine(_Hooked):
+    """A coroutine function between its hooks, which may be coroutine functions too."""
+
+    __slots__ = ()
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        now = current()
+        for hook in self.hooks.before:
+            done = hook.call(now)
+            if hook.is_async:
+                await done
+        value = self.call(*args, **kwargs)
+        if type(value) is CoroutineType:
+            value = await cast("Coroutine[Any, Any, Any]", value)
+        for hook in self.hooks.after:
+            done = hook.call(now, value)
+            if hook.is_async:
+                await done
+        return value
+
+
+def in_place_of(call: Callable[..., Any], other: Function) -> Callable[..., Any]:
+    """Return *other*, which runs in place of *call*, between the hooks that are around that."""
+    if not isinstance(call, _Hooked):
+        return other.call
+    waits = other.is_async or isinstance(call, _HookedCoroutine)
+    return (_HookedCoroutine if waits else _Hooked)(other.call, call.hooks)

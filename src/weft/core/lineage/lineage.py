@@ -1,0 +1,256 @@
+"""
+Where every value of a run came from, read from its log.
+
+Facts are addressed by their position: an input and a production by the event that brought them, an element
+of an ``each`` by the event that took its collection apart and its index.  Hashes are computed when somebody
+asks, once each.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from weft.core import events as ev
+from weft.core.failure import Failure
+from weft.core.functions.identity import canonical, digest
+from weft.core.lineage.fact import Fact
+from weft.typing import Address
+
+
+class Element(msgspec.Struct, frozen=True):
+    """A fact without an event of its own: an element of a collection, or what an ``all_done`` join did not get."""
+
+    address: Address
+    value: Any
+    producer: str
+    origin: Address
+    """What it came from."""
+    index: int | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The failure that the event at *seq* tells of, as a fact."""
+
+    seq: int
+    component: str
+    inputs: tuple[Address, ...]
+    value: Failure
+
+    @property
+    def address(self) -> Address:
+        """Where it stands."""
+        return self.seq
+
+
+Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged | Element | Failed
+"""What the fold hands from node to node: anything with a value and an address."""
+
+
+def emission(turn: ev.StateChanged, index: int) -> Element:
+    """Return what *turn* emitted at *index*; what was emitted alone needs no number."""
+    number = index if len(turn.emitted) > 1 else None
+    return Element((turn.seq, index), turn.emitted[index], turn.component, turn.inputs[0], number)
+
+
+_MADE: dict[type, tuple[type, ...]] = {int: (ev.ReactionOccurred, ev.StateChanged), tuple: (ev.StateChanged,)}
+"""By form of an address: the events whose facts are productions, rather than parts of one."""
+
+
+_LAST = 8
+"""How many events are looked at before an index is made: nearly always one of them is what a run has come to."""
+
+
+class Lineage:
+    """The log of one run, and what cannot be read from it at once."""
+
+    __slots__ = ("_hashes", "_index", "_indexed", "_origins", "_turns", "absent", "gathered", "log", "read", "stateful")
+
+    def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
+        self.log = log
+        self.gathered: dict[int, tuple[Cell, ...]] | None = None
+        """By position of a reduce: the facts it was made of; its event names only their collections."""
+        self.read: dict[int, tuple[Address, ...]] | None = None
+        """By position of what a reader made: the facts that it read besides."""
+        self.absent: list[Element] | None = None
+        """What joins did not get; the n-th has the address -n."""
+        self.stateful: frozenset[str] = frozenset()
+        """The components that keep state: each of their facts was made of the one before."""
+        self._index: dict[str, list[Address]] | None = None
+        self._indexed = 0
+        self._turns: dict[tuple[str, Any], list[int]] = {}
+        """By component that decides over its state, and key: where its turns stand."""
+        self._hashes: dict[Address, bytes] | None = None
+        self._origins: dict[Address, bytes] | None = None
+
+    def index(self) -> dict[str, list[Address]]:
+        """Return where the facts of each component stand.  Made when first asked for, and extended since."""
+        if self._index is None:
+            self._index = {}
+        for event in self.log[self._indexed :]:
+            if isinstance(event, ev.ReactionOccurred):
+                self._index.setdefault(event.component, []).append(event.seq)
+            elif isinstance(event, ev.FannedOut):
+                elements = self._index.setdefault(event.component, [])
+                elements.extend((event.seq, i) for i in range(len(event.value)))
+            elif isinstance(event, ev.StateChanged):
+                self._turns.setdefault((event.component, event.key), []).append(event.seq)
+                emitted = self._index.setdefault(event.component, [])
+                emitted.extend((event.seq, i) for i in range(len(event.emitted)))
+        self._indexed = len(self.log)
+        return self._index
+
+    def made_last(self, name: str) -> ev.ReactionOccurred | None:
+        """Return what *name* made last, if that is among the last events; who needs more asks :meth:`index`."""
+        for event in self.log[: -_LAST - 1 : -1]:
+            if getattr(event, "component", None) == name:
+                return event if type(event) is ev.ReactionOccurred else None
+        return None
+
+    def reads(self, address: Address) -> tuple[Address, ...]:
+        """Return what the component that made the fact at *address* read besides: its own state, or others'."""
+        seq = address if isinstance(address, int) else address[0]
+        event = self.log[seq - 1] if seq > 0 else None
+        own: Any = ()
+        if isinstance(event, ev.StateChanged):
+            self.index()
+            own = self._turns[event.component, event.key]
+        elif not isinstance(event, ev.ReactionOccurred):
+            return ()
+        elif event.component in self.stateful:
+            own = self.index()[event.component]
+        read = (self.read or {}).get(seq, ())
+        place = bisect_left(own, seq)
+        return (own[place - 1], *read) if place else read
+
+    def cell(self, address: Address) -> Cell:
+        """Return what stands at *address*."""
+        if isinstance(address, tuple):
+            seq, index = address
+            fan: Any = self.log[seq - 1]
+            if isinstance(fan, ev.StateChanged):
+                return emission(fan, index)
+            if isinstance(fan, ev.RunnableRetried):
+                return self.replaced(fan, index)
+            return Element(address, fan.value[index], fan.component, fan.inputs[0], index)
+        if address < 0:
+            return (self.absent or [])[-address - 1]
+        event = self.log[address - 1]
+        if isinstance(event, ev.RunnableFailed):
+            return self.failure(event)
+        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged)  # noqa: S101
+        return event
+
+    def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
+        """Return what was given in place of a fact when a dead letter was tried again: its maker stays the same."""
+        origin = event.inputs[index]
+        maker = self.fact(origin).producer or ""
+        return Element((event.seq, index), (event.values or ())[index], maker, origin, index)
+
+    def failure(self, event: ev.RunnableFailed) -> Failed:
+        """Return the failure that *event* tells of, as a fact."""
+        values = tuple(self.cell(at).value for at in event.inputs)
+        error = event.error
+        given = values[0] if len(values) == 1 else values
+        told = Failure(event.component, error.type, error.bases, error.message, error.traceback, event.attempts, given)
+        return Failed(event.seq, event.component, event.inputs, told)
+
+    def fact(self, address: Address) -> Fact:
+        """Return the fact at *address*."""
+        cell = self.cell(address)
+        if isinstance(cell, ev.InputReceived):
+            return Fact(self, address, cell.value, None, cell.ordinal)
+        if isinstance(cell, Element):
+            return Fact(self, address, cell.value, cell.producer or None, cell.index)
+        return Fact(self, address, cell.value, cell.component)
+
+    def parents(self, address: Address) -> tuple[Address, ...]:
+        """Return the addresses of what the fact at *address* was made of."""
+        cell = self.cell(address)
+        if isinstance(cell, ev.InputReceived):
+            return ()
+        if isinstance(cell, Element):
+            return (cell.origin,)
+        made_of = (self.gathered or {}).get(cell.seq)
+        return tuple(fact.address for fact in made_of) if made_of else cell.inputs
+
+    def ancestry(self, address: Address) -> list[Address]:
+        """Return all that the fact at *address* came from, in the order of the log, itself last."""
+        done: dict[Address, None] = {}
+        stack: list[tuple[Address, bool]] = [(address, False)]
+        while stack:
+            at, after = stack.pop()
+            if after:
+                done[at] = None
+            elif at not in done:
+                stack.append((at, True))
+                stack.extend((parent, False) for parent in self.parents(at) if parent not in done)
+        return sorted(done, key=self._position)
+
+    def _position(self, address: Address) -> tuple[int, int, int]:
+        if isinstance(address, tuple):
+            return (*address, 0)
+        if address < 0:  # right after what it would have come from
+            seq, index, _ = self._position(self.parents(address)[0])
+            return (seq, index, 1)
+        return (address, -1, 0)
+
+    def depth(self, address: Address) -> int:
+        """Return how many productions lie between the input and the fact at *address*."""
+        depths: dict[Address, int] = {}
+        for at in self.ancestry(address):
+            seq = at if isinstance(at, int) else at[0]
+            made = seq > 0 and isinstance(self.log[seq - 1], _MADE[type(at)])
+            depths[at] = max((depths[parent] for parent in self.parents(at)), default=0) + made
+        return depths[address]
+
+    # -- identity --------------------------------------------------------------------------------
+
+    def hash(self, address: Address) -> bytes:
+        """Return the content hash of the fact at *address*: its value and what it came from."""
+        if self._hashes is None:
+            self._hashes = {}
+        known = self._hashes
+        for at in () if address in known else self._unknown(address, known):
+            fact = self.fact(at)
+            value = canonical(fact.value, f"the value of {fact.producer or 'the input'}")
+            known[at] = self._digest(b"fact", fact, value, known)
+        return known[address]
+
+    def origin(self, address: Address) -> bytes:
+        """Return where the fact at *address* came from, without any value: what idempotency keys are made of."""
+        if self._origins is None:
+            self._origins = {}
+        known = self._origins
+        for at in () if address in known else self._unknown(address, known):
+            known[at] = self._digest(b"origin", self.fact(at), b"", known)
+        return known[address]
+
+    def _digest(self, word: bytes, fact: Fact, value: bytes, known: dict[Address, bytes]) -> bytes:
+        index = b"" if fact.index is None else b"%d" % fact.index
+        parents = (known[parent] for parent in self.parents(fact.address))
+        return digest(word, value, (fact.producer or "").encode(), index, *parents)
+
+    def _unknown(self, address: Address, known: dict[Address, bytes]) -> list[Address]:
+        """Return what has to be known first, and then *address*, each after what it came from."""
+        found: dict[Address, None] = {}
+        stack: list[tuple[Address, bool]] = [(address, False)]
+        while stack:
+            at, after = stack.pop()
+            if after:
+                found[at] = None
+            elif at not in found and at not in known:
+                stack.append((at, True))
+                stack.extend((parent, False) for parent in self.parents(at))
+        return list(found)
+
+    def runnable_id(self, component: str, inputs: tuple[Address, ...]) -> str:
+        """Return what *component* at work on *inputs* is: the same in every process and on every resume."""
+        return digest(b"runnable", component.encode(), *(self.hash(at) for at in inputs)).hex()
+
+    def idempotency_key(self, run: str, component: str, inputs: tuple[Address, ...]) -> str:
+        """Return the key of *component* at work on *inputs* in *run*, at every attempt and after a deploy."""
+        return digest(b"key", run.encode(), component.encode(), *(self.origin(at) for at in inputs)).hex()

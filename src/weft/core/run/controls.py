@@ -1,0 +1,196 @@
+"""
+What one may tell a run besides giving it input: how to run, what to try again, what to change.
+
+Each of these is an event, so a run that is restored from its log goes on in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, cast
+
+from weft.core import events as ev
+from weft.core.fold.fold import record
+from weft.core.fold.scope import Letter
+from weft.core.functions.current import Addition
+from weft.core.functions.references import MISSING
+from weft.core.run.queries import Queries
+from weft.core.workflow import Workflow, local
+from weft.errors import NoSuchLetter, WrongArity
+from weft.typing import PoliciesMode
+
+
+class Controls(Queries):
+    """The instructions; all of them are recorded."""
+
+    __slots__ = ("ruling",)
+
+    ruling: Any
+    """The policies in force, once they have been worked out; ask ``policies``."""
+
+    @property
+    def workflow(self) -> Workflow:
+        """The definition in force now."""
+        return self.memory.workflow
+
+    # -- policies --------------------------------------------------------------------------------
+
+    def under(self, policies: Iterable[Any] | None = None, *, mode: PoliciesMode = "merge", clock: Any = None) -> Self:
+        """
+        Run with these *policies*, in front of the workflow's own or in their place, and with this *clock*.
+
+        Raises:
+            InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
+        """
+        if clock is not None:
+            self.ruling = local().Policies(self.workflow, clock=clock, rules=self.memory.rules)
+        return self if policies is None else self.set_policies(policies, mode=mode)
+
+    def set_policies(self, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> Self:
+        """
+        Let these *policies* hold from the next decision on: the next attempt, the next retry, the next failure.
+
+        Args:
+            policies: rules, pairs of a matcher and a policy.
+            mode: ``"replace"`` puts them in place of all others; ``"merge"`` in front of those in force.
+
+        Raises:
+            InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
+        """
+        rules = self._combined(policies, mode)
+        ruling = self.policies or local().Policies(self.workflow)
+        ruling.change(self.memory.plan, rules)
+        self.ruling = ruling
+        record(self.memory, ev.PolicyChanged(len(self.memory.log) + 1, rules))
+        return self
+
+    def preview(self, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
+        """Return what ``set_policies`` would change for work that is pending, without changing anything."""
+        return cast("list[Any]", local().preview(self, self._combined(policies, mode)))
+
+    @property
+    def policies(self) -> Any:
+        """What holds for this run; None if neither it nor its workflow says anything about how to run."""
+        rules = self.memory.rules
+        if self.ruling is None and (rules is not None or self.workflow.policies):
+            self.ruling = local().Policies(self.workflow, rules=rules)
+        return self.ruling
+
+    def _combined(self, policies: Iterable[Any], mode: PoliciesMode) -> tuple[Any, ...]:
+        rules = self.memory.rules
+        now = self.workflow.policies if rules is None else rules
+        return cast("tuple[Any, ...]", local().combine(now, policies, mode))
+
+    # -- children --------------------------------------------------------------------------------
+
+    @property
+    def children(self) -> dict[str, str]:
+        """The runs that steps of this one have started (``current().start_child``), and which component did."""
+        return {child: event.component for child, event in (self.memory.children or {}).items()}
+
+    # -- dead letters ----------------------------------------------------------------------------
+
+    @property
+    def dead_letters(self) -> list[ev.RunnableFailed]:
+        """What failed for good and is kept to be tried again (``on_failure="dead_letter"``), in order."""
+        return self.memory.dead_letters
+
+    def retry(self, which: object = None, *, policy: Any = None, input: Any = MISSING) -> Self:  # noqa: A002
+        """
+        Give dead letters another chance; they are ready then, and run with the next cycle.
+
+        Args:
+            which: one of ``dead_letters``, or the name of a component for all of its letters; all letters if not given.
+            policy: how to run it this time.
+            input: a value in place of what it failed on; a tuple of values for a component that joins several.
+
+        Raises:
+            NoSuchLetter: there is no such dead letter.
+            InvalidPolicy: a policy that a run in memory cannot keep.
+            WrongArity: another number of values than it was at work on.
+        """
+        memory, letters = self.memory, self._letters(which)
+        if policy is not None:
+            local().checked([("", policy)])
+            ruling = self.policies or local().Policies(self.workflow)
+            for letter in letters:
+                ruling.check(letter.event.component, policy)
+        given = [None if input is MISSING else _fitting(letter, input) for letter in letters]
+        for letter, values in zip(letters, given, strict=True):
+            event = letter.event
+            record(memory, ev.RunnableRetried(len(memory.log) + 1, event.component, event.inputs, values, policy))
+        return self
+
+    def discard(self, which: object = None) -> Self:
+        """
+        Give dead letters up: what waited for them goes on without.
+
+        Raises:
+            NoSuchLetter: there is no such dead letter.
+        """
+        memory = self.memory
+        for letter in self._letters(which):
+            event = letter.event
+            reason = f"discarded after {event.error.type}: {event.error.message}"
+            seq = len(memory.log) + 1
+            record(memory, ev.RunnableSkipped(seq, event.component, event.inputs, reason, event.attempts))
+        return self
+
+    def _letters(self, which: object) -> list[Letter]:
+        letters = list((self.memory.letters or {}).values())
+        if isinstance(which, ev.RunnableFailed):
+            found = [letter for letter in letters if letter.event == which]
+        elif which is None:
+            return letters
+        else:
+            name = which if isinstance(which, str) else self.workflow.name_of(which)
+            found = [letter for letter in letters if letter.event.component == name]
+        if not found:
+            raise NoSuchLetter(which, [letter.event.component for letter in letters])
+        return found
+
+    # -- changing a live run ---------------------------------------------------------------------
+
+    def add(self, fragment: object, *, to: object = None) -> Self:
+        """Add to the workflow of this run alone, as an event; facts that come from now on reach the new part."""
+        self.extend([Addition(fragment, to)])
+        return self
+
+    def extend(self, additions: Iterable[Addition]) -> None:
+        """
+        Add what a component asked for: all of it or, if that makes no sense, nothing.
+
+        Raises:
+            DefinitionError: the workflow would not work, or not under the policies in force.
+        """
+        memory = self.memory
+        changed = memory.workflow
+        for addition in additions:
+            changed = changed.add(addition.fragment, to=addition.to)
+        new = tuple(name for name in changed.components if name not in memory.workflow.components)
+        ruling = self.policies or (local().Policies(changed) if changed.policies else None)
+        if ruling is not None:
+            ruling.table(changed, changed.compiled)
+        record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
+
+    def remove(self, which: object) -> Self:
+        """Remove a component from the workflow of this run, as an event; inputs under way finish as they began."""
+        memory = self.memory
+        if which in memory.workflow:
+            name = memory.workflow.name_of(which)
+            record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
+        return self
+
+
+def _fitting(letter: Letter, given: Any) -> tuple[Any, ...]:
+    """Return *given* as the values that the activation of *letter* takes."""
+    count = len(letter.activation.facts)
+    values: tuple[Any, ...] = (given,)
+    if count > 1:
+        values = tuple(cast("Sequence[Any]", given)) if isinstance(given, tuple | list) else ()
+    if letter.activation.gathers or len(values) != count:
+        raise WrongArity(
+            f"{letter.event.component!r} was at work on {count} values; "
+            "give a tuple of as many, or correct what feeds it and give the whole input again"
+        )
+    return values

@@ -1,0 +1,158 @@
+"""
+A run as it was at one moment: it can be read, and refuses to be changed.
+
+    >>> from weft import Workflow, step
+    >>> run = Workflow("w", step(lambda x: x * 2, name="double")).run(21)
+    >>> frozen = run.still()
+    >>> run.run(1).values("double"), frozen.values("double")
+    ([42, 2], [42])
+    >>> frozen.plan(2)
+    Traceback (most recent call last):
+    ...
+    weft.errors.RunFrozen: plan() would change run ..., which is frozen: ...
+
+Freezing does not copy the history.  The log and what components have made only grow, so the frozen run reads the
+first part of the same lists.  What is open (activations, scopes, joins, batches) changes in place, so none of it is
+shared: it is folded again from the log when it is first asked for, to prepare or to draw the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NoReturn, TypeVar, cast, overload
+
+from weft.core import events as ev
+from weft.core.fold.fold import fold
+from weft.core.fold.memory import Memory
+from weft.core.lineage.lineage import Lineage
+from weft.core.plan.node import Node
+from weft.core.run.run import Run
+from weft.errors import RunFrozen
+
+T = TypeVar("T")
+
+
+class Beginning(Sequence[T]):
+    """The items that a list has now, and none of those that are appended to it later."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Sequence[T]) -> None:
+        self._items: Sequence[T] = items._items if isinstance(items, Beginning) else items  # noqa: SLF001
+        self._length = len(items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._items, self._length)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            if step == 1:
+                return list(self._items[start : max(start, stop)])
+            return [self._items[at] for at in range(start, stop, step)]
+        at = index + self._length if index < 0 else index
+        if not 0 <= at < self._length:
+            raise IndexError(index)
+        return self._items[at]
+
+    def __reduce__(self) -> tuple[type[list[T]], tuple[list[T]]]:
+        """Be copied, and sent elsewhere, as a plain list."""
+        return list, (list(self),)
+
+
+_FOLDED: Final = (
+    *("_peak", "attempts", "blocked", "children", "dispatched", "fresh", "keys", "letters", "lines", "partitions"),
+    *("ready", "retried"),
+)
+"""What a frozen memory does not take over, and folds again from its log if it is asked for."""
+
+
+class FrozenMemory(Memory):
+    """What a run knew at one moment."""
+
+    __slots__ = ("_dead_letters", "_is_runnable")
+
+    def __init__(self, live: Memory) -> None:  # what is not set here is found by __getattr__
+        known = live.lineage
+        lineage = self.lineage = Lineage(Beginning(known.log))
+        self.log = cast("list[ev.AnyEvent]", lineage.log)  # everything that would append to it is refused
+        # These are looked up by position alone, and what is added later has later positions.
+        lineage.gathered, lineage.read, lineage.absent = known.gathered, known.read, known.absent
+        lineage.stateful = known.stateful
+        self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
+        self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
+        self.received, self.rules, self.notified = live.received, live.rules, live.notified
+        self.cancelled = live.cancelled
+        self.produced = _beginnings(live.produced)
+        self.keyed = None if live.keyed is None else _beginnings(live.keyed)
+        self.failures = None if live.failures is None else live.failures.copy()
+        self.skipped = None if live.skipped is None else live.skipped.copy()
+        self.page = self.unopened = None  # what is folded again is there as a whole
+        self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FOLDED:
+            raise AttributeError(name)
+        whole = Memory()
+        fold(whole, self.log)
+        for each in _FOLDED:
+            setattr(self, each, getattr(whole, each))
+        return getattr(self, name)
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether something could be done."""
+        return self._is_runnable
+
+    @property
+    def dead_letters(self) -> list[ev.RunnableFailed]:
+        """What had failed for good and was kept, in order."""
+        return self._dead_letters.copy()
+
+    def turns(self, node: Node) -> dict[Any, Any]:
+        """Return the last turn of *node*, or of each of its keys; these are read from the log."""
+        if not node.by_key:
+            return super().turns(node)
+        turns = (event for event in self.log if isinstance(event, ev.StateChanged))
+        return {event.key: event for event in turns if event.component == node.name}
+
+
+def _beginnings(lists: dict[str, list[T]]) -> dict[str, list[T]]:
+    return {name: cast("list[T]", Beginning(items)) for name, items in lists.items()}
+
+
+class Frozen(Run):
+    """A run as it was; what would change it is refused."""
+
+    __slots__ = ()
+
+
+REFUSED: Final = frozenset(
+    {
+        *("add", "apply", "arun", "discard", "extend", "fail", "feed_back", "merge", "plan", "plan_eagerly", "react"),
+        *("react_until_satisfied", "record", "record_dispatch", "remove", "retry", "run", "set_policies", "settle"),
+        "under",
+    }
+)
+"""The methods of a run that change it.  A method that is neither here nor known to read fails a test."""
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: Run, *_: Any, **__: Any) -> NoReturn:
+        raise RunFrozen(self.id, name)
+
+    refuse.__name__, refuse.__doc__ = name, "Raise RunFrozen."
+    return refuse
+
+
+for _name in REFUSED:
+    setattr(Frozen, _name, _refusal(_name))
+setattr(Frozen, "from_log", Run.from_log)  # noqa: B010 - what is made of the log of a frozen run is not frozen

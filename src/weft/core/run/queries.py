@@ -1,0 +1,343 @@
+"""
+What one may ask a run: values, facts, results, where a value came from, what it looks like.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.core.components.fsm import FSM
+from weft.core.components.saga import Saga
+from weft.core.diagrams.run_status import progress_of
+from weft.core.diagrams.sequence import to_sequence
+from weft.core.diagrams.workflow import sketch
+from weft.core.draw.drawable import Drawable
+from weft.core.draw.picture import Picture
+from weft.core.events import (
+    ENDINGS,
+    FannedOut,
+    InputReceived,
+    ReactionOccurred,
+    RunnableFailed,
+    RunnableSkipped,
+    StateChanged,
+)
+from weft.core.fold.scope import Order
+from weft.core.functions.references import MISSING
+from weft.core.graph.outputs import Output, fill, port_names
+from weft.core.lineage.explain import Explanation
+from weft.core.lineage.fact import Fact
+from weft.core.plan.node import Node
+from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, UnknownComponent
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+class Queries(Drawable):
+    """The questions; all of them are answered from memory and change nothing."""
+
+    __slots__ = ("memory",)
+
+    memory: Memory
+
+    def _facts(self, which: object) -> tuple[str, list[Address]]:
+        """Return the name of *which* component, and where its facts stand."""
+        memory = self.memory
+        found = self.memory.lineage.index()
+        if isinstance(which, str) and which in found:
+            return which, found[which]
+        try:
+            name = memory.workflow.name_of(which)
+        except UnknownComponent:
+            if not (isinstance(which, str) and which in memory.plan.nodes):
+                raise
+            name = which
+        return name, found.get(name, [])
+
+    def productions(self, which: object = None) -> list[Fact]:
+        """Return the facts that were produced, in order: all of them, or those of *which* component."""
+        if which is None:
+            return [fact for fact in self.facts() if not fact.is_input]
+        return [self.memory.lineage.fact(address) for address in self._facts(which)[1]]
+
+    def facts(self, which: object = None) -> list[Fact]:
+        """Return the facts of *which* component in order; without one, all inputs and productions."""
+        if which is not None:
+            return self.productions(which)
+        lineage = self.memory.lineage
+        found: list[Fact] = []
+        for event in self.memory.log:
+            if isinstance(event, InputReceived | ReactionOccurred):
+                found.append(lineage.fact(event.seq))
+            elif isinstance(event, StateChanged):
+                found.extend(lineage.fact((event.seq, index)) for index in range(len(event.emitted)))
+        return found
+
+    def values(self, which: object = None) -> list[Any]:
+        """Return the values that were produced, in order: all of them, or those of *which* component."""
+        return [fact.value for fact in self.productions(which)]
+
+    def fact(self, which: object) -> Fact:
+        """
+        Return the latest fact of *which* component.
+
+        Raises:
+            NothingProduced: there is none.
+            UnknownComponent: nothing has this name.
+        """
+        name, facts = self._facts(which)
+        if not facts:
+            raise NothingProduced(name, self._why_nothing(name))
+        return self.memory.lineage.fact(facts[-1])
+
+    def value(self, which: object, default: Any = MISSING) -> Any:
+        """
+        Return the latest value of *which* component, or *default* if it has made none.
+
+        Raises:
+            NothingProduced: there is none, and no default.
+            UnknownComponent: nothing has this name.
+        """
+        if default is not MISSING and not self._facts(which)[1]:
+            return default
+        return self.fact(which).value
+
+    def results(self, *which: object, all: bool = False) -> dict[str, Any]:  # noqa: A002 - what one would say
+        """
+        Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
+
+        A leaf inside an ``each`` gives a list: what it made of all elements of the latest input, in their order.
+
+        Args:
+            which: output ports or components to give in place of the leaves; None where they have produced nothing.
+            all: give the list of everything that was made, input by input, in place of the latest.
+        """
+        if not which and not all:
+            found = {name: self._result(name) for name in self.memory.workflow.leaves}
+            return {name: value for name, value in found.items() if value is not MISSING}
+        ports = dict(port_names(self.memory.workflow.returns))
+        asked = {name: name for name in self.memory.workflow.leaves} if not which else self._asked(which, ports)
+        if all:
+            return {port: self._all_results(name) for port, name in asked.items()}
+        latest = {port: self._result(name) for port, name in asked.items()}
+        return {port: None if value is MISSING else value for port, value in latest.items()}
+
+    def _asked(self, which: tuple[object, ...], ports: dict[str, str]) -> dict[str, str]:
+        """Return the components that *which*, ports or components, stand for, by what to call them."""
+        found: dict[str, str] = {}
+        for one in which:
+            name = ports[one] if isinstance(one, str) and one in ports else self.memory.workflow.name_of(one)
+            found[one if isinstance(one, str) else name] = name
+        return found
+
+    def _all_results(self, name: str) -> list[Any]:
+        """Return everything that *name* has made, by input, by element, and in the order written."""
+        memory, wiring = self.memory, self.memory.workflow.wiring
+        facts = memory.lineage.index().get(name, [])
+        places = (memory.keyed or {}).get(name)
+        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        if places is not None and len(places) == len(facts):
+            order = sorted(range(len(facts)), key=places.__getitem__)
+            return [memory.lineage.cell(facts[i]).value for i in order]
+        placed = [(self._ordinal(at), [i for _, i in self._elements(at, maps)], n) for n, at in enumerate(facts)]
+        return [memory.lineage.cell(facts[n]).value for *_, n in sorted(placed)]
+
+    def _result(self, name: str) -> Any:
+        """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""
+        memory, wiring = self.memory, self.memory.workflow.wiring
+        region, places = wiring.regions[name], (memory.keyed or {}).get(name)
+        if region is None and places is None and (last := memory.lineage.made_last(name)) is not None:
+            return last.value
+        cell = memory.lineage.cell
+        facts = memory.lineage.index().get(name, [])
+        if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
+            places = None
+        maps = wiring.enclosing(region)[:-1]
+        if maps:
+            batch = self._last_batch(str(maps[-1]))
+            if batch is None:
+                return MISSING
+            if places is not None:
+                return [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
+            return [cell(at).value for at in self._of_batch(facts, maps, batch)]
+        if not facts:
+            return MISSING
+        return cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
+
+    @property
+    def output(self) -> Any:
+        """
+        What a traced workflow returns; else the value of the only leaf; of several leaves, the results by name.
+
+        In a dict, what has produced nothing is left out.
+
+        Raises:
+            NothingProduced: something that was returned has made nothing; the error says why.
+        """
+        return fill(self.memory.workflow.returns, self._returned)
+
+    def _returned(self, output: Output) -> Any:
+        value = self._result(output.component)
+        return self.value(output.component) if value is MISSING else value
+
+    def state_of(self, which: object) -> Any:
+        """
+        Return the state of *which* stateful component, or its initial one.
+
+        Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended: of
+        several undertakings one that is stuck, else the one that was last at work.
+        """
+        name, node = self._stateful(which)
+        if isinstance(node.component, Saga):
+            letters = [
+                each.event for each in (self.memory.letters or {}).values() if each.activation.node.owner == name
+            ]
+            return node.component.standing(name, self.memory.lineage, letters)
+        if node.by_key:
+            return {key: turn.state for key, turn in self.memory.turns(node).items()}
+        states = self.memory.produced.get(name)
+        return states[-1].value if states else node.begin()
+
+    def is_complete(self, which: object, *, key: Any = None) -> bool:
+        """
+        Return whether *which* component has nothing more to do: an FSM in a final state, a process
+        that is complete, a saga that has its outcome in every undertaking.
+
+        Args:
+            key: which one, of a component that keeps a state per key; without it, all that have begun.
+        """
+        name, node = self._stateful(which)
+        if isinstance(node.component, Saga):
+            return bool(self.state_of(which).is_over) and not self._is_under_way(name)
+        if key is not None and not node.by_key:
+            raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
+        if isinstance(node.component, FSM):
+            return self.state_of(which) in node.component.final
+        turns = self.memory.turns(node)
+        of = list(turns.values()) if key is None else [turns[key]] if key in turns else []
+        return bool(of) and all(isinstance(turn, StateChanged) and turn.done for turn in of)
+
+    def _is_under_way(self, saga: str) -> bool:
+        """Whether some undertaking of *saga* is not over: a part of it may still run, or is kept as a dead letter."""
+        memory = self.memory
+        pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
+        pending += [letter.activation for letter in (memory.letters or {}).values()]
+        return any(one.node.owner == saga and (one.node.carries or one.node.name == saga) for one in pending)
+
+    def _stateful(self, which: object) -> tuple[str, Node]:
+        name, _ = self._facts(which)
+        node = self.memory.plan.nodes.get(name)
+        if node is None or node.initial is None:
+            raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")
+        return name, node
+
+    def lineage(self, fact: Fact) -> list[Fact]:
+        """Return everything that *fact* came from, the input first, *fact* last."""
+        return fact.ancestry()
+
+    def explain(self, which: object) -> Explanation:
+        """Return the causal tree of *which*, a fact or the latest of a component: as data, and as text by ``str``."""
+        return Explanation(which if isinstance(which, Fact) else self.fact(which))
+
+    def hash_of(self, fact: Fact) -> str:
+        """Return the content hash of *fact*: value and ancestry, the same in every process."""
+        return fact.hash
+
+    def picture(self) -> Picture:
+        """Return what a drawing of this run shows, as data: its workflow, and what has become of each component."""
+        return sketch(self.memory.workflow, progress_of(self.memory))
+
+    def to_mermaid(self, direction: str = "TD", *, kind: str = "flowchart") -> str:
+        """
+        Return this run for Mermaid: its graph, or with ``kind="sequence"`` what caused what, in order.
+
+        Raises:
+            InvalidDrawing: another *kind*, or a *direction* that there is not.
+        """
+        if kind == "sequence":
+            return to_sequence(self.memory)
+        if kind != "flowchart":
+            raise InvalidDrawing("kind", kind, ("flowchart", "sequence"))
+        return super().to_mermaid(direction)
+
+    def _why_nothing(self, name: str) -> str:
+        memory = self.memory
+        component = memory.workflow.components.get(name)
+        node = memory.plan.nodes.get(name)
+        if (component is not None and not component.makes_facts) or (node is not None and node.is_test):
+            return f"a {'condition' if component is None else component.kind} makes no values"
+        if memory.failures and name in memory.failures:
+            error = memory.failures[name].error
+            return f"it failed ({error.type}: {error.message})"
+        if any(key[0] == name for key in memory.open_all()):
+            return "it is ready and has not run yet"
+        if not memory.received:
+            return "the run has had no input"
+        last = next((end for end in reversed(memory.log) if isinstance(end, ENDINGS) and end.component == name), None)
+        if isinstance(last, RunnableFailed):
+            return f"it failed ({last.error.type}: {last.error.message}), and that was handled"
+        if isinstance(last, RunnableSkipped):
+            return f"it was skipped{f' ({last.reason})' if last.reason else ''}"
+        if last is not None:
+            return "it ignored what arrived"
+        return "nothing that it takes has reached it, or what feeds it failed or was gated off"
+
+    def _last_batch(self, outermost: str) -> int | None:
+        """Return the event that last took a collection apart for the map *outermost*."""
+        for event in reversed(self.memory.log):
+            if isinstance(event, FannedOut) and event.component == outermost:
+                return event.seq
+        return None
+
+    def _ordinal(self, address: Address) -> int:
+        """Return the ordinal of the input that the fact at *address* came from."""
+        lineage = self.memory.lineage
+        while not isinstance(cell := lineage.cell(address), InputReceived):
+            address = lineage.parents(address)[0]
+        return cell.ordinal
+
+    def _of_batch(self, facts: list[Address], maps: list[str | None], batch: int) -> list[Address]:
+        """Return those of *facts*, made inside *maps*, that came of the collection of *batch*, in its order."""
+        placed = [(self._elements(address, maps), address) for address in facts]
+        same = [(elements, address) for elements, address in placed if elements and elements[0][0] == batch]
+        same.sort(key=lambda item: [index for _, index in item[0]])
+        return [address for _, address in same]
+
+    def _elements(self, address: Address, maps: list[str | None]) -> list[tuple[int, int]]:
+        """Return the elements of *maps* that the fact at *address* came from, outermost first; none if it did not."""
+        lineage = self.memory.lineage
+        found: list[tuple[int, int]] = []
+        while len(found) < len(maps):
+            if isinstance(address, tuple) and lineage.fact(address).producer in maps:
+                found.append(address)
+            parents = lineage.parents(address)
+            if not parents:
+                return []
+            address = parents[0]
+        return found[::-1]
+
+    def _results_of_last_input(self) -> list[Fact]:
+        """Return what the leaves have made of the last input."""
+        memory = self.memory
+        last = next((event.seq for event in reversed(memory.log) if isinstance(event, InputReceived)), 0)
+        reached = {last}
+        for event in memory.log[last:]:
+            if isinstance(event, ReactionOccurred | FannedOut | StateChanged):
+                sources = (at if isinstance(at, int) else at[0] for at in memory.lineage.parents(event.seq))
+                if any(source in reached for source in sources):
+                    reached.add(event.seq)
+        leaves = set(memory.workflow.leaves)
+        return [
+            fact
+            for fact in self.facts()
+            if fact.producer in leaves
+            and (fact.address if isinstance(fact.address, int) else fact.address[0]) in reached
+        ]
+
+
+def _of_input(facts: list[Address], places: list[Order], ordinal: int) -> list[Address]:
+    """Return those of *facts* that came of the input *ordinal*, in the order of their *places*."""
+    same = [(place, address) for (of, place), address in zip(places, facts, strict=True) if of == ordinal]
+    return [address for _, address in sorted(same, key=lambda item: item[0])]

@@ -1,0 +1,221 @@
+"""
+A prepared unit of work, and what executing it gave.
+
+A runnable holds everything it needs to run anywhere: the function, its arguments, its context.  It holds no
+reference to the run.  ``execute`` never raises what the function raises; the :class:`Outcome` says it, and
+``run.apply`` takes it back into the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from weft.core.components.state_change import States
+from weft.core.events import Activated
+from weft.core.failure import PROPAGATES
+from weft.core.fold.reads import resolve
+from weft.core.fold.scope import NOTHING, Activation, Key
+from weft.core.functions.current import Addition, announce
+from weft.core.functions.function import Function
+from weft.core.functions.hooks import in_place_of
+from weft.core.lineage.lineage import Lineage
+from weft.core.plan.node import Node
+from weft.core.run.child import Family
+from weft.errors import CannotSpread, MissingContext
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+class RunnableRef(msgspec.Struct, frozen=True):
+    """A runnable by name: plain data, from which ``run.runnable(ref)`` prepares it again."""
+
+    component: str
+    inputs: tuple[Address, ...]
+
+
+class Runnable(msgspec.Struct, eq=False):
+    """*component*, ready to run on its arguments."""
+
+    node: Node
+    run_id: str
+    inputs: tuple[Address, ...]
+    lineage: Lineage
+    """Where its inputs came from, for who asks what it is."""
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    attempt: int = 1
+    broken: BaseException | None = None
+    """Why there are no arguments: a default, an initial state or a value that could not be made or spread."""
+    own_key: str | None = None
+    """The idempotency key that a policy gives in place of the derived one."""
+    override: Function | None = None
+    """What a fallback runs in place of the component's function."""
+    deadline: float | None = None
+    """When it must be done, in seconds since the epoch."""
+    added: tuple[Addition, ...] = ()
+    """What this attempt has added to its run so far."""
+    pulse: Callable[[], object] | None = None
+    """Takes a sign of life, where somebody listens."""
+    family: Family | None = None
+    """Starts other runs, where there is a runner."""
+
+    @property
+    def component(self) -> str:
+        """The name of what runs: a component, or a part of one."""
+        return self.node.name
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it says yes or no rather than making a value."""
+        return self.node.is_test
+
+    @property
+    def id(self) -> str:
+        """What it is: the same work has the same id in every process and on every resume."""
+        return self.lineage.runnable_id(self.node.name, self.inputs)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same at every attempt and after every resume and deploy; different for every input of every run."""
+        return self.own_key or self.lineage.idempotency_key(self.run_id, self.node.name, self.inputs)
+
+    @property
+    def key(self) -> Key:
+        """What identifies it in its run."""
+        return (self.node.name, self.inputs)
+
+    def using(self, call: Callable[..., Any]) -> Runnable:
+        """Return a runnable of another function on the same arguments, for a fallback."""
+        return replace(self, override=Function.of(call))
+
+    def with_context(self, context: Mapping[str, Any]) -> Runnable:
+        """
+        Return this runnable with other values for context keys that its component reads.
+
+        Raises:
+            MissingContext: the component reads no such key.
+        """
+        known = {ref.key for _, ref in self.node.contexts}
+        unknown = [(self.node.owner, key) for key in context if key not in known]
+        if unknown:
+            raise MissingContext(unknown)
+        changed = {parameter: context[ref.key] for parameter, ref in self.node.contexts if ref.key in context}
+        return replace(self, kwargs={**self.kwargs, **changed})
+
+    def ref(self) -> RunnableRef:
+        """Return what identifies this runnable in its run, as plain data."""
+        return RunnableRef(self.node.name, self.inputs)
+
+    def call(self) -> Any:
+        """Call the function; a coroutine function gives its coroutine."""
+        if self.broken is not None:
+            raise self.broken
+        announce(self)
+        if self.override is not None:
+            return in_place_of(self.node.call, self.override)(*self.args, **self.override.constants)
+        return self.node.call(*self.args, **self.kwargs)
+
+    def execute(self) -> Outcome:
+        """Run the function here and now; what it raises becomes part of the outcome."""
+        from weft.local import execute
+
+        return execute(self)
+
+    async def aexecute(self) -> Outcome:
+        """Run the function in the running event loop."""
+        from weft.local import aexecute
+
+        return await aexecute(self)
+
+    def __repr__(self) -> str:
+        return f"Runnable({self.component!r}, args={self.args!r})"
+
+
+class Outcome(msgspec.Struct, frozen=True, eq=False):
+    """What executing a runnable gave."""
+
+    component: str
+    inputs: tuple[Address, ...]
+    status: Literal["completed", "failed", "skipped"]
+    result: Any = None
+    error: BaseException | None = None
+    attempt: int = 1
+    duration_ns: int = 0
+    events: tuple[Activated, ...] = ()
+    """The life of the runnable under its policy; without a policy there is nothing to tell."""
+    on_failure: Literal["halt", "dead_letter", "compensate"] = "halt"
+    run_id: str | None = None
+    """The run it belongs to, so that no other one takes it."""
+    added: tuple[Addition, ...] = ()
+    """What it adds to the workflow of its run, if it completed."""
+
+
+# -- preparing -----------------------------------------------------------------------------------
+
+
+def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> Runnable:
+    """Return *activation* with its arguments: values of its facts, constants, state and context."""
+    node, facts = activation.node, activation.facts
+    args: tuple[Any, ...] = (facts[0].value,) if len(facts) == 1 else tuple([fact.value for fact in facts])
+    runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, NOTHING)
+    if memory.has_deadlines and not node.undoes:
+        runnable.deadline = activation.scope.root.deadline
+    if node.simple:
+        return runnable
+    try:
+        runnable.args = _arguments(node, args, memory)
+        runnable.kwargs = _keywords(node, activation.pins, memory, context)
+        if node.by_keyword:
+            runnable.kwargs.update(zip(node.by_keyword, runnable.args, strict=True))
+            runnable.args = ()
+    except PROPAGATES:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code that makes defaults failed: a failing attempt
+        runnable.broken = error
+    return runnable
+
+
+def _arguments(node: Node, args: tuple[Any, ...], memory: Memory) -> tuple[Any, ...]:
+    if node.blind:
+        return ()
+    if node.spread and len(args) == 1:
+        return _spread(node, args[0])
+    if node.sees_states:
+        return (States(memory.turns(node)), *args)
+    if node.stateful:
+        known = memory.produced.get(node.name)
+        return (known[-1].value if known else node.begin(), *args)
+    return args
+
+
+def _keywords(node: Node, pins: tuple[Any, ...], memory: Memory, context: Mapping[str, Any]) -> dict[str, Any]:
+    given = dict(node.fixed or {})
+    for parameter, ref in node.contexts:
+        own = f"{node.owner}.{ref.key}"
+        if own in context:
+            given[parameter] = context[own]
+        elif ref.key in context:
+            given[parameter] = context[ref.key]
+        else:
+            given[parameter] = ref.fallback()
+    for reading, pin in zip(node.readings, pins, strict=True):
+        given[reading.parameter] = resolve(memory, reading.read, reading.target, pin)
+    return given
+
+
+def _spread(node: Node, value: Any) -> tuple[Any, ...]:
+    given, values = value, cast("tuple[Any, ...] | None", None)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        values = tuple(given)
+    if values is None or node.spread not in (-1, len(values)):
+        raise CannotSpread(
+            f"{node.name!r} spreads its input over {'any' if node.spread < 0 else node.spread} parameters, "
+            f"and got a {type(given).__name__}: {given!r:.60}"
+        )
+    return values
