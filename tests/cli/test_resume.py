@@ -184,7 +184,7 @@ def test_parked_runs_are_resumed_with_all_others_if_that_is_asked_for(
 ) -> None:
     file = tmp_path / "runs.db"
     with Runner(SQLiteStore(file)) as runner, monkeypatch.context() as broken:
-        broken.setattr("weft.runner.worker.Worker.turn", _crash)
+        broken.setattr("weft.runner.execution.worker.Worker.turn", _crash)
         with pytest.raises(RunParked):
             runner.start(Workflow("w", step(abs)), -1, id="r").wait()
 

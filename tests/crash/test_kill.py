@@ -25,7 +25,7 @@ import victim
 from weft import Run
 from weft.log import verify
 from weft.log.chain import references
-from weft.runner.recovery import recover
+from weft.runner.durability.recovery import recover
 from weft.stores import SQLiteStore
 
 Line = tuple[str, Any]

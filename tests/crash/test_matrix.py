@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from weft import AsyncRunner, Run
 from weft.runner import every_n
-from weft.runner.strategies import Checkpoints, every_cycle, manual, on_complete, pipelined
+from weft.runner.checkpoints import Checkpoints, every_cycle, manual, on_complete, pipelined
 from weft.testing import Plot, Trial, simulate
 from weft.testing.process import Moment
 

@@ -14,7 +14,7 @@ import obedient
 import pytest
 
 from weft import Run
-from weft.runner.recovery import recover
+from weft.runner.durability.recovery import recover
 from weft.stores import SQLiteStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM that could be taken")

@@ -16,7 +16,7 @@ from typing import Any
 from weft import Policy, Runner, Workflow, accumulator, each, reduce, step
 from weft.policy import DEFAULT
 from weft.runner import every_n
-from weft.runner.strategies import Checkpoints, as_checkpoints
+from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.stores import SQLiteStore
 
 _alone = threading.Lock()

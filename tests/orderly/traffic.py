@@ -26,7 +26,7 @@ import weft
 from weft import AsyncRunner, Policy, Run, Workflow, errors, step
 from weft.core.events import AnyEvent, InputReceived, RunCancelled
 from weft.log import references, verify
-from weft.runner.recovery import recover
+from weft.runner.durability.recovery import recover
 from weft.stores import SQLiteStore
 
 RUNS = ("a0", "a1", "a2", "g0", "g1", "c0", "c1", "d0")

@@ -15,7 +15,7 @@ from weather import GatedStore, SlowStore, double, now, runner_on, stored_log, u
 
 from weft import AsyncRunner, Policy, Run, Runnable, Workflow, current, step
 from weft.errors import RunOwned, RunParked, StoreUnavailable, UnwrittenEvents, WaitTimeout, WeftError
-from weft.runner.worker import Worker
+from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import Fault, FaultyStore
 from weft.testing.executor import SimulatedExecutor

@@ -29,7 +29,7 @@ from weft.errors import (
 from weft.local.counters import LocalCounters
 from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import Append, RunRecord
-from weft.runner.worker import Worker
+from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import Fault, FaultyStore
 from weft.testing.executor import SimulatedExecutor

@@ -17,7 +17,7 @@ from weft.core.functions.offered import is_offered
 from weft.errors import InvalidComponent, InvalidOption
 from weft.log import records
 from weft.ports.store import RunRecord
-from weft.runner.callbacks import find
+from weft.runner.waiting.on_complete import find
 
 LIBRARY = """
 import os

@@ -12,7 +12,7 @@ from weft.core.events import AnyEvent, InputReceived
 from weft.errors import StoreUnavailable
 from weft.local.counters import LocalCounters
 from weft.log import references, verify
-from weft.runner.recovery import recover
+from weft.runner.durability.recovery import recover
 from weft.testing import run_virtually
 from weft.testing.executor import SimulatedExecutor
 from weft.testing.wrapping import FullStore, WrappedStore

@@ -25,16 +25,16 @@ from weft.errors import StoreError
 from weft.policy import DEFAULT, ConcurrencyLimit, driver, limits
 from weft.policy.decision import Fallback
 from weft.ports.store import Append
-from weft.runner import children
-from weft.runner import worker as worker_module
-from weft.runner.children import Children
-from weft.runner.flight import Flight
-from weft.runner.office import Office
-from weft.runner.pilot import Pilot
-from weft.runner.rulebook import Rulebook
-from weft.runner.strategies import as_checkpoints
-from weft.runner.waiting import Waiters
-from weft.runner.worker import Worker
+from weft.runner.checkpoints import as_checkpoints
+from weft.runner.execution import worker as worker_module
+from weft.runner.execution.attempts import Pilot
+from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.policies import Rulebook
+from weft.runner.execution.worker import Worker
+from weft.runner.registry import children
+from weft.runner.registry.children import Children
+from weft.runner.waiting.waiters import Waiters
 from weft.stores import MemoryStore
 from weft.testing import Plot, Trial, Weather, simulate
 from weft.testing.plot import TIMEOUT, Closing

@@ -1,10 +1,10 @@
 """Many runs in one process: durable, supervised, addressable by id."""
 
 from weft.runner.blocking import Runner
+from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
 from weft.runner.handle import Handle
 from weft.runner.options import WorkerHooks
 from weft.runner.runner import AsyncRunner
-from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
 
 __all__ = [
     "AsyncRunner",

@@ -12,7 +12,7 @@ import msgspec
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
 from weft.errors import InvalidOption
-from weft.runner.strategies import Checkpoints, as_checkpoints, check_count, every_cycle
+from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
 
 OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""

@@ -33,16 +33,16 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import Store
 from weft.runner import defaults
-from weft.runner.callbacks import given
-from weft.runner.children import Children
+from weft.runner.checkpoints import Checkpoints, as_checkpoints
+from weft.runner.execution.large_values import encoded_input
+from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
-from weft.runner.landing import encoded_input
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
-from weft.runner.premises import Premises
-from weft.runner.questions import Questions
-from weft.runner.strategies import Checkpoints, as_checkpoints
+from weft.runner.queries import Questions
+from weft.runner.registry.children import Children
+from weft.runner.runtime import Premises
+from weft.runner.waiting.on_complete import given
 from weft.runner.whole import growing
-from weft.runner.worker import Worker
 from weft.typing import PoliciesMode
 
 

@@ -14,7 +14,7 @@ from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.policy import DEFAULT
 from weft.policy.policy import Policy
-from weft.runner.strategies import Checkpoints, every_cycle
+from weft.runner.checkpoints import Checkpoints, every_cycle
 from weft.testing.process import Moment, Weather
 
 TIMEOUT = 5.0

@@ -16,7 +16,7 @@ import msgspec
 
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import Policy
-from weft.runner.strategies import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
+from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
 from weft.testing.plot import TIGHT, TIMEOUT, Closing, Plot, Rules, Trial
 from weft.testing.process import Weather
 

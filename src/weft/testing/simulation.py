@@ -36,7 +36,7 @@ from weft.errors import RunnerClosed, StoreUnavailable, Stuck, UnwrittenEvents
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
-from weft.runner.inquiry import Inquiry
+from weft.runner.execution.policy_call import Inquiry
 from weft.stores import MemoryStore
 from weft.testing.births import Births
 from weft.testing.clients import Clients

@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from weft.core.run.runnable import Runnable
-from weft.runner.inquiry import Inquiry
+from weft.runner.execution.policy_call import Inquiry
 from weft.testing.executor import Ending, Late
 from weft.testing.gauges import Gauges
 from weft.testing.plot import TIGHT, TIMEOUT, Plot, Trial

@@ -14,8 +14,8 @@ from weft.core.events import RunCancelled
 from weft.core.run.runnable import Runnable
 from weft.executors import InlineExecutor
 from weft.runner import every_n, pipelined
+from weft.runner.execution.worker import AT_ONCE
 from weft.runner.options import WorkerHooks
-from weft.runner.worker import AT_ONCE
 from weft.stores import MemoryStore
 
 

@@ -25,8 +25,8 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
 from weft.log import Decoder
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
-from weft.runner.patience import patiently
-from weft.runner.recovery import Recovered, recover
+from weft.runner.durability.recovery import Recovered, recover
+from weft.runner.durability.store_retry import patiently
 from weft.runner.slices import pause
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class Custody:
         return Owned(self, run, answer, decoders)
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
-        """Rebuild the run that was *loaded*; see :func:`weft.runner.recovery.recover`."""
+        """Rebuild the run that was *loaded*; see :func:`weft.runner.durability.recovery.recover`."""
         return await self._patiently(lambda: recover(self._store, loaded, pause=self._pause, **given))
 
     async def _pause(self) -> None:

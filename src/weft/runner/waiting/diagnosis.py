@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.policy.conversation import Await, Pause
 from weft.policy.limits import BELL
-from weft.runner.flight import Flight
-from weft.runner.worker import Worker
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.worker import Worker
 
 _MOST = 3
 """How many runnables are named."""

@@ -194,7 +194,7 @@ async def test_a_child_that_was_noted_under_a_longer_id_keeps_it(monkeypatch: py
     parent, run = parent_of(double), "r" * 300
     async with MemoryStore() as store:
         with monkeypatch.context() as before:
-            before.setattr("weft.runner.children._LONGEST", 10_000)
+            before.setattr("weft.runner.registry.children._LONGEST", 10_000)
             async with runner_on(store, lasts=lambda each: 100.0 * (each.component == "double"), grace=0.0) as runner:
                 await runner.start(parent, 21, id=run)
                 await asyncio.sleep(1.0)

@@ -14,7 +14,7 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
 from weft.runner.handle import Handle
-from weft.runner.premises import Premises
+from weft.runner.runtime import Premises
 
 
 class Questions:

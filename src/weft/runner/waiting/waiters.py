@@ -18,9 +18,9 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
 from weft.execution import is_cancelled, is_ctrl_c
 from weft.ports.store import RunStatus
-from weft.runner.callbacks import Callbacks
 from weft.runner.deadline import Deadline
-from weft.runner.worker import Worker
+from weft.runner.execution.worker import Worker
+from weft.runner.waiting.on_complete import Callbacks
 
 T = TypeVar("T")
 _Position = tuple[int, RunStatus | None, asyncio.Future[None]]

@@ -42,16 +42,16 @@ from weft.log.codes import HASHED
 from weft.log.packing import SHORT
 from weft.log.places import kind_of
 from weft.ports.store import Append, RunStatus
-from weft.runner.draft import Draft
-from weft.runner.flight import Flight
-from weft.runner.landing import Landing, exhausted
-from weft.runner.office import Office
+from weft.runner.durability.unsaved import Draft
+from weft.runner.execution.attempts import Pilot
+from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.large_values import Landing, exhausted
+from weft.runner.execution.policies import Rulebook
+from weft.runner.execution.reporting import Reporter
+from weft.runner.execution.status import has_news, orphans, stuck
 from weft.runner.options import RunOptions, check_text
-from weft.runner.pilot import Pilot
-from weft.runner.reporting import Reporter
-from weft.runner.rulebook import Rulebook
 from weft.runner.slices import let_threads_run
-from weft.runner.standing import has_news, orphans, stuck
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16

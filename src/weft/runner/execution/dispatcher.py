@@ -30,13 +30,13 @@ from weft.policy.table import PolicyTable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, LendingExecutor
-from weft.runner.flight import Flight
-from weft.runner.journal import Journal
-from weft.runner.turnstile import Turnstiles
+from weft.runner.durability.journal import Journal
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.limit_queue import Turnstiles
 from weft.telemetry import bus
 
 if TYPE_CHECKING:
-    from weft.runner.worker import Worker
+    from weft.runner.execution.worker import Worker
 
 _log = logging.getLogger("weft.runner")
 

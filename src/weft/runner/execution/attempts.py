@@ -27,14 +27,14 @@ from weft.execution import is_ctrl_c
 from weft.policy.decision import first_wait, given_back, has_queued_too_long, is_silent
 from weft.policy.driver import Ask, Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
-from weft.runner.flight import Flight
-from weft.runner.inquiry import Inquiry, inquiry
-from weft.runner.office import Office
-from weft.runner.rulebook import Rulebook
+from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.policies import Rulebook
+from weft.runner.execution.policy_call import Inquiry, inquiry
 from weft.telemetry import bus
 
 if TYPE_CHECKING:
-    from weft.runner.worker import Worker
+    from weft.runner.execution.worker import Worker
 
 _NO_POLICY = Policy()
 _EARLY = 0.0005

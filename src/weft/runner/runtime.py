@@ -29,18 +29,18 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import LogStore
-from weft.runner.custody import Custody
 from weft.runner.deadline import Deadline
-from weft.runner.excuses import excuse
-from weft.runner.flight import Flight
-from weft.runner.journal import Journal
-from weft.runner.office import Office
-from weft.runner.roster import Roster
-from weft.runner.waiting import Waiters
-from weft.runner.worker import Worker
+from weft.runner.durability.journal import Journal
+from weft.runner.durability.ownership import Custody
+from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.worker import Worker
+from weft.runner.registry.registry import Roster
+from weft.runner.waiting.diagnosis import excuse
+from weft.runner.waiting.waiters import Waiters
 
 if TYPE_CHECKING:
-    from weft.runner.children import Children
+    from weft.runner.registry.children import Children
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")

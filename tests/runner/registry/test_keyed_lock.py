@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from weft.runner.arrivals import Arrivals
+from weft.runner.registry.keyed_lock import Arrivals
 
 
 class Visits:

@@ -12,7 +12,7 @@ from weft.errors import RunnerClosed, UnknownClass
 from weft.log import chain, encode_segment
 from weft.log.wire import AT_ONCE
 from weft.ports.store import Append
-from weft.runner.recovery import recover
+from weft.runner.durability.recovery import recover
 from weft.stores import MemoryStore
 
 

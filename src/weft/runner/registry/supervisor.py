@@ -15,7 +15,7 @@ from functools import partial
 
 from weft.core.failure import text_of
 from weft.errors import WeftError
-from weft.runner.worker import Worker
+from weft.runner.execution.worker import Worker
 
 _log = logging.getLogger("weft.runner")
 

@@ -17,7 +17,7 @@ from weft.policy.driver import Begun
 from weft.policy.matching import combine
 from weft.policy.policy import Policy
 from weft.policy.table import PolicyTable
-from weft.runner.office import Office
+from weft.runner.execution.dispatcher import Office
 from weft.typing import PoliciesMode
 
 

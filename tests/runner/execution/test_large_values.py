@@ -13,9 +13,9 @@ from weft.core.fold.memory import PAGE
 from weft.errors import RunClosed, UnencodableValue, WorkflowNotFound
 from weft.log import decode_segments, references
 from weft.ports.store import RunStatus
-from weft.runner.draft import MOST
+from weft.runner.durability.unsaved import MOST
+from weft.runner.execution.worker import Worker
 from weft.runner.options import WorkerHooks
-from weft.runner.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import RecordingStore
 

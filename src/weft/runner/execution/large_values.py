@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from weft.core.run.runnable import Outcome
 from weft.errors import UnencodableValue
 from weft.log import Encoded, encode_once
-from weft.runner.flight import Flight
+from weft.runner.execution.inflight import Flight
 from weft.runner.slices import pause
 
 T = TypeVar("T")

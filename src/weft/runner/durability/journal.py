@@ -31,7 +31,7 @@ from msgspec.structs import replace
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append, LogStore
 from weft.runner.deadline import Deadline
-from weft.runner.patience import waits
+from weft.runner.durability.store_retry import waits
 from weft.telemetry import bus
 from weft.telemetry.catalogue import STORE_EXCEPTION, STORE_START, STORE_STOP
 

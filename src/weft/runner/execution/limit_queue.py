@@ -20,11 +20,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from weft.ports.counters import CounterKey
-from weft.runner.flight import Flight
+from weft.runner.execution.inflight import Flight
 
 if TYPE_CHECKING:
-    from weft.runner.office import Office
-    from weft.runner.worker import Worker
+    from weft.runner.execution.dispatcher import Office
+    from weft.runner.execution.worker import Worker
 
 _log = logging.getLogger("weft.runner")
 

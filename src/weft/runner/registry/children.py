@@ -24,13 +24,13 @@ from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, WorkflowNotFound
 from weft.log import check_encodable
-from weft.runner.flight import Flight
+from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.inflight import Flight
+from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
-from weft.runner.office import Office
 from weft.runner.options import RunOptions, check_text
-from weft.runner.roster import Roster
-from weft.runner.waiting import Waiters
-from weft.runner.worker import Worker
+from weft.runner.registry.registry import Roster
+from weft.runner.waiting.waiters import Waiters
 
 if TYPE_CHECKING:
     from weft.runner.runner import AsyncRunner

@@ -14,7 +14,7 @@ from weft.errors import RunClosed, RunFrozen, RunParked, StoreFull, WaitTimeout
 from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.limits import BreakerState, RateState, UseState
-from weft.runner.worker import Worker
+from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing.wrapping import WrappedStore
 

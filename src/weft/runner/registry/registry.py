@@ -38,18 +38,18 @@ from weft.errors import (
 from weft.log import needs_encoding
 from weft.ports.clock import Clock
 from weft.ports.store import DUE, RunRecord, RunStatus
-from weft.runner.arrivals import Arrivals, Turn
-from weft.runner.background import Background
-from weft.runner.custody import Custody, Owned
-from weft.runner.draft import Draft
-from weft.runner.landing import encoded_input
-from weft.runner.office import Office
+from weft.runner.durability.ownership import Custody, Owned
+from weft.runner.durability.recovery import Recovered
+from weft.runner.durability.unsaved import Draft
+from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.large_values import encoded_input
+from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions, check_text
-from weft.runner.recovery import Recovered
+from weft.runner.registry.keyed_lock import Arrivals, Turn
+from weft.runner.registry.shielded_tasks import Background
+from weft.runner.registry.supervisor import Supervisor
 from weft.runner.slices import pause
-from weft.runner.supervisor import Supervisor
-from weft.runner.waiting import Waiters
-from weft.runner.worker import Worker
+from weft.runner.waiting.waiters import Waiters
 from weft.typing import PoliciesMode
 
 T = TypeVar("T")

@@ -1,0 +1,3 @@
+"""
+Waiting for runs: futures of callers, callbacks at the end, and why a run is not done yet.
+"""
