@@ -24,7 +24,7 @@ import victim
 
 from weft import Run
 from weft.log import verify
-from weft.log.chain import references
+from weft.log.hash_chain import references
 from weft.runner.durability.recovery import recover
 from weft.stores import SQLiteStore
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.log import records
+from weft.log import class_registry
 
 HERE = Path(__file__).parent
 
@@ -18,8 +18,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "properties")]
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """Forget the classes that the tests of a module register."""
-    registered, names = dict(records._registered), dict(records._names)
+    registered, names = dict(class_registry._registered), dict(class_registry._names)
     yield
-    for now, before in ((records._registered, registered), (records._names, names)):
+    for now, before in ((class_registry._registered, registered), (class_registry._names, names)):
         now.clear()
         now.update(before)  # type: ignore[arg-type]

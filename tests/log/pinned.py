@@ -22,7 +22,7 @@ from kept import VALUES
 from weft import Workflow, reduce, step
 from weft.core import events as ev
 from weft.log import encode, encode_segment
-from weft.log.packing import encode_value
+from weft.log.value_encoder import encode_value
 from weft.policy import DEFAULT, Policy
 
 FOLDER = Path(__file__).parent / "wire"

@@ -24,7 +24,7 @@ from weft.core import events as ev
 from weft.errors import CorruptLog, InvalidEvent, ResolutionError, UnencodableValue, UnresolvedFunction
 from weft.log import Decoder, Encoder, Record, UnknownEvent, decode, decode_segments, encode, encode_segment, register
 from weft.log.codec import INLINE
-from weft.log.codes import content_hash
+from weft.log.ext_types import content_hash
 
 
 @budget(0.3)

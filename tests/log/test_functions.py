@@ -18,8 +18,8 @@ from weft import Run, Workflow, step
 from weft.core.functions.offered import offer, offer_module
 from weft.log import decode, encode
 from weft.log.functions import is_portable, named, refer, resolve
-from weft.log.parts import FUNCTIONS
-from weft.log.places import home, modules
+from weft.log.module_names import home, modules
+from weft.log.wire_names import FUNCTIONS
 
 
 @pytest.mark.parametrize(

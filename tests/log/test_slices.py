@@ -12,10 +12,10 @@ import pytest
 from weft.core.events import AnyEvent, InputReceived, ReactionOccurred
 from weft.errors import UnencodableValue
 from weft.log import Decoder, Encoder, encode_once, encode_segment, needs_encoding, references
-from weft.log.chain import survey
-from weft.log.codes import HASHED, content_hash, hash_in_slices
-from weft.log.packing import AT_ONCE, encode_in_slices, encode_small, encode_value
-from weft.log.wire import AT_ONCE as EVENTS
+from weft.log.event_codec import AT_ONCE as EVENTS
+from weft.log.ext_types import HASHED, content_hash, hash_in_slices
+from weft.log.hash_chain import survey
+from weft.log.value_encoder import AT_ONCE, encode_in_slices, encode_small, encode_value
 
 MANY = 4 * AT_ONCE
 

@@ -15,7 +15,7 @@ import pytest
 from weft import AsyncRunner, Runner, Workflow, step
 from weft.core.functions.offered import is_offered
 from weft.errors import InvalidComponent, InvalidOption
-from weft.log import records
+from weft.log import class_registry
 from weft.ports.store import RunRecord
 from weft.runner.waiting.on_complete import find
 
@@ -270,12 +270,12 @@ def test_a_class_that_is_registered_comes_back_from_logs(monkeypatch: pytest.Mon
     class Parcel:
         weight: int
 
-    monkeypatch.setattr(records, "_registered", dict(records._registered))
+    monkeypatch.setattr(class_registry, "_registered", dict(class_registry._registered))
     runner = AsyncRunner()
 
     runner.register(Parcel)
 
-    assert Parcel in records.registered().values()
+    assert Parcel in class_registry.registered().values()
     with pytest.raises(InvalidComponent, match="cannot register"):
         runner.register(Runner)
 

@@ -16,7 +16,7 @@ from weft.cli.text import count, shown, stamp, took
 from weft.core import events as ev
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
-from weft.log.places import kind_of
+from weft.log.module_names import kind_of
 from weft.ports.store import CLOSED
 
 _COLUMNS = ("SEQ", "TIME", "EVENT", "COMPONENT", "")

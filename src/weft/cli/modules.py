@@ -15,7 +15,7 @@ from typing import Any, cast
 from weft.core.functions.offered import offer_module
 from weft.core.workflow import Workflow
 from weft.errors import ContextNotFound, ImportFailed
-from weft.log.places import workflows_of
+from weft.log.module_names import workflows_of
 
 
 def imported(names: Iterable[str]) -> list[Workflow]:

@@ -10,7 +10,7 @@ Nothing that is read here can import a module or call a constructor that the app
     -5
 """
 
-from weft.log.chain import References, chain, references, verify
+from weft.log.class_registry import Record, register
 from weft.log.codec import (
     Decoder,
     Encoded,
@@ -26,8 +26,8 @@ from weft.log.codec import (
 )
 from weft.log.definition import definition_of, read_definition, to_dict
 from weft.log.definition import read_data as from_dict
-from weft.log.records import Record, register
-from weft.log.wire import UnknownEvent
+from weft.log.event_codec import UnknownEvent
+from weft.log.hash_chain import References, chain, references, verify
 
 __all__ = [
     "Decoder",

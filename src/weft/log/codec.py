@@ -28,13 +28,13 @@ from msgspec.structs import replace
 from weft.core.events import AnyEvent, ReactionOccurred
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, ResolutionError, UnencodableValue
-from weft.log.annotations import known_types
-from weft.log.codes import HASHED, Code, content_hash, hash_in_slices
 from weft.log.definition import Definition, definition_of, read_definition
-from weft.log.packing import PLAIN, SHORT, encode_in_slices, encode_small, encode_value
-from weft.log.places import kind_of
-from weft.log.values import Values
-from weft.log.wire import AT_ONCE, WIRES, UnknownEvent, Wire, as_terms, pieces, reader
+from weft.log.event_codec import AT_ONCE, WIRES, UnknownEvent, Wire, as_terms, pieces, reader
+from weft.log.ext_types import HASHED, Code, content_hash, hash_in_slices
+from weft.log.known_types import known_types
+from weft.log.module_names import kind_of
+from weft.log.value_decoder import Values
+from weft.log.value_encoder import PLAIN, SHORT, encode_in_slices, encode_small, encode_value
 
 INLINE: Final = 1024
 """How many bytes a value may take inside of an event.  A longer one is kept beside the log, once per run."""

@@ -31,10 +31,10 @@ from weft.core.graph.wiring import INPUT_NAME, Inlet
 from weft.core.workflow import Workflow
 from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
 from weft.log import functions
-from weft.log.annotations import classes_of, known_types
-from weft.log.codes import content_hash
-from weft.log.records import name_of
-from weft.log.terms import Reader, Writer, kinds
+from weft.log.class_registry import name_of
+from weft.log.definition_json import Reader, Writer, kinds
+from weft.log.ext_types import content_hash
+from weft.log.known_types import classes_of, known_types
 from weft.typing import Wait
 
 FORMAT = 1

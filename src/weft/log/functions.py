@@ -34,8 +34,8 @@ from weft.core.compose.component import Component
 from weft.core.functions.identity import fingerprint
 from weft.core.functions.offered import is_offered
 from weft.core.functions.unresolved import LOCAL, NAMELESS, NOT_OFFERED
-from weft.log.parts import FUNCTIONS
-from weft.log.places import MAIN, MAINS, contents, home, kind_of, modules
+from weft.log.module_names import MAIN, MAINS, contents, home, kind_of, modules
+from weft.log.wire_names import FUNCTIONS
 
 Reference = dict[str, Any]
 

@@ -27,7 +27,7 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption
 from weft.log import check_encodable, needs_encoding
 from weft.log import register as register_class
-from weft.log.places import workflows_of
+from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor

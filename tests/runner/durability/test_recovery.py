@@ -10,7 +10,7 @@ import pytest
 from weft import AsyncRunner, Run, Workflow, accumulator, each, reduce, step
 from weft.errors import RunnerClosed, UnknownClass
 from weft.log import chain, encode_segment
-from weft.log.wire import AT_ONCE
+from weft.log.event_codec import AT_ONCE
 from weft.ports.store import Append
 from weft.runner.durability.recovery import recover
 from weft.stores import MemoryStore

@@ -22,8 +22,8 @@ from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, MissingContent, UnknownClass
 from weft.log import Decoder, chain
-from weft.log.chain import GENESIS, survey
-from weft.log.wire import AT_ONCE
+from weft.log.event_codec import AT_ONCE
+from weft.log.hash_chain import GENESIS, survey
 from weft.policy.matching import Within
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
 from weft.runner.slices import pause

@@ -38,9 +38,9 @@ from weft.errors import (
     RunParked,
 )
 from weft.log import Encoded, encode_once, needs_encoding
-from weft.log.codes import HASHED
-from weft.log.packing import SHORT
-from weft.log.places import kind_of
+from weft.log.ext_types import HASHED
+from weft.log.module_names import kind_of
+from weft.log.value_encoder import SHORT
 from weft.ports.store import Append, RunStatus
 from weft.runner.durability.unsaved import Draft
 from weft.runner.execution.attempts import Pilot

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from weft.core.functions.offered import offer
 from weft.errors import InvalidOption
 from weft.log.functions import named
-from weft.log.places import modules
+from weft.log.module_names import modules
 from weft.runner.options import OnComplete
 
 T = TypeVar("T")

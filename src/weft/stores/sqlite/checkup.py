@@ -21,7 +21,7 @@ import msgspec
 
 from weft.errors import CorruptLog, DamagedRow, StoreNotFound
 from weft.log import chain, verify
-from weft.log.chain import GENESIS
+from weft.log.hash_chain import GENESIS
 from weft.ports.store import RunRecord
 from weft.stores.sqlite import commits, reading, rows, schema
 from weft.stores.sqlite.problems import problem, translated

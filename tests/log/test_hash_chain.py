@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from weft.errors import CorruptLog
 from weft.log import Encoder, Segment, chain, verify
-from weft.log.chain import GENESIS
+from weft.log.hash_chain import GENESIS
 
 LOG = WORKFLOWS["pipeline"][0].run(12, id="r").run(13).run("x" * 4000).log()
 

@@ -24,8 +24,8 @@ import msgspec
 
 from weft.errors import CorruptLog
 from weft.log.codec import opened
-from weft.log.codes import Code, content_hash
-from weft.log.wire import DEFINED, pieces
+from weft.log.event_codec import DEFINED, pieces
+from weft.log.ext_types import Code, content_hash
 
 ALGORITHM = "blake2b-256"
 GENESIS = b""

@@ -16,11 +16,11 @@ from kept import CLASSES, VALUES, Plain, same, values
 from weft import Absent
 from weft.core.events import InputReceived
 from weft.errors import CorruptLog, UnencodableValue, WeftError
-from weft.log import Record, decode_segments, encode_segment, packing
-from weft.log.codes import DEEPEST
-from weft.log.packing import encode_value
-from weft.log.records import name_of
-from weft.log.values import Values
+from weft.log import Record, decode_segments, encode_segment, value_encoder
+from weft.log.class_registry import name_of
+from weft.log.ext_types import DEEPEST
+from weft.log.value_decoder import Values
+from weft.log.value_encoder import encode_value
 
 KNOWN = {name_of(kind): kind for kind in CLASSES}
 
@@ -203,7 +203,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 
 def test_a_value_that_shares_its_parts_too_often_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_MOST", 10_000)
+    monkeypatch.setattr(value_encoder, "_MOST", 10_000)
     value: Any = [(1, 2)]
     for _ in range(60):
         value = [value, value]

@@ -30,9 +30,9 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from weft.errors import UnencodableValue
-from weft.log.codes import DEEPEST, FACTORIES, MICROSECOND, Code
-from weft.log.places import kind_of
-from weft.log.records import Record, Unfit, form_of, name_of
+from weft.log.class_registry import Record, Unfit, form_of, name_of
+from weft.log.ext_types import DEEPEST, FACTORIES, MICROSECOND, Code
+from weft.log.module_names import kind_of
 
 _MOST: Final = 1 << 26
 """How many items a value may have.  One that shares its parts a few dozen times over would never end."""

@@ -20,10 +20,10 @@ from weft.core.compose.component import Component
 from weft.core.functions.offered import is_offered, offer
 from weft.errors import CorruptLog, UnresolvedFunction
 from weft.log import decode, encode, register
+from weft.log.definition_json import Reader
 from weft.log.functions import Memo
-from weft.log.packing import encode_value
-from weft.log.parts import PARTS
-from weft.log.terms import Reader
+from weft.log.value_encoder import encode_value
+from weft.log.wire_names import PARTS
 
 HERE = Path(__file__).parent
 

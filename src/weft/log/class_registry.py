@@ -35,7 +35,7 @@ from msgspec.structs import force_setattr
 from weft.core.components.join import Absent
 from weft.core.components.saga_outcome import SagaOutcome
 from weft.errors import DuplicateName, InvalidComponent
-from weft.log.places import home, kind_of
+from weft.log.module_names import home, kind_of
 
 C = TypeVar("C", bound=type)
 

@@ -8,7 +8,7 @@ that begins with ``$`` and says what it is:
 | --- | --- |
 | ``$call`` | a function, as a reference |
 | ``$partial`` | a ``functools.partial``: what it calls, and what it is bound to |
-| ``$part`` | one of Weft's own records, by its name in a closed table (``weft.log.parts``) |
+| ``$part`` | one of Weft's own records, by its name in a closed table (``weft.log.wire_names``) |
 | ``$missing`` | no default at all |
 | ``$tuple``, ``$map`` | a tuple; a dict with text as keys |
 | ``$error``, ``$kind`` | a class of exceptions; a class of components |
@@ -40,11 +40,11 @@ from weft.core.functions.references import MISSING
 from weft.core.functions.unresolved import NOT_OFFERED, UNWRITABLE, Lost, Unresolved
 from weft.errors import CorruptLog, DefinitionError, UnencodableValue
 from weft.log import functions
-from weft.log.codes import DEEPEST
-from weft.log.packing import encode_value
-from weft.log.parts import NAMES, PARTS
-from weft.log.places import contents, home, kind_of, modules
-from weft.log.values import Values
+from weft.log.ext_types import DEEPEST
+from weft.log.module_names import contents, home, kind_of, modules
+from weft.log.value_decoder import Values
+from weft.log.value_encoder import encode_value
+from weft.log.wire_names import NAMES, PARTS
 from weft.policy.matching import Kinds
 from weft.policy.policy import Policy
 

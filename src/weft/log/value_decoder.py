@@ -4,7 +4,7 @@ Values from MessagePack: equal to what was written, and of the same type.
 Reading never imports, and calls no constructor but those of the builtins in the table below and of
 classes that are known: registered, or reachable from an annotation of the workflow.
 
-    >>> from weft.log.packing import encode_value
+    >>> from weft.log.value_encoder import encode_value
     >>> Values().decode(encode_value({"when": dt.date(2026, 1, 31), "of": (1, {2, 3})}))
     {'when': datetime.date(2026, 1, 31), 'of': (1, {2, 3})}
 """
@@ -25,8 +25,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from weft.errors import CorruptLog
-from weft.log.codes import DEEPEST, FACTORIES, MICROSECOND, Code, content_hash
-from weft.log.records import Record, Unfit, form_of, registered
+from weft.log.class_registry import Record, Unfit, form_of, registered
+from weft.log.ext_types import DEEPEST, FACTORIES, MICROSECOND, Code, content_hash
 
 
 class Values:

@@ -17,8 +17,8 @@ import msgspec
 
 from weft.core.events import Event, PolicyChanged, RunnableRetried
 from weft.core.workflow import Workflow
+from weft.log.definition_json import Reader, Writer
 from weft.log.functions import Memo
-from weft.log.terms import Reader, Writer
 
 
 class UnknownEvent(msgspec.Struct, frozen=True):

@@ -15,11 +15,11 @@ from msgspec.structs import force_setattr
 
 from weft import Workflow, step
 from weft.errors import CorruptLog, DuplicateName, InvalidComponent
-from weft.log import Record, records, register
-from weft.log.annotations import classes_of, known_types
-from weft.log.packing import encode_value
-from weft.log.records import Unfit, name_of
-from weft.log.values import Values
+from weft.log import Record, class_registry, register
+from weft.log.class_registry import Unfit, name_of
+from weft.log.known_types import classes_of, known_types
+from weft.log.value_decoder import Values
+from weft.log.value_encoder import encode_value
 
 
 def back(value: Any, **types: type) -> Any:
@@ -46,7 +46,7 @@ def test_a_class_is_registered_by_a_decorator_with_and_without_a_name() -> None:
 def test_a_name_outlives_a_move_to_another_module() -> None:
     old = register(make_dataclass("Order", ["a"], namespace={"__module__": "before"}), name="Order")
     data = encode_value(old(1))
-    records._registered.pop("Order")
+    class_registry._registered.pop("Order")
     new = register(make_dataclass("Order", ["a"], namespace={"__module__": "after"}), name="Order")
 
     assert Values().decode(data) == new(1)
@@ -134,7 +134,7 @@ def test_models_attrs_classes_and_named_tuples_follow_the_same_rules() -> None:
         b: int = 7
 
     for kind, expected in ((Attrs, Attrs(1)), (Model, Model(a=1)), (Pair, Pair(1))):
-        form = records.form_of(kind)
+        form = class_registry.form_of(kind)
         assert form is not None
         fields = {"a": 1} | ({"__pydantic_fields_set__": ["a"]} if kind is Model else {})
         assert form.together(kind, dict(fields)) == expected

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from weft.core.workflow import Workflow
-from weft.log.records import form_of, name_of
+from weft.log.class_registry import form_of, name_of
 
 
 def known_types(workflows: Iterable[Workflow]) -> dict[str, type]:

@@ -12,10 +12,10 @@ from pinned import EVENTS, WORKFLOW, current, pinned
 from weft import Run, Workflow
 from weft.core.events import AnyEvent, Event
 from weft.log import decode, decode_segments, encode_segment
-from weft.log.packing import encode_value
-from weft.log.records import name_of
-from weft.log.values import Values
-from weft.log.wire import WIRES
+from weft.log.class_registry import name_of
+from weft.log.event_codec import WIRES
+from weft.log.value_decoder import Values
+from weft.log.value_encoder import encode_value
 
 KNOWN = {name_of(kind): kind for kind in CLASSES}
 
