@@ -34,7 +34,7 @@ from weft.core.run.runnable import Outcome, Runnable
 from weft.core.trace.trace import workflow
 from weft.core.workflow import Workflow
 from weft.local.counters import limits
-from weft.local.driver import PolicyDriver, aexecute_with_policies, execute_with_policies
+from weft.local.policy_driver import PolicyDriver, aexecute_with_policies, execute_with_policies
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner, Runner
 

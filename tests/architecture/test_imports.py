@@ -30,12 +30,12 @@ ALLOWED: dict[str, set[str]] = {
     "log": {"core", "policy"},
     "ports": {"core"},
     "telemetry": set(),
-    "execution": {"core"},
-    "local": {"core", "execution", "policy", "ports"},
+    "calling": {"core"},
+    "local": {"calling", "core", "policy", "ports"},
     "stores": {"core", "log", "ports"},
-    "executors": {"core", "execution", "ports"},
+    "executors": {"calling", "core", "ports"},
     "schedulers": {"core", "ports"},
-    "runner": {"core", "execution", "log", "policy", "ports", "telemetry"},
+    "runner": {"calling", "core", "log", "policy", "ports", "telemetry"},
     "fleet": {"core", "log", "policy", "ports", "runner", "stores", "telemetry"},
 }
 

@@ -14,8 +14,8 @@ from weft import Outcome, Policy, Runnable, Workflow, context, step
 from weft.errors import DeadlineExceeded, InvalidFallback, InvalidPolicy, StepTimeout
 from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
-from weft.policy.conversation import Begun
 from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.instructions import Begun
 from weft.policy.limits import BELL, BreakerState, RateState, UseState
 
 COMPONENT = step(lambda x, model=context("model", default="large"): x, name="work")

@@ -24,9 +24,9 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic, perf_counter_ns
 from typing import Any
 
+from weft.calling import attempt, failed
 from weft.core.run.runnable import Outcome
 from weft.errors import NotTransferable
-from weft.execution import attempt, failed
 from weft.executors.transfer import pack_outcome, sign_of_life, ticket_of, unpack
 
 READY = b"ready"

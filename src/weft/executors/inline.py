@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 
+from weft.calling import attempt
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull
-from weft.execution import attempt
 from weft.executors.outbox import Outbox
 
 CAPACITY = 1_000

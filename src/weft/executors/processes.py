@@ -29,9 +29,9 @@ from multiprocessing.context import SpawnProcess
 from time import monotonic, perf_counter_ns
 from typing import Any
 
+from weft.calling import failed
 from weft.core.run.runnable import Outcome
 from weft.errors import WorkerDied
-from weft.execution import failed
 from weft.executors.child import HELD_BACK, serve
 from weft.executors.pool import Pool, Work
 from weft.executors.transfer import is_sign_of_life, pack, ticket_of, unpack_outcome

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
 
+from weft.calling import aattempt, failed
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull
-from weft.execution import aattempt, failed
 from weft.executors.outbox import Outbox
 
 CAPACITY = 1_000

@@ -17,8 +17,8 @@ import contextvars
 import os
 from time import monotonic
 
+from weft.calling import attempt
 from weft.core.run.runnable import Outcome
-from weft.execution import attempt
 from weft.executors.pool import Pool, Work
 
 CAPACITY = 1_000

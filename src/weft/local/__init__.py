@@ -1,11 +1,11 @@
 """The loops behind ``Workflow.run``, ``react`` and ``arun``: one process, nothing stored."""
 
-from weft.execution import aexecute, execute, whole
+from weft.calling import aexecute, execute, whole
 from weft.local.clock import new_run_id, now
 from weft.local.concurrent import adrive, drive_concurrently
-from weft.local.driver import PolicyDriver
-from weft.local.loop import drive, evaluate, react
 from weft.local.policies import Policies, checked, choose, preview
+from weft.local.policy_driver import PolicyDriver
+from weft.local.serial import drive, evaluate, react
 from weft.policy.matching import combine, within
 
 __all__ = [

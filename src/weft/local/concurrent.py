@@ -19,12 +19,12 @@ from time import monotonic
 from types import CoroutineType
 from typing import Any, cast
 
+from weft.calling import aexecute, execute, run_blocking
 from weft.core.fold.scope import Activation
 from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import AlreadyRunning
-from weft.execution import aexecute, execute, run_blocking
 from weft.local.policies import policies_of
 from weft.policy.policy import Policy
 

@@ -15,10 +15,10 @@ from weft.core.plan.plan import Plan
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.local.clock import SystemClock
-from weft.local.driver import PolicyDriver
+from weft.local.policy_driver import PolicyDriver
 from weft.policy.matching import Choice, PolicyRule, Target, as_rules, winner
 from weft.policy.policy import Policy, check_in_memory
-from weft.policy.table import PolicyTable
+from weft.policy.policy_table import PolicyTable
 from weft.ports.clock import Clock
 from weft.typing import Address
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.errors import CircuitOpen, DeadlineExceeded
 from weft.policy import limits
-from weft.policy.conversation import Await, Conditions, Part, Pause
+from weft.policy.instructions import Await, Conditions, Part, Pause
 from weft.policy.policy import Policy
 from weft.ports.counters import CounterKey, Counters
 

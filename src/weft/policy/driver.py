@@ -39,20 +39,6 @@ from weft.core.functions.current import Addition
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import CircuitOpen, DeadlineExceeded, SilentStep, StepTimeout
 from weft.policy.admission import Admission
-from weft.policy.conversation import (
-    FRESH,
-    Ask,
-    Attempt,
-    Await,
-    Begun,
-    Conditions,
-    Conversation,
-    Instruction,
-    Pause,
-    Raised,
-    Reply,
-    Returned,
-)
 from weft.policy.decision import (
     Compensate,
     DeadLetter,
@@ -66,6 +52,20 @@ from weft.policy.decision import (
     give_up,
 )
 from weft.policy.fallback import RetryWith, Value, ask
+from weft.policy.instructions import (
+    FRESH,
+    Ask,
+    Attempt,
+    Await,
+    Begun,
+    Conditions,
+    Conversation,
+    Instruction,
+    Pause,
+    Raised,
+    Reply,
+    Returned,
+)
 from weft.policy.policy import Policy
 
 __all__ = [

@@ -26,9 +26,9 @@ from typing import Literal, Protocol, cast
 
 from msgspec.structs import replace
 
+from weft.calling import aattempt, attempt, failed
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
-from weft.execution import aattempt, attempt, failed
 from weft.testing.loop import VirtualLoop
 
 Lasts = Callable[[Runnable], float]

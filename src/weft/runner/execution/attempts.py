@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from weft.calling import is_ctrl_c
 from weft.core import events as ev
 from weft.core.failure import PROPAGATES
 from weft.core.fold.fold import record
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, RunnerClosed, SilentStep, StepTimeout
-from weft.execution import is_ctrl_c
 from weft.policy.decision import first_wait, given_back, has_queued_too_long, is_silent
 from weft.policy.driver import Ask, Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy

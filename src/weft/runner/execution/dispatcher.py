@@ -18,15 +18,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from weft.calling import is_ctrl_c
 from weft.core.plan.node import Node
 from weft.core.plan.plan import Plan
 from weft.core.run.child import Family
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import InvalidPolicy
-from weft.execution import is_ctrl_c
 from weft.policy.driver import Attempt
 from weft.policy.policy import Policy
-from weft.policy.table import PolicyTable
+from weft.policy.policy_table import PolicyTable
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, LendingExecutor

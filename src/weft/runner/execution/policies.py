@@ -16,7 +16,7 @@ from weft.core.workflow import Workflow
 from weft.policy.driver import Begun
 from weft.policy.matching import combine
 from weft.policy.policy import Policy
-from weft.policy.table import PolicyTable
+from weft.policy.policy_table import PolicyTable
 from weft.runner.execution.dispatcher import Office
 from weft.typing import PoliciesMode
 

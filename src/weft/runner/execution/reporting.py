@@ -11,10 +11,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from weft.calling import is_ctrl_c
 from weft.core.events import AttemptFailed
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
-from weft.execution import is_ctrl_c
 from weft.runner.execution.inflight import Flight
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from weft.policy.conversation import Await, Pause
+from weft.policy.instructions import Await, Pause
 from weft.policy.limits import BELL
 from weft.runner.execution.inflight import Flight
 from weft.runner.execution.worker import Worker

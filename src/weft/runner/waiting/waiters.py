@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
+from weft.calling import is_cancelled, is_ctrl_c
 from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
-from weft.execution import is_cancelled, is_ctrl_c
 from weft.ports.store import RunStatus
 from weft.runner.deadline import Deadline
 from weft.runner.execution.worker import Worker

@@ -12,13 +12,13 @@ from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, cast
 
+from weft.calling import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.core.failure import sound
 from weft.core.fold.fold import complete
 from weft.core.fold.scope import Activation
 from weft.core.functions.current import announce, announced
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
-from weft.execution import PROPAGATES, READ_ONCE, run_blocking, whole
 from weft.local.concurrent import drive_concurrently, enter, raise_first
 from weft.local.policies import Policies, policies_of
 from weft.policy.policy import Policy

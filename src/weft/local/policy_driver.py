@@ -19,11 +19,11 @@ from time import perf_counter_ns
 from types import CoroutineType
 from typing import Any, cast
 
+from weft.calling import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.core.failure import sound
 from weft.core.functions.current import announce, announced
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
-from weft.execution import PROPAGATES, is_cancelled, run_blocking, whole
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
 from weft.policy.decision import given_back

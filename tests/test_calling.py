@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weft import Outcome, Runnable
-from weft.execution import aattempt, aexecute, attempt, execute
+from weft.calling import aattempt, aexecute, attempt, execute
 from weft.testing.contracts.owner import in_a_loop, runnable_of
 
 
