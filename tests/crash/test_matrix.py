@@ -17,7 +17,7 @@ from weft import AsyncRunner, Run
 from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, every_cycle, manual, on_complete, pipelined
 from weft.testing import Plot, Trial, simulate
-from weft.testing.process import Moment
+from weft.testing.simulation.process import Moment
 
 STRATEGIES = [every_cycle, every_n(2), on_complete, manual, pipelined()]
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")

@@ -18,7 +18,7 @@ from weft.errors import RunOwned, RunParked, StoreUnavailable, UnwrittenEvents, 
 from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
 from weft.testing import Fault, FaultyStore
-from weft.testing.executor import SimulatedExecutor
+from weft.testing.simulation.executor import SimulatedExecutor
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from weft.ports.store import Append, RunRecord
 from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import Fault, FaultyStore
-from weft.testing.executor import SimulatedExecutor
+from weft.testing.simulation.executor import SimulatedExecutor
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from weft.local.counters import LocalCounters
 from weft.log import references, verify
 from weft.runner.durability.recovery import recover
 from weft.testing import run_virtually
-from weft.testing.executor import SimulatedExecutor
+from weft.testing.simulation.executor import SimulatedExecutor
 from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")

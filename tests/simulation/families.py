@@ -14,7 +14,7 @@ from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
 
 from weft import Run, Workflow, context, current, step
 from weft.errors import StepFailed
-from weft.testing.plot import UNWANTED
+from weft.testing.simulation.scenario import UNWANTED
 
 Steps = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Any]
 """What a step does with its children, one thing after another, whether it blocks or awaits."""

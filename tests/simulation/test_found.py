@@ -15,8 +15,8 @@ from weft.policy import DEFAULT
 from weft.runner import pipelined
 from weft.stores import MemoryStore
 from weft.testing import FaultyStore, run_virtually
-from weft.testing.executor import SimulatedExecutor
 from weft.testing.faults import Fault
+from weft.testing.simulation.executor import SimulatedExecutor
 
 T = TypeVar("T")
 

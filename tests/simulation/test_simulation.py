@@ -37,7 +37,7 @@ from weft.runner.registry.children import Children
 from weft.runner.waiting.waiters import Waiters
 from weft.stores import MemoryStore
 from weft.testing import Plot, Trial, Weather, simulate
-from weft.testing.plot import TIMEOUT, Closing
+from weft.testing.simulation.scenario import TIMEOUT, Closing
 
 FIXED = 240
 """How many seeds are always the same."""

@@ -18,8 +18,8 @@ from weft import INPUT, AsyncRunner, Policy, Run, Workflow, condition, rule
 from weft.core.components import saga
 from weft.errors import BatchFailed
 from weft.testing import Plot, run_virtually
-from weft.testing.executor import SimulatedExecutor
-from weft.testing.plotting import draw_plot
+from weft.testing.simulation.executor import SimulatedExecutor
+from weft.testing.simulation.scenario_draw import draw_plot
 
 PIECES: list[Piece] = [
     Machine("p", 1, 4, 2),

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from weft.testing.clock import VirtualClock
 from weft.testing.faults import Fault, FaultyStore
 from weft.testing.loop import VirtualLoop, run_virtually
-from weft.testing.plot import Plot, Trial
-from weft.testing.process import Weather
 from weft.testing.recording import RecordingStore
-from weft.testing.simulation import Report, simulate
+from weft.testing.simulation.process import Weather
+from weft.testing.simulation.scenario import Plot, Trial
+from weft.testing.simulation.simulation import Report, simulate
 
 if TYPE_CHECKING:
     from weft.testing.contracts import (

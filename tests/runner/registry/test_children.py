@@ -32,7 +32,7 @@ from weft.policy import DEFAULT
 from weft.ports.store import LogStore
 from weft.runner.options import WorkerHooks
 from weft.stores import MemoryStore, SQLiteStore
-from weft.testing.executor import SimulatedExecutor
+from weft.testing.simulation.executor import SimulatedExecutor
 from weft.testing.wrapping import WrappedStore
 
 T = TypeVar("T")

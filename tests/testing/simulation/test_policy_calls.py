@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from weft.core.events import ErrorDetail, ReactionOccurred, RunnableFailed
-from weft.testing.questions import Kind, Question, misled, repeated
+from weft.testing.simulation.policy_calls import Kind, Question, misled, repeated
 
 ERROR = ErrorDetail("ValueError", (), "no")
 

@@ -14,10 +14,10 @@ from weft.core.fold.fold import record
 from weft.core.run.run import Run
 from weft.core.run.runnable import bind
 from weft.log import decode, encode
-from weft.testing.kin import Family, Stored, doomed
-from weft.testing.plot import TIGHT, Plot, Trial
-from weft.testing.questions import misled
-from weft.testing.witness import Execution, Witness
+from weft.testing.simulation.attempt_log import Execution, Witness
+from weft.testing.simulation.children import Family, Stored, doomed
+from weft.testing.simulation.policy_calls import misled
+from weft.testing.simulation.scenario import TIGHT, Plot, Trial
 
 _EARLY = 1e-3
 """How many seconds too early a timer may fire."""

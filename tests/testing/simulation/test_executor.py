@@ -10,8 +10,8 @@ from weft.errors import ThreadsExhausted
 from weft.testing.contracts.executor import ExecutorContract, double
 from weft.testing.contracts.immediate import ImmediateExecutorContract
 from weft.testing.contracts.owner import Owner, runnable_of
-from weft.testing.executor import ImmediateSimulatedExecutor, SimulatedExecutor
 from weft.testing.loop import run_virtually
+from weft.testing.simulation.executor import ImmediateSimulatedExecutor, SimulatedExecutor
 
 
 class TestSimulatedExecutor(ExecutorContract):

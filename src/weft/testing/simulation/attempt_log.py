@@ -13,10 +13,10 @@ import msgspec
 
 from weft.core.run.runnable import Runnable
 from weft.runner.execution.policy_call import Inquiry
-from weft.testing.executor import Ending, Late
-from weft.testing.gauges import Gauges
-from weft.testing.plot import TIGHT, TIMEOUT, Plot, Trial
-from weft.testing.questions import Question, question, repeated
+from weft.testing.simulation.executor import Ending, Late
+from weft.testing.simulation.limit_checks import Gauges
+from weft.testing.simulation.policy_calls import Question, question, repeated
+from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Plot, Trial
 from weft.typing import Address
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ports.store import FIRST_EPOCH, Append
-from weft.testing.births import Births
+from weft.testing.simulation.run_creation_check import Births
 
 
 def append(run: str, body: bytes = b"begins", *, create: bool = True, chain: bytes = b"1") -> Append:

@@ -14,8 +14,8 @@ from collections.abc import Collection
 from typing import Final, TypeVar
 
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
-from weft.testing.executor import Ending
-from weft.testing.plot import Plot
+from weft.testing.simulation.executor import Ending
+from weft.testing.simulation.scenario import Plot
 
 L = TypeVar("L", ConcurrencyLimit, RateLimit, CircuitBreaker)
 

@@ -15,7 +15,7 @@ from weft.core.workflow import Workflow
 from weft.policy import DEFAULT
 from weft.policy.policy import Policy
 from weft.runner.checkpoints import Checkpoints, every_cycle
-from weft.testing.process import Moment, Weather
+from weft.testing.simulation.process import Moment, Weather
 
 TIMEOUT = 5.0
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft import Policy
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.testing import Plot
-from weft.testing.gauges import Gauges
+from weft.testing.simulation.limit_checks import Gauges
 
 
 def gauges(*policies: Policy, but: tuple[str, ...] = ()) -> Gauges:

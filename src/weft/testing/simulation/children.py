@@ -13,7 +13,7 @@ import msgspec
 from weft.core.run.run import Run
 from weft.log import decode_segments, references, verify
 from weft.ports.store import RunRecord
-from weft.testing.plot import UNWANTED, Trial
+from weft.testing.simulation.scenario import UNWANTED, Trial
 from weft.testing.wrapping import FullStore
 
 

@@ -21,9 +21,9 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreClosed, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner
-from weft.testing.kin import doomed, family
-from weft.testing.plot import TIGHT, Plot, Trial
-from weft.testing.witness import Witness
+from weft.testing.simulation.attempt_log import Witness
+from weft.testing.simulation.children import doomed, family
+from weft.testing.simulation.scenario import TIGHT, Plot, Trial
 from weft.testing.wrapping import FullStore
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ import msgspec
 from weft.core import events as ev
 from weft.policy.fallback import ask
 from weft.runner.execution.policy_call import Inquiry
-from weft.testing.executor import Ending
+from weft.testing.simulation.executor import Ending
 
 Kind = Literal["fallback", "compensation"]
 

@@ -1,5 +1,5 @@
 """
-Draws what happens in a simulation: a :class:`~weft.testing.plot.Plot`, from a die.
+Draws what happens in a simulation: a :class:`~weft.testing.simulation.scenario.Plot`, from a die.
 
 Policies are drawn so that what comes of a run stays what it would be without them: no more attempts fail than there
 are retries, limits let everything through in the end, deadlines are generous.  Only what a trial calls *losable* gets
@@ -17,8 +17,8 @@ import msgspec
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import Policy
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
-from weft.testing.plot import TIGHT, TIMEOUT, Closing, Plot, Rules, Trial
-from weft.testing.process import Weather
+from weft.testing.simulation.process import Weather
+from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Closing, Plot, Rules, Trial
 
 _LATEST_CRASH = 300
 """The last turn of a loop at which a crash is likely to find something to interrupt."""

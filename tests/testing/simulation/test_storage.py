@@ -7,7 +7,7 @@ import pytest
 from weft.errors import RunOwned
 from weft.ports.store import Append
 from weft.testing import run_virtually
-from weft.testing.storage import OnFile
+from weft.testing.simulation.storage import OnFile
 
 FIRST = Append(run="r", workflow="w", create=True, expected=0, count=1, body=b"1", chain=b"1", at=0.0)
 

@@ -17,8 +17,8 @@ import msgspec
 
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append
-from weft.testing.births import Births
 from weft.testing.faults import Crash
+from weft.testing.simulation.run_creation_check import Births
 from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")

@@ -38,18 +38,18 @@ from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
 from weft.runner.execution.policy_call import Inquiry
 from weft.stores import MemoryStore
-from weft.testing.births import Births
-from weft.testing.clients import Clients
-from weft.testing.executor import ImmediateSimulatedExecutor, Lasts, SimulatedExecutor
 from weft.testing.faults import Crash
-from weft.testing.kin import family
 from weft.testing.loop import VirtualLoop
-from weft.testing.plot import Closing, Plot, Trial
-from weft.testing.plotting import draw_plot
-from weft.testing.process import Connection
-from weft.testing.storage import InMemory, OnFile, Storage
-from weft.testing.verdict import examine_family
-from weft.testing.witness import Witness
+from weft.testing.simulation.attempt_log import Witness
+from weft.testing.simulation.children import family
+from weft.testing.simulation.clients import Clients
+from weft.testing.simulation.executor import ImmediateSimulatedExecutor, Lasts, SimulatedExecutor
+from weft.testing.simulation.process import Connection
+from weft.testing.simulation.run_creation_check import Births
+from weft.testing.simulation.scenario import Closing, Plot, Trial
+from weft.testing.simulation.scenario_draw import draw_plot
+from weft.testing.simulation.storage import InMemory, OnFile, Storage
+from weft.testing.simulation.verify import examine_family
 
 START = 1_700_000_000.0
 """When a simulation begins, in seconds since the epoch."""
