@@ -508,11 +508,11 @@ class RunClosed(RunnerError):
 class WaitTimeout(RunnerError, TimeoutError):
     """The run had not settled in the time that was given; *excuse* says what it is waiting for."""
 
-    def __init__(self, run_id: str, seconds: float, state: str, excuse: str = "") -> None:
+    def __init__(self, run_id: str, seconds: float, state: str, diagnose: str = "") -> None:
         still = "has nothing left to do and is not settled" if state == "idle" else f"is still {state}"
-        why = f": {excuse}" if excuse else ""
+        why = f": {diagnose}" if diagnose else ""
         super().__init__(f"run {run_id!r} {still} after {seconds:g} s{why}; wait longer, or look at its log()")
-        self.run_id, self.seconds, self.state, self.excuse = run_id, seconds, state, excuse
+        self.run_id, self.seconds, self.state, self.diagnose = run_id, seconds, state, diagnose
 
 
 # -- the command line ----------------------------------------------------------------------------

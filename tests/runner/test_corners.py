@@ -192,12 +192,12 @@ async def test_a_worker_is_rebuilt_although_other_code_cancels_that_before_it_be
 async def test_a_run_whose_worker_crashes_while_it_is_stopped_leaves_at_once() -> None:
     async with runner_on(MemoryStore(), lasts=50.0, refuses=lambda runnable: runnable.args == (2,)) as runner:
         await runner.start(double, 1, id="a")
-        worker = runner._premises.roster.get("a")
+        worker = runner._runtime.registry.get("a")
         assert worker is not None
         stopping = started(runner.stop("a", grace=20.0))
         await asyncio.sleep(1.0)
 
-        worker.office.blame(worker, ValueError("a bug"))
+        worker.dispatcher.blame(worker, ValueError("a bug"))
         await stopping
 
         assert now() < 2.0
@@ -218,7 +218,7 @@ async def test_crashes_are_forgotten_after_a_while() -> None:
             await runner.stop(f"run {number}")
             await asyncio.sleep(50.0)
 
-        assert list(runner._premises.roster.supervisor._restarts) == ["run 8", "run 9"]
+        assert list(runner._runtime.registry.supervisor._restarts) == ["run 8", "run 9"]
 
 
 # -- callbacks -----------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ async def test_on_complete_is_called_although_other_code_cancels_that_before_it_
         called.append(run)
 
     async with runner_on(MemoryStore()) as runner:
-        waiters = runner._premises.waiters
+        waiters = runner._runtime.waiters
         settled = waiters.settled
 
         def settled_and_cancelled(worker: Worker) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
+from pieces import Came, KeyedLock, Lost, Message, Piece, bare, refuse
 
 from weft import Run, Workflow, context, current, step
 from weft.errors import StepFailed
@@ -253,9 +253,9 @@ class Family(Piece, frozen=True):
     def component(self) -> Any:
         return step(starting(self.starts, 0, is_plain=self.is_plain), name=self.name)
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         came = Came()
-        for _, x in arrivals:
+        for _, x in locks:
             made, births = live(self.starts, x)
             came.facts.append([] if made is FAILED else [made])
             came.births += births

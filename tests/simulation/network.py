@@ -19,7 +19,7 @@ import msgspec
 from courses import Loop, Nest, Rounds, Route, Trip
 from families import Family, lives
 from families import told as told_of
-from pieces import NOTHING, Account, Arrivals, Came, Gate, Lost, Machine, Orders, Piece
+from pieces import NOTHING, Account, Came, Gate, KeyedLock, Lost, Machine, Orders, Piece
 from remedies import Fragile, Spare
 
 from weft import Policy, Run, SagaOutcome, Workflow, each, reduce, step
@@ -198,7 +198,7 @@ class Verdict:
         log = run.log()
         made: dict[str | None, list[Any]] = {None: self.given}
         for place in self.network.places:
-            arrived = arrivals(log, place)
+            arrived = locks(log, place)
             wanted = [message for value in made[place.source] for message in messages(place, value)]
             if counted([message for _, message in arrived]) != counted(wanted):
                 yield f"{place.name} should get {wanted} and got {arrived}"
@@ -315,7 +315,7 @@ def names(events: list[Any]) -> dict[str, None]:
     return dict.fromkeys(event.component for event in events)
 
 
-def arrivals(log: list[Any], place: Place) -> Arrivals:
+def locks(log: list[Any], place: Place) -> KeyedLock:
     """Return what arrived at a piece, in the order in which it was made."""
     if place.shape in ("map", "batch"):
         fans = [event for event in log if isinstance(event, ev.FannedOut) and event.component == each_of(place)]
@@ -324,7 +324,7 @@ def arrivals(log: list[Any], place: Place) -> Arrivals:
     return [(event.seq, event.value) for event in made]
 
 
-def in_order(log: list[Any], place: Place, arrived: Arrivals) -> tuple[Arrivals, list[str]]:
+def in_order(log: list[Any], place: Place, arrived: KeyedLock) -> tuple[KeyedLock, list[str]]:
     """Return what arrived in the order in which the piece took it, and what is wrong with that."""
     said = dict(arrived)
     order = [event.inputs[0] for event in log if isinstance(event, ev.ENDINGS) and event.component == place.name]

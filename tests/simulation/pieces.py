@@ -17,7 +17,7 @@ from weft import FSM, Aggregate, Policy, ProcessManager, Transition, Workflow, s
 from weft.typing import Address
 
 Message = Any
-Arrivals = list[tuple[Address, Message]]
+KeyedLock = list[tuple[Address, Message]]
 """What arrived at a piece, in its order: where each stands in the log, and what it says."""
 Lost = Collection[tuple[str, Address]]
 """What came to nothing because somebody gave it up, or a policy did: the part, and the arrival that it was about."""
@@ -64,7 +64,7 @@ class Piece(msgspec.Struct, frozen=True):
         """Return it as a component."""
         raise NotImplementedError
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         """Return what has to come of *arrivals*."""
         raise NotImplementedError
 
@@ -140,9 +140,9 @@ class Machine(Piece, frozen=True):
             reactors={"seen": lambda s: ("seen", s), "high": (lambda s: s % high == 0, lambda s: refuse(s, 5))},
         )
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         came = Came(state=self.init)
-        for _, x in arrivals:
+        for _, x in locks:
             if self.bad and x % self.bad == 0:
                 came.failed.add("")
                 came.facts.append([])
@@ -213,9 +213,9 @@ class Gate(Piece, frozen=True):
             final=[state for state, events in self.table.items() if not events],
         )
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         came = Came(state="shut")
-        for _, message in arrivals:
+        for _, message in locks:
             n, before = message["n"], came.state
             ways = self.table[before].get(message["event"], ())
             taken = next((place for place, way in enumerate(ways) if way.but is None or n % 3 != way.but), None)
@@ -267,9 +267,9 @@ class Account(Piece, frozen=True):
         made.event("closed")(lambda s, e: s * 2)
         return made
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         came = Came(state=self.init)
-        for _, message in arrivals:
+        for _, message in locks:
             command, n = (message["command"], message["n"]) if isinstance(message, dict) else ("moved", 0)
             events: list[Any] = []
             if command == "put" and self.bad and n % self.bad == 0:
@@ -316,10 +316,10 @@ class Orders(Piece, frozen=True):
         made.on("sent")(lambda state, event: (state + 2, []))
         return made
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         states: dict[Any, int] = {}
         came = Came()
-        for _, message in arrivals:
+        for _, message in locks:
             n, key = message["n"], message["n"] % self.keys if self.keys else None
             state = states.get(key, 0)
             came.facts.append([])

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
+from pieces import Came, KeyedLock, Lost, Message, Piece, bare, refuse
 
 from weft import Policy, Runnable, context, current, step
 from weft.policy import RetryWith, Value
@@ -46,8 +46,8 @@ class Fragile(Piece, frozen=True):
     def component(self) -> Any:
         return step(lambda x: ("held", x), name=self.name)
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
-        return Came([[] if ("", address) in lost else [("held", x)] for address, x in arrivals])
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+        return Came([[] if ("", address) in lost else [("held", x)] for address, x in locks])
 
 
 # The functions of policies, which a log that has them knows by where they stand.
@@ -156,10 +156,10 @@ class Spare(Piece, frozen=True):
         """Return what it fails with."""
         return f"{x} can be divided by {self.bad}"
 
-    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         came = Came(errors=[])
         assert came.errors is not None
-        for _, x in arrivals:
+        for _, x in locks:
             key = f"own:{x}" if self.has_key else None
             if x % self.bad:
                 came.facts.append([("large", x, key)])

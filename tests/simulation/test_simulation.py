@@ -27,13 +27,13 @@ from weft.policy.decision import Fallback
 from weft.ports.store import Append
 from weft.runner.checkpoints import as_checkpoints
 from weft.runner.execution import worker as worker_module
-from weft.runner.execution.attempts import Pilot
-from weft.runner.execution.dispatcher import Office
-from weft.runner.execution.inflight import Flight
-from weft.runner.execution.policies import Rulebook
+from weft.runner.execution.attempts import Attempts
+from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.policies import RunPolicies
 from weft.runner.execution.worker import Worker
 from weft.runner.registry import children
-from weft.runner.registry.children import Children
+from weft.runner.registry.children import ChildRuns
 from weft.runner.waiting.waiters import Waiters
 from weft.stores import MemoryStore
 from weft.testing import Plot, Trial, Weather, simulate
@@ -131,13 +131,13 @@ def test_a_store_that_loses_what_it_has_acknowledged_is_found() -> None:
 
 def test_a_step_that_is_started_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
-    submit = Office.submit
+    submit = Dispatcher.submit
 
-    def submit_twice(office: Office, worker: Worker, flight: Flight) -> None:
-        submit(office, worker, flight)
-        submit(office, worker, flight)
+    def submit_twice(dispatcher: Dispatcher, worker: Worker, inflight: InFlight) -> None:
+        submit(dispatcher, worker, inflight)
+        submit(dispatcher, worker, inflight)
 
-    monkeypatch.setattr(Office, "submit", submit_twice)
+    monkeypatch.setattr(Dispatcher, "submit", submit_twice)
     report = simulate(1, lambda _: trial, plot=Plot())
 
     assert "a: more(2,) is under way and is executed again" in report.problems
@@ -159,19 +159,19 @@ def test_a_step_that_fails_a_few_times_is_retried_on_time_whenever_its_process_c
 
 
 def test_attempts_that_a_resume_forgets_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rulebook, "begun", lambda _rules, _key: None)
+    monkeypatch.setattr(RunPolicies, "begun", lambda _rules, _key: None)
 
     assert "a: attempt 1 of more(2,) failed after attempt 1 had" in problems_of_crashes()
 
 
 def test_a_wait_that_a_resume_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = Rulebook.begun
+    begun = RunPolicies.begun
 
-    def at_once(rules: Rulebook, key: Any) -> Any:
+    def at_once(rules: RunPolicies, key: Any) -> Any:
         found = begun(rules, key)
         return found and replace(found, retry_at=0.0)
 
-    monkeypatch.setattr(Rulebook, "begun", at_once)
+    monkeypatch.setattr(RunPolicies, "begun", at_once)
 
     assert any("seconds too early" in problem for problem in problems_of_crashes())
 
@@ -187,7 +187,7 @@ def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pilot, "_timed_out", lambda *_: None)
+    monkeypatch.setattr(Attempts, "_timed_out", lambda *_: None)
     trial = Trial(Workflow("w", step(lambda x: x, name="one")), (1,))
     plot = Plot(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
 
@@ -253,7 +253,7 @@ def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeyp
     checkpoint = Worker.checkpoint
 
     def forgetful(worker: Worker) -> None:
-        if not worker.office.is_closing:
+        if not worker.dispatcher.is_closing:
             checkpoint(worker)
 
     monkeypatch.setattr(Worker, "checkpoint", forgetful)
@@ -267,7 +267,7 @@ def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeyp
 
 def test_a_run_that_a_cancelled_caller_of_stop_leaves_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unshielded(runner: AsyncRunner, id: str, **_: Any) -> None:
-        worker = await runner._premises.worker(id)
+        worker = await runner._runtime.worker(id)
         worker.stop()
         await asyncio.sleep(2.0)
         await stop(runner, id)
@@ -316,10 +316,10 @@ def test_children_become_what_they_should_whenever_a_process_crashes(fate: str, 
 
 
 def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def at_once(_: Children, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
+    async def at_once(_: ChildRuns, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
         record(worker.run.memory, ChildStarted(len(worker.run.memory.log) + 1, *parent.key, child, with_parent))
 
-    monkeypatch.setattr(Children, "_note", at_once)
+    monkeypatch.setattr(ChildRuns, "_note", at_once)
 
     assert any("and no log that is stored names it" in each for each in problems_of(delegating(), Plot(), seeds=1))
 
@@ -327,8 +327,8 @@ def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPat
 def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     named = children._name
 
-    def named_by_attempt(parent: Runnable, flight: Flight, workflow: Workflow, known: Container[str]) -> str:
-        return f"{named(parent, flight, workflow, known)}#{parent.attempt}"
+    def named_by_attempt(parent: Runnable, inflight: InFlight, workflow: Workflow, known: Container[str]) -> str:
+        return f"{named(parent, inflight, workflow, known)}#{parent.attempt}"
 
     monkeypatch.setattr(children, "_name", named_by_attempt)
 
@@ -336,7 +336,7 @@ def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_parents_that_keep_the_places_of_their_children_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Office, "lend", lambda *_: 0)
+    monkeypatch.setattr(Dispatcher, "lend", lambda *_: 0)
 
     assert any("everybody waits for ever" in each for each in problems_of(delegating(), Plot(workers=1), seeds=1))
 
@@ -359,7 +359,7 @@ def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypa
 
 
 def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Children, "_bereft", lambda *_: None)
+    monkeypatch.setattr(ChildRuns, "_bereft", lambda *_: None)
     plots = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
 
     problems = [each for plot in plots for each in problems_of(delegating(), plot, seeds=6)]

@@ -14,13 +14,13 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
 from weft.runner.handle import Handle
-from weft.runner.runtime import Premises
+from weft.runner.runtime import Runtime
 
 
-class Questions:
+class RunnerQueries:
     """The part of a runner that only answers."""
 
-    _premises: Premises
+    _runtime: Runtime
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -39,13 +39,13 @@ class Questions:
         """Return the run *id* itself, once it has nothing left to do."""
         if timeout is None:
             return await self._settled(id)
-        return await self._premises.in_time(id, timeout, self._settled(id))
+        return await self._runtime.in_time(id, timeout, self._settled(id))
 
     async def _settled(self, id: str) -> Run:
-        worker = await self._premises.worker(id)
-        if not self._premises.waiters.is_settled(worker):
-            await self._premises.waiters.idle(worker)
-        worker = self._premises.roster.get(id) or worker
+        worker = await self._runtime.worker(id)
+        if not self._runtime.waiters.is_settled(worker):
+            await self._runtime.waiters.idle(worker)
+        worker = self._runtime.registry.get(id) or worker
         if isinstance(worker.lost, StoreUnavailable):  # the time to close was up before the store was back
             raise RunnerClosed from worker.lost
         if worker.state == "parked":
@@ -56,11 +56,11 @@ class Questions:
         """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
         if timeout is None:
             return await self._held(id, predicate)
-        return await self._premises.in_time(id, timeout, self._held(id, predicate))
+        return await self._runtime.in_time(id, timeout, self._held(id, predicate))
 
     async def _held(self, id: str, predicate: Callable[[Run], bool]) -> Run:
-        worker = await self._premises.worker(id)
-        return await self._premises.waiters.until(worker, predicate)
+        worker = await self._runtime.worker(id)
+        return await self._runtime.waiters.until(worker, predicate)
 
     async def result(self, id: str, timeout: float | None = None) -> Any:
         """
@@ -81,27 +81,27 @@ class Questions:
 
     async def get_results(self, id: str) -> dict[str, Any]:
         """Return what the leaves of the run *id* have made so far."""
-        return (await self._premises.worker(id)).run.results()
+        return (await self._runtime.worker(id)).run.results()
 
     async def get_workflow(self, id: str) -> Run:
         """Return the run *id* as it is now."""
-        return (await self._premises.worker(id)).run.still()
+        return (await self._runtime.worker(id)).run.still()
 
     async def log(self, id: str) -> list[ev.AnyEvent]:
         """Return everything that has happened in the run *id*."""
-        return (await self._premises.worker(id)).run.log()
+        return (await self._runtime.worker(id)).run.log()
 
     async def status(self, id: str) -> str:
         """Return the state of the run *id*."""
-        return (await self._premises.worker(id)).state
+        return (await self._runtime.worker(id)).state
 
     async def lookup(self, id: str) -> Handle[Self] | None:
         """Return a handle of the run *id*, or None if it is not in this runner."""
-        return Handle(self, id) if id in self._premises.roster else None
+        return Handle(self, id) if id in self._runtime.registry else None
 
     async def list_workflows(self) -> list[str]:
         """Return the ids of the runs in this runner."""
-        return [worker.id for worker in self._premises.roster]
+        return [worker.id for worker in self._runtime.registry]
 
     async def stored(self, **filters: Any) -> list[str]:
         """Return the ids of all runs in the store, oldest first; *filters* are those of its ``list``."""
@@ -109,5 +109,5 @@ class Questions:
 
     async def records(self, **filters: Any) -> list[RunRecord]:
         """Return what the store knows of its runs, oldest first."""
-        self._premises.check_open()
-        return await self._premises.custody.records(**filters)
+        self._runtime.check_open()
+        return await self._runtime.ownership.records(**filters)

@@ -38,15 +38,15 @@ from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
-from weft.runner.queries import Questions
-from weft.runner.registry.children import Children
-from weft.runner.runtime import Premises
+from weft.runner.queries import RunnerQueries
+from weft.runner.registry.children import ChildRuns
+from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.runner.whole import growing
 from weft.typing import PoliciesMode
 
 
-class AsyncRunner(Questions):
+class AsyncRunner(RunnerQueries):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(
@@ -83,15 +83,15 @@ class AsyncRunner(Questions):
             counters: where the states of limits live.
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
         """
-        self._premises = Premises(
+        self._runtime = Runtime(
             defaults.store() if store is None else growing(store),
             {**defaults.executors(threads=threads, processes=processes), **(executors or {})},
             clock or defaults.clock(),
             counters or defaults.counters(),
             grace,
         )
-        self._roster, self._waiters = self._premises.roster, self._premises.waiters
-        self._children = self._premises.children = Children(self, self._roster, self._waiters, self._given)
+        self._registry, self._waiters = self._runtime.registry, self._runtime.waiters
+        self._children = self._runtime.children = ChildRuns(self, self._registry, self._waiters, self._given)
         self._options = self._checked(
             RunOptions(
                 max_concurrency=max_concurrency,
@@ -112,7 +112,7 @@ class AsyncRunner(Questions):
             StoreError: the store cannot be used.
             RunnerClosed: it was closed before.
         """
-        await self._premises.open()
+        await self._runtime.open()
         return self
 
     async def close(self, *, grace: float | None = None) -> None:
@@ -127,7 +127,7 @@ class AsyncRunner(Questions):
         Raises:
             UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
         """
-        await self._premises.close(grace)
+        await self._runtime.close(grace)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -154,10 +154,10 @@ class AsyncRunner(Questions):
             id: the name of the run; unique by itself if not given.
             options: those of :meth:`start_workflow`, and ``deadline=``.
         """
-        self._premises.check_open()
+        self._runtime.check_open()
         name = uuid.uuid4().hex if id is None else id
         told, given = self._given(options, self._options)
-        await self._roster.start(name, workflow, told, value=value, **given)
+        await self._registry.start(name, workflow, told, value=value, **given)
         return Handle(self, name)
 
     async def start_workflow(
@@ -196,7 +196,7 @@ class AsyncRunner(Questions):
             InvalidPolicy: a policy that this runner cannot keep.
             MissingContext: a required context key was not given.
         """
-        self._premises.check_open()
+        self._runtime.check_open()
         told = self._options.but(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
@@ -206,7 +206,7 @@ class AsyncRunner(Questions):
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
-        await self._roster.create(id, workflow, self._checked(told), policies=policies, policies_mode=policies_mode)
+        await self._registry.create(id, workflow, self._checked(told), policies=policies, policies_mode=policies_mode)
         return Handle(self, id)
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
@@ -222,9 +222,9 @@ class AsyncRunner(Questions):
         return self._checked(self._options.but(**options))
 
     def _checked(self, options: RunOptions) -> RunOptions:
-        if options.executor not in self._premises.executors:
+        if options.executor not in self._runtime.executors:
             raise InvalidOption(
-                f"executor={options.executor!r}: use one of {', '.join(map(repr, self._premises.executors))}"
+                f"executor={options.executor!r}: use one of {', '.join(map(repr, self._runtime.executors))}"
             )
         if options.executor == "async":
             raise InvalidOption("executor='async' is for coroutine functions, which always run there; use 'thread'")
@@ -246,11 +246,11 @@ class AsyncRunner(Questions):
         """
         for thing in offered:
             if isinstance(thing, Workflow):
-                self._roster.register(thing)
+                self._registry.register(thing)
             elif isinstance(thing, ModuleType):
                 offer_module(thing)
                 for workflow in workflows_of(thing):
-                    self._roster.register(workflow)
+                    self._registry.register(workflow)
             elif isinstance(thing, type):  # pyright: ignore[reportUnnecessaryIsInstance]
                 register_class(thing)
             else:
@@ -283,12 +283,12 @@ class AsyncRunner(Questions):
             RunClosed: the run was cancelled.
         """
         encoded = await encoded_input(value) if needs_encoding(value) else None
-        worker = await self._premises.changeable(id)
+        worker = await self._runtime.changeable(id)
         worker.check_open()
         if policies is not None:
             worker.rule(policies, policies_mode)
         worker.take(value, key=key, deadline=deadline, encoded=encoded)
-        await self._premises.taken(worker)
+        await self._runtime.taken(worker)
 
     # -- forgetting ------------------------------------------------------------------------------
 
@@ -300,20 +300,20 @@ class AsyncRunner(Questions):
             WorkflowNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
-        await self._premises.delete(id)
+        await self._runtime.delete(id)
 
     async def purge(self, *, before: float, **filters: Any) -> int:
         """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
-        self._premises.check_open()
-        return await self._premises.custody.purge(before=before, **filters)
+        self._runtime.check_open()
+        return await self._runtime.ownership.purge(before=before, **filters)
 
     # -- stopping and resuming -------------------------------------------------------------------
 
     async def checkpoint(self, id: str) -> None:
         """Write everything that has happened in the run *id*."""
-        worker = await self._premises.changeable(id)
+        worker = await self._runtime.changeable(id)
         worker.checkpoint()
-        await self._premises.written(worker)
+        await self._runtime.written(worker)
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
@@ -325,7 +325,7 @@ class AsyncRunner(Questions):
             persist: whether to write what has happened since the last checkpoint.
             grace: that of the runner if not given.
         """
-        await self._premises.stop(id, persist=persist, grace=grace)
+        await self._runtime.stop(id, persist=persist, grace=grace)
 
     async def resume(
         self,
@@ -348,8 +348,8 @@ class AsyncRunner(Questions):
             RunOwned: another process that is alive has it.
             MissingContext: a required context key was not given.
         """
-        self._premises.check_open()
-        await self._roster.resume(id, workflow, self._told(options), strict=strict)
+        self._runtime.check_open()
+        await self._registry.resume(id, workflow, self._told(options), strict=strict)
         return Handle(self, id)
 
     async def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
@@ -360,31 +360,31 @@ class AsyncRunner(Questions):
             parked: whether to bring back runs that were set aside, too.
             options: those of :meth:`start_workflow`, but for policies.
         """
-        self._premises.check_open()
-        resumed = await self._roster.resume_all(self._told(options), parked=parked)
+        self._runtime.check_open()
+        resumed = await self._registry.resume_all(self._told(options), parked=parked)
         return [Handle(self, run) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------
 
     async def cancel(self, id: str, reason: str = "") -> None:
         """Close the run *id*: what is under way is stopped or left behind, and nothing more happens."""
-        worker = await self._premises.changeable(id)
+        worker = await self._runtime.changeable(id)
         if worker.state != "cancelled":
             worker.cancel(reason)
         if worker.orphans:
             await self._children.farewell(worker)
         else:
-            await self._premises.written(worker)
+            await self._runtime.written(worker)
 
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
         """Let these *policies* hold for the run *id* from the next decision on."""
-        worker = await self._premises.changeable(id)
+        worker = await self._runtime.changeable(id)
         worker.rule(policies, mode)
-        await self._premises.taken(worker)
+        await self._runtime.taken(worker)
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for work of the run *id* that is pending."""
-        return (await self._premises.worker(id)).run.preview(policies, mode=mode)
+        return (await self._runtime.worker(id)).run.preview(policies, mode=mode)
 
     async def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
         """
@@ -396,7 +396,7 @@ class AsyncRunner(Questions):
             UnencodableValue: the input could not be stored.
             RunClosed: the run was cancelled.
         """
-        worker = await self._premises.changeable(id)
+        worker = await self._runtime.changeable(id)
         worker.check_open()
         if input is not MISSING:
             check_encodable(input, "INPUT")
@@ -405,11 +405,11 @@ class AsyncRunner(Questions):
 
     async def discard(self, id: str, which: object = None) -> None:
         """Give dead letters of the run *id* up."""
-        worker = await self._premises.changeable(id)
+        worker = await self._runtime.changeable(id)
         worker.check_open()
         worker.run.discard(which)
         await self._changed(worker)
 
     async def _changed(self, worker: Worker) -> None:
         worker.changed()
-        await self._premises.taken(worker)
+        await self._runtime.taken(worker)

@@ -31,16 +31,16 @@ from weft.ports.executor import Executor
 from weft.ports.store import LogStore
 from weft.runner.deadline import Deadline
 from weft.runner.durability.journal import Journal
-from weft.runner.durability.ownership import Custody
-from weft.runner.execution.dispatcher import Office
-from weft.runner.execution.inflight import Flight
+from weft.runner.durability.ownership import Ownership
+from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
-from weft.runner.registry.registry import Roster
-from weft.runner.waiting.diagnosis import excuse
+from weft.runner.registry.registry import RunRegistry
+from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
 
 if TYPE_CHECKING:
-    from weft.runner.registry.children import Children
+    from weft.runner.registry.children import ChildRuns
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
@@ -55,10 +55,10 @@ class _Stop:
         self.task, self.deadline = task, deadline
 
 
-class Premises:
+class Runtime:
     """What one runner has, from its opening to its end."""
 
-    children: Children
+    children: ChildRuns
     """Set by the runner, whose steps they are started by."""
 
     def __init__(
@@ -88,32 +88,32 @@ class Premises:
         """How many callers wait until it is closed."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
-        self._office: Office | None = None
-        self.custody = Custody(store, self.is_open, self.may_wait)
+        self._dispatcher: Dispatcher | None = None
+        self.ownership = Ownership(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
-        self.roster = Roster(self.custody, self.waiters, clock, lambda: self.office)
+        self.registry = RunRegistry(self.ownership, self.waiters, clock, lambda: self.dispatcher)
 
     # -- opening and closing ---------------------------------------------------------------------
 
     def is_open(self) -> bool:
         """Whether runs can come in."""
-        return self._office is not None and not self._office.is_closing
+        return self._dispatcher is not None and not self._dispatcher.is_closing
 
     def may_wait(self) -> bool:
         """Whether an unavailable store is worth waiting for: the runner is open, or has time left to close."""
         return self.is_open() or (self._deadline is not None and not self._deadline.is_past)
 
     @property
-    def office(self) -> Office:
+    def dispatcher(self) -> Dispatcher:
         """
         What the workers share.
 
         Raises:
             RunnerClosed: it is not open.
         """
-        if self._office is None or self._office.is_closing:
+        if self._dispatcher is None or self._dispatcher.is_closing:
             raise RunnerClosed
-        return self._office
+        return self._dispatcher
 
     def check_open(self) -> None:
         """
@@ -122,7 +122,7 @@ class Premises:
         Raises:
             RunnerClosed: it is not open.
         """
-        self.office  # noqa: B018
+        self.dispatcher  # noqa: B018
 
     async def open(self) -> None:
         """
@@ -163,17 +163,17 @@ class Premises:
 
     def _get_ready(self) -> None:
         journal = Journal(self._store, self._clock.time)
-        office = Office(
+        dispatcher = Dispatcher(
             journal=journal,
             executors=self.executors,
             clock=self._clock,
             counters=self._counters,
-            crashed=self.roster.supervisor.crashed,
+            crashed=self.registry.supervisor.crashed,
         )
-        self.children.open(office)
-        office.open()
+        self.children.open(dispatcher)
+        dispatcher.open()
         journal.open()
-        self._office = office
+        self._dispatcher = dispatcher
 
     async def close(self, grace: float | None = None) -> None:
         """
@@ -215,52 +215,52 @@ class Premises:
     async def _close(self, deadline: Deadline) -> None:
         if self._opening is not None:
             await asyncio.wait([self._opening])
-        office = self._office
-        if office is None:
+        dispatcher = self._dispatcher
+        if dispatcher is None:
             self._is_spent = True
             return
-        office.is_closing = True
-        self.roster.supervisor.close()
+        dispatcher.is_closing = True
+        self.registry.supervisor.close()
         self.children.close()
-        workers = list(self.roster)
-        await self._ground(office, workers, deadline)
+        workers = list(self.registry)
+        await self._ground(dispatcher, workers, deadline)
         self.waiters.hang_up()
         for grace in self._graces:
             grace.hurry(0.0)
         for worker in workers:
             worker.abandon()
             worker.checkpoint()
-        await office.journal.close(deadline)
+        await dispatcher.journal.close(deadline)
         self.waiters.close()
-        await self.roster.background.ended()
+        await self.registry.shielded.ended()
         unwritten = {worker.id: worker.unwritten for worker in workers if worker.unwritten}
         reasons = (worker.lost for worker in workers if worker.unwritten)
         try:
             if self._owns_store:  # closing it gives up all runs
                 await self._store.close()
             else:
-                await self.custody.release_all(worker.id for worker in workers)
+                await self.ownership.release_all(worker.id for worker in workers)
         except Exception as error:
             if unwritten:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
             raise
-        self.roster.clear()
-        self._office, self._is_spent = None, True
+        self.registry.clear()
+        self._dispatcher, self._is_spent = None, True
         if unwritten:
             raise UnwrittenEvents(unwritten, next(reasons))
 
-    async def _ground(self, office: Office, workers: Sequence[Worker], deadline: Deadline) -> None:
+    async def _ground(self, dispatcher: Dispatcher, workers: Sequence[Worker], deadline: Deadline) -> None:
         """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""
         for worker in workers:
             worker.is_leaving = True
             worker.stop()
-        closing = [asyncio.ensure_future(executor.close(deadline.left)) for executor in office.executors.values()]
+        closing = [asyncio.ensure_future(executor.close(deadline.left)) for executor in dispatcher.executors.values()]
         if not await deadline.wait(closing):  # executors do not know of a deadline that is brought forward
-            office.collect()
+            dispatcher.collect()
             for worker in workers:
                 worker.abandon()
         await asyncio.gather(*closing)
-        office.collect()
+        dispatcher.collect()
         await self.waiters.called(workers, deadline)
 
     # -- the runs in it --------------------------------------------------------------------------
@@ -273,16 +273,16 @@ class Premises:
             WorkflowNotFound: it is not.
         """
         self.check_open()
-        if self.roster.supervisor.is_at_work:
-            await self.roster.supervisor.restarted(run)
+        if self.registry.supervisor.is_at_work:
+            await self.registry.supervisor.restarted(run)
             self.check_open()
-        worker = self.roster.get(run)
+        worker = self.registry.get(run)
         if worker is not None and not worker.acknowledged:  # it is being created, or turns out to exist
-            async with self.roster.alone(run):
-                worker = self.roster.get(run)
+            async with self.registry.lock(run):
+                worker = self.registry.get(run)
             self.check_open()
         if worker is None:
-            stored = await self.custody.find(run)
+            stored = await self.ownership.find(run)
             raise WorkflowNotFound(run, stored=stored is not None, owner=stored.owner if stored is not None else None)
         return worker
 
@@ -294,8 +294,8 @@ class Premises:
             WorkflowNotFound: it is not here, or is being let go of.
         """
         worker = await self.worker(run)
-        while worker.state == "parked" and not worker.is_leaving and self.roster.is_locked(run):
-            async with self.roster.alone(run):  # it is being brought back: what this worker is told then would be lost
+        while worker.state == "parked" and not worker.is_leaving and self.registry.is_locked(run):
+            async with self.registry.lock(run):  # it is being brought back: what this worker is told then would be lost
                 pass
             worker = await self.worker(run)
         if worker.is_leaving:
@@ -325,10 +325,10 @@ class Premises:
         except TimeoutError:
             if not wait.expired():
                 raise
-        worker = self.roster.get(run)
+        worker = self.registry.get(run)
         if worker is None:
             raise WaitTimeout(run, timeout, "unknown", "the store has not said whether it has the run")
-        why = excuse(worker, is_calling=self.waiters.is_calling(worker))
+        why = diagnose(worker, is_calling=self.waiters.is_calling(worker))
         raise WaitTimeout(run, timeout, worker.state, why)
 
     # -- letting go of them ----------------------------------------------------------------------
@@ -355,17 +355,17 @@ class Premises:
         await asyncio.shield(stop.task)
 
     def _begin_to_stop(self, run: str, *, persist: bool, grace: float) -> _Stop:
-        deadline, worker = Deadline(grace), self.roster.get(run)
-        if worker is not None and not worker.is_dead and not self.roster.is_locked(run):
+        deadline, worker = Deadline(grace), self.registry.get(run)
+        if worker is not None and not worker.is_dead and not self.registry.is_locked(run):
             _withdraw(worker, persist=persist)  # at once: the caller may be a step of this run
-        task = self.roster.change(run, partial(self._stop, run, deadline, persist=persist))
+        task = self.registry.change(run, partial(self._stop, run, deadline, persist=persist))
         stop = self._stops[run] = _Stop(task, deadline)
         task.add_done_callback(lambda _: self._stops.pop(run, None))
         return stop
 
     async def _stop(self, run: str, deadline: Deadline, *, persist: bool) -> None:
-        await self.roster.supervisor.restarted(run)
-        worker = self.roster.get(run)
+        await self.registry.supervisor.restarted(run)
+        worker = self.registry.get(run)
         if worker is not None:  # else it has left meanwhile
             await self._let_go(worker, deadline, persist=persist)
 
@@ -378,38 +378,38 @@ class Premises:
             RunOwned: another process that is alive has it.
         """
         self.check_open()
-        await asyncio.shield(self.roster.change(run, partial(self._delete, run)))
+        await asyncio.shield(self.registry.change(run, partial(self._delete, run)))
 
     async def _delete(self, run: str) -> None:
         await self._stop(run, Deadline(self._grace), persist=True)
         try:
-            await self.custody.delete(run)
+            await self.ownership.delete(run)
         except RunNotFound:
             raise WorkflowNotFound(run) from None
 
     async def _let_go(self, worker: Worker, deadline: Deadline, *, persist: bool) -> None:
-        flights = _withdraw(worker, persist=persist)
+        in_flight = _withdraw(worker, persist=persist)
         self._graces.add(deadline)
         try:
-            if flights:
+            if in_flight:
                 grounded = self.waiters.grounded(worker)
                 if not await deadline.wait([grounded]):
                     grounded.cancel()
-                    worker.office.collect()  # what ends in the last moment counts
+                    worker.dispatcher.collect()  # what ends in the last moment counts
             await self.waiters.called([worker], deadline)
             worker.abandon()
             if persist and worker.lost is None:  # else all callers know why nothing can be written
                 worker.checkpoint()
                 await self.written(worker)
         except (Exception, asyncio.CancelledError):  # it is let go of all the same
-            await self.roster.leave(worker)
+            await self.registry.leave(worker)
             raise
         finally:
             self._graces.discard(deadline)
-        await self.roster.leave(worker)
+        await self.registry.leave(worker)
 
 
-def _withdraw(worker: Worker, *, persist: bool) -> list[Flight]:
+def _withdraw(worker: Worker, *, persist: bool) -> list[InFlight]:
     """Let *worker* start and take nothing more; return what executors have of it."""
     worker.is_leaving = True
     if not persist:

@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Whole).decode
 
 
-class WholeLogs:
+class WholeLogAdapter:
     """*store*, as one whose logs grow."""
 
     def __init__(self, store: Store) -> None:
@@ -163,4 +163,4 @@ class WholeLogs:
 
 def growing(store: Store) -> LogStore:
     """Return *store* if its logs can grow, and else one around it whose logs can."""
-    return store if isinstance(store, LogStore) else WholeLogs(store)
+    return store if isinstance(store, LogStore) else WholeLogAdapter(store)

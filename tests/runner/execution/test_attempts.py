@@ -251,8 +251,8 @@ async def test_a_retry_that_waits_is_due_when_it_was_and_runs_under_the_new_poli
     async with runner_on() as runner:
 
         def tell(_: object) -> None:
-            [worker] = runner._premises.roster
-            places.extend(flight.executor for flight in worker._flights.values())
+            [worker] = runner._runtime.registry
+            places.extend(inflight.executor for inflight in worker._in_flight.values())
 
         handle = await runner.start(under(policy, flaky), 1, id="a", hooks=WorkerHooks(on_dispatch=tell))
         await asyncio.sleep(1.0)

@@ -54,7 +54,7 @@ def run(main: Callable[[MemoryStore, AsyncRunner], Awaitable[None]]) -> None:
 
 def worker_of(runner: AsyncRunner, id: str) -> Worker:
     """Return what drives the run *id*."""
-    found = runner._premises.roster.get(id)
+    found = runner._runtime.registry.get(id)
     assert found is not None
     return found
 
@@ -134,7 +134,7 @@ def test_a_large_input_that_is_not_data_is_refused_and_starts_nothing() -> None:
         with pytest.raises(UnencodableValue, match="INPUT"):
             await runner.start(COUNT, [*make(ITEMS), object()], id="a")
 
-        assert runner._premises.roster.get("a") is None
+        assert runner._runtime.registry.get("a") is None
 
     run(main)
 
@@ -188,7 +188,7 @@ def test_a_run_that_is_cancelled_while_a_result_is_encoded_has_nothing_of_it() -
         for _ in range(200):
             await asyncio.sleep(0)
 
-        assert not worker.flights
+        assert not worker.in_flight
         assert [type(event).__name__ for event in await handle.log()][-1] == "RunCancelled"
         with pytest.raises(RunClosed):
             await runner.run("a", 1)
@@ -204,7 +204,7 @@ def test_between_two_rounds_of_the_loop_no_more_than_a_page_of_elements_is_taken
         handle = await runner.start(SUM, list(range(10 * PAGE)), id="a")
         worker, most = worker_of(runner, "a"), 0
         while not worker.is_settled:
-            most = max(most, len(worker.flights))
+            most = max(most, len(worker.in_flight))
             await asyncio.sleep(0)
 
         assert PAGE <= most <= PAGE + worker.options.max_concurrency
@@ -223,7 +223,7 @@ def waiting_for(event: asyncio.Event) -> Workflow:
     return Workflow("waiting", each(step(wait, name="wait")))
 
 
-def test_as_many_elements_are_in_flight_as_the_run_may_have() -> None:
+def test_as_many_elements_are_in_inflight_as_the_run_may_have() -> None:
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
         event, elements = asyncio.Event(), PAGE + PAGE // 2
         handle = await runner.start(waiting_for(event), list(range(elements)), max_concurrency=10 * PAGE, id="a")
@@ -231,8 +231,8 @@ def test_as_many_elements_are_in_flight_as_the_run_may_have() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
 
-        assert len(worker.flights) == elements
-        assert all(worker.office.is_started(flight) for flight in worker.flights)
+        assert len(worker.in_flight) == elements
+        assert all(worker.dispatcher.is_started(inflight) for inflight in worker.in_flight)
         event.set()
         await handle.wait()
 
@@ -248,7 +248,7 @@ def test_elements_whose_policy_counts_the_time_in_the_queue_are_all_taken_in() -
         for _ in range(100):
             await asyncio.sleep(0)
 
-        assert len(worker.flights) == 3 * PAGE
+        assert len(worker.in_flight) == 3 * PAGE
         await runner.cancel("a")
 
     run(main)

@@ -6,20 +6,20 @@ import asyncio
 
 import pytest
 
-from weft.runner.registry.keyed_lock import Arrivals
+from weft.runner.registry.keyed_lock import KeyedLock
 
 
 class Visits:
     """Who was in, in order, and how many at once at most."""
 
     def __init__(self) -> None:
-        self.arrivals = Arrivals()
+        self.locks = KeyedLock()
         self.order: list[str] = []
         self.inside = self.most = 0
         self.door = asyncio.Event()
 
     async def visit(self, name: str, run: str = "r") -> None:
-        async with self.arrivals.alone(run):
+        async with self.locks.lock(run):
             self.order.append(name)
             self.inside += 1
             self.most = max(self.most, self.inside)
@@ -66,7 +66,7 @@ def test_whoever_fails_lets_the_next_one_in() -> None:
     async def main() -> list[str]:
         visits = Visits()
         with pytest.raises(ZeroDivisionError):
-            async with visits.arrivals.alone("r"):
+            async with visits.locks.lock("r"):
                 raise ZeroDivisionError
         visits.door.set()
         await visits.visit("after")
@@ -104,4 +104,4 @@ def test_nothing_is_kept_of_those_who_have_arrived() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         return visits
 
-    assert asyncio.run(main()).arrivals._lines == {}
+    assert asyncio.run(main()).locks._lines == {}

@@ -123,7 +123,7 @@ async def test_whoever_loses_patience_is_forgotten() -> None:
             with pytest.raises(WaitTimeout):
                 await runner.wait_until("a", lambda _: False, 1.0)
 
-        waiters = runner._premises.waiters
+        waiters = runner._runtime.waiters
         assert (waiters._idle, waiters._until) == ({}, {})
 
 

@@ -66,7 +66,7 @@ class Journal:
     def __init__(self, store: LogStore, time: Callable[[], float]) -> None:
         self._store, self._time = store, time
         self._noted: dict[Writer, None] = {}
-        self._in_flight: list[tuple[Writer, Append]] = []
+        self._in_inflight: list[tuple[Writer, Append]] = []
         """The batch that the store has been given and has not answered."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -126,7 +126,7 @@ class Journal:
             "cancelled" if error is None else "ended",
             exc_info=error,
         )
-        if self._in_flight or self._noted or self._closing.is_set():
+        if self._in_inflight or self._noted or self._closing.is_set():
             self._wake.set()
             self.open()
         else:  # with the next note: the whole loop may be about to end
@@ -134,8 +134,8 @@ class Journal:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._in_flight:
-            again = [(writer, replace(append, again=True)) for writer, append in self._in_flight]
+        if self._in_inflight:
+            again = [(writer, replace(append, again=True)) for writer, append in self._in_inflight]
             await self._write(again)
             self.afterwards()
         while True:
@@ -173,9 +173,9 @@ class Journal:
     async def _write(self, batch: list[tuple[Writer, Append]]) -> None:
         if not batch:
             return
-        self._in_flight = batch
+        self._in_inflight = batch
         results = await self._append([append for _, append in batch])
-        self._in_flight = []
+        self._in_inflight = []
         self.batches += 1
         self.is_telling, interrupted = True, None
         for (writer, append), refused in zip(batch, results, strict=True):

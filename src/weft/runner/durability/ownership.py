@@ -26,7 +26,7 @@ from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound,
 from weft.log import Decoder
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.durability.recovery import Recovered, recover
-from weft.runner.durability.store_retry import patiently
+from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.slices import pause
 
 T = TypeVar("T")
@@ -37,16 +37,16 @@ EVENTS = 20_000
 """How many events are loaded together, unless one run has more."""
 
 
-class Owned:
+class AcquiredRun:
     """A run that was acquired and loaded, or why it could not be loaded."""
 
-    __slots__ = ("_answer", "_custody", "_decoders", "run")
+    __slots__ = ("_answer", "_decoders", "_ownership", "run")
 
     def __init__(
-        self, custody: Custody, run: str, answer: LoadedRun | StoreError, decoders: dict[Any, Decoder] | None = None
+        self, ownership: Ownership, run: str, answer: LoadedRun | StoreError, decoders: dict[Any, Decoder] | None = None
     ) -> None:
         """Make one; *decoders* is what runs that are recovered one after the other share."""
-        self._custody, self.run, self._answer = custody, run, answer
+        self._ownership, self.run, self._answer = ownership, run, answer
         self._decoders = {} if decoders is None else decoders
 
     async def recover(
@@ -69,12 +69,12 @@ class Owned:
         workflow = live(loaded.record)
         key = (loaded.record.workflow, loaded.record.version, id(workflow), strict)
         decoder = self._decoders.setdefault(key, Decoder(workflow=workflow, strict=strict))
-        return await self._custody.recover(
+        return await self._ownership.recover(
             loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on, decoder=decoder
         )
 
 
-class Custody:
+class Ownership:
     """The runs of *store*.  While the runner *may_wait*, which outlasts being open, an unavailable store is retried."""
 
     def __init__(self, store: LogStore, is_open: Callable[[], bool], may_wait: Callable[[], bool]) -> None:
@@ -130,12 +130,12 @@ class Custody:
                 refused(run, answer)
         return owned
 
-    async def load(self, run: str, owned: RunRecord | None) -> Owned:
+    async def load(self, run: str, owned: RunRecord | None) -> AcquiredRun:
         """Load *run*, which was acquired: *owned* is its record since then."""
         loaded = await self._patiently(lambda: self._store.load_since(run, 0))
         return self._checked(run, loaded, owned)
 
-    async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[Owned]:
+    async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[AcquiredRun]:
         """Yield the runs whose records these are, loaded a few at a time."""
         decoders: dict[Any, Decoder] = {}
         for records in _groups(owned):
@@ -149,11 +149,11 @@ class Custody:
         answer: LoadedRun | StoreError,
         owned: RunRecord | None,
         decoders: dict[Any, Decoder] | None = None,
-    ) -> Owned:
+    ) -> AcquiredRun:
         """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
         if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
             answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
-        return Owned(self, run, answer, decoders)
+        return AcquiredRun(self, run, answer, decoders)
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.durability.recovery.recover`."""
@@ -236,7 +236,7 @@ class Custody:
     # -- asking ----------------------------------------------------------------------------------
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        return await self._asked(patiently(call, while_=self._may_wait))
+        return await self._asked(retry_while_unavailable(call, while_=self._may_wait))
 
     async def _asked(self, answer: Awaitable[T]) -> T:
         """Return *answer*; a store that was closed meanwhile is a runner that was."""

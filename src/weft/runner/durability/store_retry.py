@@ -32,7 +32,7 @@ def waits() -> Iterator[float]:
         wait = min(wait * 2, LONGEST_WAIT)
 
 
-async def patiently(call: Callable[[], Awaitable[T]], *, while_: Callable[[], bool]) -> T:
+async def retry_while_unavailable(call: Callable[[], Awaitable[T]], *, while_: Callable[[], bool]) -> T:
     """
     Do what can be done twice, again and again for as long as the store is away.
 

@@ -24,7 +24,7 @@ _FORGETFUL = Encoder()
 """Writes for all runs that have stored no large value, which is all there is to remember."""
 
 
-class Draft:
+class UnsavedLog:
     """The end of a log that is still to be written."""
 
     __slots__ = (

@@ -31,8 +31,8 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, LendingExecutor
 from weft.runner.durability.journal import Journal
-from weft.runner.execution.inflight import Flight
-from weft.runner.execution.limit_queue import Turnstiles
+from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.limit_queue import LimitQueues
 from weft.telemetry import bus
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("weft.runner")
 
 
-class Office:
+class Dispatcher:
     """The machinery behind the workers of one runner."""
 
     def __init__(
@@ -64,15 +64,15 @@ class Office:
         self._thread = threading.get_ident()
         self._tickets = itertools.count(1)
         self._order = itertools.count()
-        self._aloft: dict[int, tuple[Worker, Flight]] = {}
+        self._aloft: dict[int, tuple[Worker, InFlight]] = {}
         """By ticket: what is with an executor."""
-        self._desks = {name: _Desk(executor) for name, executor in executors.items()}
+        self._queues = {name: ExecutorQueue(executor) for name, executor in executors.items()}
         self._at_once = {name: each.run for name, each in executors.items() if isinstance(each, ImmediateExecutor)}
         self._lent: dict[int, int] = {}
         """By ticket whose place others have: for how many waits."""
-        self._used: list[_Desk] = []
+        self._used: list[ExecutorQueue] = []
         """Those that have ever had something to do: there is nothing to collect from the others."""
-        self.turnstiles = Turnstiles(self)
+        self.limit_queues = LimitQueues(self)
         self._is_awake = self._is_due = False
         """Whether something has ended, and whether the loop will come round to it."""
         journal.afterwards = self.turn
@@ -81,8 +81,8 @@ class Office:
     @property
     def is_busy(self) -> bool:
         """Whether an executor has something, or something stands in line for one."""
-        waiting = (flight for desk in self._desks.values() for _, _, _, flight, _ in desk.line)
-        return bool(self._aloft) or any(not flight.is_over for flight in waiting)
+        waiting = (inflight for queue in self._queues.values() for _, _, _, inflight, _ in queue.line)
+        return bool(self._aloft) or any(not inflight.is_over for inflight in waiting)
 
     def open(self) -> None:
         """Get the executors ready."""
@@ -126,17 +126,17 @@ class Office:
     def collect(self) -> None:
         """Hand what has ended to its workers."""
         touched: dict[Worker, None] = {}
-        for desk in self._used:
-            for ticket, outcome in desk.executor.collect():
+        for queue in self._used:
+            for ticket, outcome in queue.executor.collect():
                 found = self._aloft.pop(ticket, None)
                 if found is not None:
-                    worker, flight = found
+                    worker, inflight = found
                     touched[worker] = None
                     if self._lent and self._lent.pop(ticket, None) is not None:  # it has not waited for its wait to end
-                        desk.aloft += 1
-                    desk.landed(outcome.duration_ns)
+                        queue.aloft += 1
+                    queue.landed(outcome.duration_ns)
                     try:
-                        worker.pilot.landed(flight, outcome)
+                        worker.attempts.landed(inflight, outcome)
                     except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
                         self.blame(worker, error)
         for worker in touched:
@@ -160,19 +160,19 @@ class Office:
 
     # -- executors -------------------------------------------------------------------------------
 
-    def submit(self, worker: Worker, flight: Flight) -> None:
+    def submit(self, worker: Worker, inflight: InFlight) -> None:
         """Start *flight*, or let it stand in line until its executor has a place."""
-        desk = self._desks[flight.executor]
-        if not desk.is_used:
-            desk.is_used = True
-            self._used.append(desk)
-        if not desk.line and desk.has_room():
-            self._start(desk, worker, flight, flight.attempt)
+        queue = self._queues[inflight.executor]
+        if not queue.is_used:
+            queue.is_used = True
+            self._used.append(queue)
+        if not queue.line and queue.has_room():
+            self._start(queue, worker, inflight, inflight.attempt)
         else:
-            heapq.heappush(desk.line, (-flight.priority, next(self._order), worker, flight, flight.attempt))
-            self._serve(desk)
+            heapq.heappush(queue.line, (-inflight.priority, next(self._order), worker, inflight, inflight.attempt))
+            self._serve(queue)
 
-    def run_at_once(self, worker: Worker, flight: Flight, runnable: Runnable) -> Outcome | None:
+    def run_at_once(self, worker: Worker, inflight: InFlight, runnable: Runnable) -> Outcome | None:
         """
         Return what came of *flight*, which no policy is about, if it is to run here and now: it needs no ticket.
 
@@ -181,89 +181,89 @@ class Office:
         node = runnable.node
         executor = "inline" if node.is_test or node.is_fan else worker.options.executor
         run = self._at_once.get(executor)
-        if run is None or node.is_async or self._desks[executor].line:
+        if run is None or node.is_async or self._queues[executor].line:
             return None
-        runnable.family, flight.executor, flight.is_aloft = self.family, executor, True
+        runnable.family, inflight.executor, inflight.is_aloft = self.family, executor, True
         if bus.runnable_start or worker.options.hooks is not None:
-            worker.report.started(flight, self.clock.time)
-            if flight.is_over:  # somebody who was told of it has cancelled its run
+            worker.report.started(inflight, self.clock.time)
+            if inflight.is_over:  # somebody who was told of it has cancelled its run
                 return None
         return run(runnable)
 
     def _start_waiting(self) -> None:
-        for desk in self._used:
-            if desk.line:
-                self._serve(desk)
+        for queue in self._used:
+            if queue.line:
+                self._serve(queue)
 
-    def _serve(self, desk: _Desk) -> None:
-        line = desk.line
-        while line and desk.has_room():
-            _, _, worker, flight, attempt = heapq.heappop(line)
-            self._start(desk, worker, flight, attempt)
+    def _serve(self, queue: ExecutorQueue) -> None:
+        line = queue.line
+        while line and queue.has_room():
+            _, _, worker, inflight, attempt = heapq.heappop(line)
+            self._start(queue, worker, inflight, attempt)
 
-    def _start(self, desk: _Desk, worker: Worker, flight: Flight, attempt: Attempt | None) -> None:
-        if flight.is_over or attempt is None or flight.attempt is not attempt:  # it has waited too long
+    def _start(self, queue: ExecutorQueue, worker: Worker, inflight: InFlight, attempt: Attempt | None) -> None:
+        if inflight.is_over or attempt is None or inflight.attempt is not attempt:  # it has waited too long
             return
         if worker.is_held:
-            worker.send_back(flight)
+            worker.send_back(inflight)
             return
         try:
-            ticket = flight.ticket = next(self._tickets)
-            self._aloft[ticket] = (worker, flight)
-            desk.aloft += 1
-            worker.pilot.taking_off(flight)
-            if not flight.is_over:  # else somebody who was told of it has cancelled its run
-                desk.executor.submit(ticket, attempt.runnable)
+            ticket = inflight.ticket = next(self._tickets)
+            self._aloft[ticket] = (worker, inflight)
+            queue.aloft += 1
+            worker.attempts.taking_off(inflight)
+            if not inflight.is_over:  # else somebody who was told of it has cancelled its run
+                queue.executor.submit(ticket, attempt.runnable)
         except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
             self.blame(worker, error)
 
-    def abandon(self, flight: Flight) -> None:
+    def abandon(self, inflight: InFlight) -> None:
         """Lose interest in *flight*."""
-        flight.is_over = True
-        self.withdraw(flight)
+        inflight.is_over = True
+        self.withdraw(inflight)
 
-    def withdraw(self, flight: Flight) -> None:
+    def withdraw(self, inflight: InFlight) -> None:
         """Lose interest in the attempt that is under way."""
-        flight.disarm()
-        if self._aloft.pop(flight.ticket, None) is not None:
-            desk = self._desks[flight.executor]
-            if self._lent.pop(flight.ticket, None) is None:
-                desk.aloft -= 1
-            desk.executor.cancel(flight.ticket)
-            if desk.line and not self.is_closing:  # somebody else may have the place
+        inflight.disarm()
+        if self._aloft.pop(inflight.ticket, None) is not None:
+            queue = self._queues[inflight.executor]
+            if self._lent.pop(inflight.ticket, None) is None:
+                queue.aloft -= 1
+            queue.executor.cancel(inflight.ticket)
+            if queue.line and not self.is_closing:  # somebody else may have the place
                 self._awake()
 
-    def lend(self, flight: Flight) -> int:
+    def lend(self, inflight: InFlight) -> int:
         """Let others have the place of *flight*, which waits for another run; return what to :meth:`reclaim`."""
-        ticket, desk = flight.ticket, self._desks[flight.executor]
-        flight.last_sign = self.monotonic()
+        ticket, queue = inflight.ticket, self._queues[inflight.executor]
+        inflight.last_sign = self.monotonic()
         if ticket in self._aloft:
             waits = self._lent[ticket] = self._lent.get(ticket, 0) + 1
             if waits == 1:
-                desk.lend(ticket)
+                queue.lend(ticket)
                 self._awake()
         return ticket
 
-    def reclaim(self, flight: Flight, ticket: int) -> None:
+    def reclaim(self, inflight: InFlight, ticket: int) -> None:
         """One of the waits of *flight* is over; nothing happens if the attempt is."""
         waits = self._lent.pop(ticket, 0)
         if waits > 1:
             self._lent[ticket] = waits - 1
         elif waits:
-            flight.last_sign = self.monotonic()
-            self._desks[flight.executor].reclaim(ticket)
+            inflight.last_sign = self.monotonic()
+            self._queues[inflight.executor].reclaim(ticket)
 
-    def is_lent(self, flight: Flight) -> bool:
+    def is_lent(self, inflight: InFlight) -> bool:
         """Whether *flight* only waits for another run."""
-        return flight.ticket in self._lent
+        return inflight.ticket in self._lent
 
-    def is_started(self, flight: Flight) -> bool:
+    def is_started(self, inflight: InFlight) -> bool:
         """Whether an executor has *flight*, with a ticket or at once."""
-        return flight.ticket in self._aloft or (flight.is_aloft and flight.attempt is None)
+        return inflight.ticket in self._aloft or (inflight.is_aloft and inflight.attempt is None)
 
-    def started(self, flight: Flight) -> float | None:
+    def started(self, inflight: InFlight) -> float | None:
         """Return when the attempt began to run; None if it still waits for a worker."""
-        return self.executors[flight.executor].started(flight.ticket)
+        return self.executors[inflight.executor].started(inflight.ticket)
 
     # -- time and limits -------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class Office:
             )
 
 
-class _Desk:
+class ExecutorQueue:
     """
     Where flights wait for one executor: by priority, then in order.
 
@@ -329,7 +329,7 @@ class _Desk:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
-        self.line: list[tuple[int, int, Worker, Flight, Attempt | None]] = []
+        self.line: list[tuple[int, int, Worker, InFlight, Attempt | None]] = []
         """A heap."""
         self.aloft = 0
         self.is_used = False

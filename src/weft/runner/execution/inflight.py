@@ -17,7 +17,7 @@ from weft.policy.driver import Attempt, Await, Begun, Conversation, Pause
 from weft.policy.policy import Policy
 
 
-class Flight(msgspec.Struct, eq=False):
+class InFlight(msgspec.Struct, eq=False):
     """The state of one runnable under way."""
 
     activation: Activation

@@ -20,83 +20,87 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from weft.ports.counters import CounterKey
-from weft.runner.execution.inflight import Flight
+from weft.runner.execution.inflight import InFlight
 
 if TYPE_CHECKING:
-    from weft.runner.execution.dispatcher import Office
+    from weft.runner.execution.dispatcher import Dispatcher
     from weft.runner.execution.worker import Worker
 
 _log = logging.getLogger("weft.runner")
 
-Resumed = Callable[[Flight], object]
+Resumed = Callable[[InFlight], object]
 """Lets a flight ask again."""
 
 
-class Turnstiles:
+class LimitQueues:
     """The waits for limits of one runner, by limit."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._by_key: dict[CounterKey, _Turnstile] = {}
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._by_key: dict[CounterKey, _LimitQueue] = {}
 
-    def wait(self, key: CounterKey, worker: Worker, flight: Flight, call: Resumed, *, one_by_one: bool = True) -> Place:
+    def wait(
+        self, key: CounterKey, worker: Worker, inflight: InFlight, call: Resumed, *, one_by_one: bool = True
+    ) -> Place:
         """
         Let *call* be told when *flight*, of *worker*, should ask for the limit at *key* again.
 
         Args:
             one_by_one: whether others need not ask when it is refused; the same for all who wait there.
         """
-        stile = self._by_key.get(key)
-        if stile is None:
-            stile = _Turnstile(self._office, key, lambda: self._by_key.pop(key, None), one_by_one=one_by_one)
-            self._by_key[key] = stile
-        return stile.add(worker, flight, call)
+        queue = self._by_key.get(key)
+        if queue is None:
+            queue = _LimitQueue(self._dispatcher, key, lambda: self._by_key.pop(key, None), one_by_one=one_by_one)
+            self._by_key[key] = queue
+        return queue.add(worker, inflight, call)
 
 
 class Place:
     """One wait for a limit."""
 
-    __slots__ = ("_stile", "call", "flight", "number", "worker")
+    __slots__ = ("_queue", "call", "inflight", "number", "worker")
 
-    def __init__(self, stile: _Turnstile, number: int, worker: Worker, flight: Flight, call: Resumed) -> None:
-        self._stile, self.number, self.worker, self.flight, self.call = stile, number, worker, flight, call
+    def __init__(self, queue: _LimitQueue, number: int, worker: Worker, inflight: InFlight, call: Resumed) -> None:
+        self._queue, self.number, self.worker, self.inflight, self.call = queue, number, worker, inflight, call
 
     def __lt__(self, other: Place) -> bool:
-        return (-self.flight.priority, self.number) < (-other.flight.priority, other.number)
+        return (-self.inflight.priority, self.number) < (-other.inflight.priority, other.number)
 
     def cancel(self) -> None:
         """Stop waiting."""
-        self._stile.remove(self)
+        self._queue.remove(self)
 
 
-class _Turnstile:
+class _LimitQueue:
     """Those who wait for one limit."""
 
-    def __init__(self, office: Office, key: CounterKey, deserted: Callable[[], object], *, one_by_one: bool) -> None:
-        self._office, self._deserted, self._one_by_one = office, deserted, one_by_one
+    def __init__(
+        self, dispatcher: Dispatcher, key: CounterKey, deserted: Callable[[], object], *, one_by_one: bool
+    ) -> None:
+        self._dispatcher, self._deserted, self._one_by_one = dispatcher, deserted, one_by_one
         self._line: list[Place] = []
         """A heap, in which those who have left stay until it is their turn or they are too many."""
-        self._waiting: dict[Flight, Place] = {}
+        self._waiting: dict[InFlight, Place] = {}
         self._numbers = count()
         self._asking: Place | None = None
         """Who has been woken and may be back in a moment, in the same place."""
         self._is_due = self._is_closed = self._asks_all = False
-        self._stop = office.counters.on_change(key, self._changed)
+        self._stop = dispatcher.counters.on_change(key, self._changed)
         self._call()  # it may have changed between the question and now, of whoever comes first
 
-    def add(self, worker: Worker, flight: Flight, call: Resumed) -> Place:
+    def add(self, worker: Worker, inflight: InFlight, call: Resumed) -> Place:
         """Put *flight* in line."""
         asking = self._asking
-        number = asking.number if asking is not None and asking.flight is flight else next(self._numbers)
-        place = self._waiting[flight] = Place(self, number, worker, flight, call)
+        number = asking.number if asking is not None and asking.inflight is inflight else next(self._numbers)
+        place = self._waiting[inflight] = Place(self, number, worker, inflight, call)
         heapq.heappush(self._line, place)
         return place
 
     def remove(self, place: Place) -> None:
         """*place* is free."""
-        if self._waiting.get(place.flight) is not place:
+        if self._waiting.get(place.inflight) is not place:
             return
-        del self._waiting[place.flight]
+        del self._waiting[place.inflight]
         if len(self._line) > 64 and len(self._line) > 2 * len(self._waiting):
             self._line = sorted(self._waiting.values())
         self._close_if_deserted()
@@ -118,7 +122,7 @@ class _Turnstile:
             return
         self._is_due = True
         try:
-            self._office.loop.call_soon_threadsafe(self._serve)
+            self._dispatcher.loop.call_soon_threadsafe(self._serve)
         except RuntimeError:  # the loop is closed: nobody is left to tell
             _log.debug("a limit changed after its runner had closed")
 
@@ -133,18 +137,18 @@ class _Turnstile:
         else:
             while self._line:
                 place = heapq.heappop(self._line)
-                if self._wake(place) and place.flight in self._waiting:
+                if self._wake(place) and place.inflight in self._waiting:
                     break
         self._close_if_deserted()
 
     def _wake(self, place: Place) -> bool:
         """Let the flight at *place* ask again; return whether it was still there."""
-        if self._waiting.get(place.flight) is not place:
+        if self._waiting.get(place.inflight) is not place:
             return False
-        del self._waiting[place.flight]
+        del self._waiting[place.inflight]
         self._asking = place
         try:
-            self._office.guard(place.worker, place.call, place.flight)
+            self._dispatcher.guard(place.worker, place.call, place.inflight)
         finally:
             self._asking = None
         return True

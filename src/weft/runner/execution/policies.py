@@ -17,18 +17,18 @@ from weft.policy.driver import Begun
 from weft.policy.matching import combine
 from weft.policy.policy import Policy
 from weft.policy.policy_table import PolicyTable
-from weft.runner.execution.dispatcher import Office
+from weft.runner.execution.dispatcher import Dispatcher
 from weft.typing import PoliciesMode
 
 
-class Rulebook:
+class RunPolicies:
     """Says which policy a runnable of *run* has."""
 
-    __slots__ = ("_executor", "_office", "_run", "_table")
+    __slots__ = ("_dispatcher", "_executor", "_run", "_table")
 
-    def __init__(self, run: Run, office: Office, executor: str) -> None:
+    def __init__(self, run: Run, dispatcher: Dispatcher, executor: str) -> None:
         """Say it for a run whose plain functions run on *executor*, unless their policy says otherwise."""
-        self._run, self._office, self._executor = run, office, executor
+        self._run, self._dispatcher, self._executor = run, dispatcher, executor
         self._table: tuple[Plan, Any, PolicyTable] | None = None
 
     def of(self, activation: Activation) -> tuple[Policy | None, bool]:
@@ -41,7 +41,7 @@ class Rulebook:
             return None, False
         plan, known = activation.scope.plan, self._table
         if known is None or known[0] is not plan or known[1] is not rules:
-            known = self._table = (plan, rules, self._office.table(plan, rules))
+            known = self._table = (plan, rules, self._dispatcher.table(plan, rules))
         return known[2].of(activation.node.name)
 
     def begun(self, key: Key) -> Begun | None:
@@ -102,11 +102,11 @@ class Rulebook:
             node = next(
                 each.activation.node for each in (memory.letters or {}).values() if each.event.component == component
             )
-        self._office.check(node, policy, self._executor)
+        self._dispatcher.check(node, policy, self._executor)
 
     def _checked(self, plan: Plan, rules: tuple[Any, ...]) -> PolicyTable:
-        table = self._office.table(plan, rules)
+        table = self._dispatcher.table(plan, rules)
         if rules and self._executor != "thread":  # what depends on the run is not worked out for all of them
             for name, policy in (*table.guarded.items(), *table.reactive.items()):
-                self._office.check(plan.nodes[name], policy, self._executor)
+                self._dispatcher.check(plan.nodes[name], policy, self._executor)
         return table

@@ -13,7 +13,7 @@ from typing import Any
 from weft.core.run.runnable import Runnable
 
 
-class Inquiry(Runnable, eq=False):
+class PolicyCall(Runnable, eq=False):
     """*question*, asked about a runnable."""
 
     question: Callable[[], Any] | None = None
@@ -26,9 +26,9 @@ class Inquiry(Runnable, eq=False):
         self.answer = self.question()
 
 
-def inquiry(about: Runnable, question: Callable[[], Any]) -> Inquiry:
+def policy_call(about: Runnable, question: Callable[[], Any]) -> PolicyCall:
     """Return *question* about a runnable, to be executed."""
-    return Inquiry(
+    return PolicyCall(
         node=about.node,
         run_id=about.run_id,
         inputs=about.inputs,

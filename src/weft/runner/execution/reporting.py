@@ -15,7 +15,7 @@ from weft.calling import is_ctrl_c
 from weft.core.events import AttemptFailed
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
-from weft.runner.execution.inflight import Flight
+from weft.runner.execution.inflight import InFlight
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue
 
@@ -70,30 +70,30 @@ class Reporter:
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def started(self, flight: Flight, time: Callable[[], float]) -> None:
+    def started(self, inflight: InFlight, time: Callable[[], float]) -> None:
         """An attempt is about to start."""
         hooks = self._hooks
-        if hooks is not None and hooks.on_dispatch is not None and flight.runnable is not None:
-            self._call("on_dispatch", hooks.on_dispatch, flight.runnable)
+        if hooks is not None and hooks.on_dispatch is not None and inflight.runnable is not None:
+            self._call("on_dispatch", hooks.on_dispatch, inflight.runnable)
         if bus.runnable_start:
-            told = {**self._attempt(flight), "executor": flight.executor}
+            told = {**self._attempt(inflight), "executor": inflight.executor}
             bus.emit(catalogue.RUNNABLE_START, {"time": time()}, told)
 
-    def ended(self, flight: Flight, outcome: Outcome) -> None:
+    def ended(self, inflight: InFlight, outcome: Outcome) -> None:
         """An attempt has ended."""
         if outcome.status == "completed":
             if bus.runnable_stop:
-                told = {**self._attempt(flight), "executor": flight.executor}
+                told = {**self._attempt(inflight), "executor": inflight.executor}
                 bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, told)
         elif bus.runnable_exception:
-            told = {**self._attempt(flight), "executor": flight.executor, "error": outcome.error}
+            told = {**self._attempt(inflight), "executor": inflight.executor, "error": outcome.error}
             bus.emit(catalogue.RUNNABLE_EXCEPTION, {"duration": outcome.duration_ns / 1e9}, told)
 
-    def timed_out(self, flight: Flight, spent: float, error: BaseException) -> None:
+    def timed_out(self, inflight: InFlight, spent: float, error: BaseException) -> None:
         """An attempt was stopped."""
         if bus.runnable_timeout:
             measured = {"duration": spent, "timeout": getattr(error, "seconds", spent)}
-            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._attempt(flight))
+            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._attempt(inflight))
 
     def retrying(self, after: AttemptFailed, now: float) -> None:
         """Another attempt follows."""
@@ -101,26 +101,26 @@ class Reporter:
             told = {**self._whose(), "component": after.component, "attempt": after.attempt, "error": after.error}
             bus.emit(catalogue.RUNNABLE_RETRY, {"delay": max(0.0, after.retry_at - now)}, told)
 
-    def falling_back(self, flight: Flight, error: BaseException) -> None:
+    def falling_back(self, inflight: InFlight, error: BaseException) -> None:
         """The fallback is about to be asked."""
         if bus.runnable_fallback:
-            bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(flight), "error": error})
+            bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(inflight), "error": error})
 
-    def finished(self, flight: Flight, outcome: Outcome) -> None:
+    def finished(self, inflight: InFlight, outcome: Outcome) -> None:
         """A runnable has its outcome."""
-        hooks, runnable, policy = self._hooks, flight.runnable, flight.policy
+        hooks, runnable, policy = self._hooks, inflight.runnable, inflight.policy
         if hooks is not None and runnable is not None:
             if outcome.status == "completed" and hooks.on_complete is not None:
-                self._call("on_complete", hooks.on_complete, runnable, flight.spent_ns / 1e9)
+                self._call("on_complete", hooks.on_complete, runnable, inflight.spent_ns / 1e9)
             elif outcome.status == "failed" and hooks.on_failed is not None:
                 self._call("on_failed", hooks.on_failed, runnable, outcome.error)
         if outcome.status == "skipped" and bus.runnable_skip:
-            bus.emit(catalogue.RUNNABLE_SKIP, {}, {**self._attempt(flight), "error": outcome.error})
+            bus.emit(catalogue.RUNNABLE_SKIP, {}, {**self._attempt(inflight), "error": outcome.error})
         if policy is not None and policy.log_level is not None:
-            how = f"{outcome.status} after {flight.spent_ns / 1e6:.1f} ms, attempt {outcome.attempt}"
+            how = f"{outcome.status} after {inflight.spent_ns / 1e6:.1f} ms, attempt {outcome.attempt}"
             name = f"{policy.telemetry_prefix or 'weft.runner'}"
             level = _LEVELS[policy.log_level]
-            logging.getLogger(name).log(level, "%s of run %r %s", flight.activation.node.name, self._run.id, how)
+            logging.getLogger(name).log(level, "%s of run %r %s", inflight.activation.node.name, self._run.id, how)
 
     def transformed(self, runnables: list[Runnable]) -> list[Runnable]:
         """Return *runnables* as the hook wants them; as they are, if it fails."""
@@ -146,10 +146,10 @@ class Reporter:
     def _whose(self) -> dict[str, Any]:
         return {"workflow_id": self._run.id, "workflow": self._run.workflow.name}
 
-    def _attempt(self, flight: Flight) -> dict[str, Any]:
-        attempt = 1 if flight.attempt is None else flight.attempt.runnable.attempt
-        told = {**self._whose(), "component": flight.activation.node.name, "attempt": attempt}
-        policy = flight.policy
+    def _attempt(self, inflight: InFlight) -> dict[str, Any]:
+        attempt = 1 if inflight.attempt is None else inflight.attempt.runnable.attempt
+        told = {**self._whose(), "component": inflight.activation.node.name, "attempt": attempt}
+        policy = inflight.policy
         if policy is not None and policy.telemetry_prefix is not None:
             told["prefix"] = policy.telemetry_prefix
         if policy is not None and policy.metadata is not None:

@@ -42,12 +42,12 @@ from weft.log.ext_types import HASHED
 from weft.log.module_names import kind_of
 from weft.log.value_encoder import SHORT
 from weft.ports.store import Append, RunStatus
-from weft.runner.durability.unsaved import Draft
-from weft.runner.execution.attempts import Pilot
-from weft.runner.execution.dispatcher import Office
-from weft.runner.execution.inflight import Flight
-from weft.runner.execution.large_values import Landing, exhausted
-from weft.runner.execution.policies import Rulebook
+from weft.runner.durability.unsaved import UnsavedLog
+from weft.runner.execution.attempts import Attempts
+from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.large_values import PendingResult, exhausted
+from weft.runner.execution.policies import RunPolicies
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.status import has_news, orphans, stuck
 from weft.runner.options import RunOptions, check_text
@@ -68,11 +68,11 @@ class Worker:
 
     def __init__(
         self,
-        office: Office,
+        dispatcher: Dispatcher,
         run: Run,
         options: RunOptions,
         settled: Callable[[Worker], None],
-        draft: Draft | None = None,
+        unsaved: UnsavedLog | None = None,
     ) -> None:
         """
         Take over *run*.
@@ -81,12 +81,12 @@ class Worker:
             settled: called when there is nothing left to do and all of it is durable.
             draft: what is to be written, of a run that the store has; a new run if not given.
         """
-        self.office, self.run, self.options = office, run, options
+        self.dispatcher, self.run, self.options = dispatcher, run, options
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
-        self.rules = run.ruling = Rulebook(run, office, options.executor)
-        self.pilot = Pilot(self, office, self.rules)
+        self.rules = run.ruling = RunPolicies(run, dispatcher, options.executor)
+        self.attempts = Attempts(self, dispatcher, self.rules)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
         self.lost: Exception | None = None
@@ -107,11 +107,11 @@ class Worker:
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
-        self._draft = Draft(run) if draft is None else draft
-        self._line: deque[Flight] = deque()
+        self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
+        self._line: deque[InFlight] = deque()
         """What is ready."""
-        self._flights: dict[Key, Flight] = {}
-        self._landing: dict[Key, Landing] = {}
+        self._in_flight: dict[Key, InFlight] = {}
+        self._landing: dict[Key, PendingResult] = {}
         """Runnables that have ended with a large value, which is being encoded; in flight until that is done."""
         self._active = 0
         """How many attempts are with executors, or in line for one."""
@@ -123,7 +123,7 @@ class Worker:
         """How many events must be durable before anything starts: a policy has asked for it (``checkpoint_after``)."""
         self.owes_notice = options.on_complete is not None and has_news(run)
         """Whether somebody still has to be told that the run is idle."""
-        self.orphans = orphans(run) if self.state == "cancelled" and self._draft.status != "cancelled" else ()
+        self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self._is_opening = False
         """Whether it will have another turn, to take in more elements of a large collection."""
@@ -134,42 +134,42 @@ class Worker:
     @property
     def acknowledged(self) -> int:
         """How many events are durable."""
-        return self._draft.acknowledged
+        return self._unsaved.acknowledged
 
     @property
     def unwritten(self) -> int:
         """How many events of a stored run are not stored, and should be: it was not lost to another owner."""
-        if not self.acknowledged or isinstance(self.lost, _OTHERS) or self._draft.is_dropped:
+        if not self.acknowledged or isinstance(self.lost, _OTHERS) or self._unsaved.is_dropped:
             return 0
         return len(self.run.memory.log) - self.acknowledged
 
     @property
     def stored_status(self) -> RunStatus | None:
         """What the store says of the run."""
-        return self._draft.status
+        return self._unsaved.status
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way and nothing can be started."""
-        return not self._flights and not self._line and not self.run.memory.ready
+        return not self._in_flight and not self._line and not self.run.memory.ready
 
-    def flight(self, key: Key) -> Flight | None:
+    def inflight(self, key: Key) -> InFlight | None:
         """Return how the runnable *key* is under way, if it is."""
-        return self._flights.get(key)
+        return self._in_flight.get(key)
 
-    def is_landing(self, flight: Flight) -> bool:
+    def is_landing(self, inflight: InFlight) -> bool:
         """Whether *flight* has ended with a large value, which is being encoded."""
-        return flight.activation.key in self._landing
+        return inflight.activation.key in self._landing
 
     @property
-    def flights(self) -> list[Flight]:
+    def in_flight(self) -> list[InFlight]:
         """What is under way, waits, or is in line."""
-        return list(self._flights.values())
+        return list(self._in_flight.values())
 
     @property
-    def has_flights(self) -> bool:
+    def has_in_flight(self) -> bool:
         """Whether something is under way."""
-        return bool(self._flights)
+        return bool(self._in_flight)
 
     # -- what it is told -------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class Worker:
             self.is_settled = False
         if self.options.checkpoints.takes_input_first:
             self.checkpoint()
-        self.office.guard(self, self.turn)
+        self.dispatcher.guard(self, self.turn)
 
     def take(
         self,
@@ -212,10 +212,10 @@ class Worker:
         if key is not None:
             check_text("key", key)
         before = len(self.run.memory.log)
-        self.run.plan(value, key=key, deadline=deadline, at=self.office.clock.time())
+        self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time())
         if len(self.run.memory.log) > before:  # else its key was known, and nothing has happened
             if encoded is not None:
-                self._draft.keep(encoded)
+                self._unsaved.keep(encoded)
             self.changed()
 
     def rule(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
@@ -229,9 +229,9 @@ class Worker:
         self.check_open()
         self.rules.change(policies, mode)
         if not self.is_stopping:
-            for flight in list(self._flights.values()):
-                if not flight.is_over:
-                    self.pilot.reconsider(flight)
+            for inflight in list(self._in_flight.values()):
+                if not inflight.is_over:
+                    self.attempts.reconsider(inflight)
         self._told()
 
     def check_open(self) -> None:
@@ -249,7 +249,7 @@ class Worker:
 
     def checkpoint(self) -> None:
         """Write everything that has happened."""
-        self.office.journal.note(self)
+        self.dispatcher.journal.note(self)
 
     def die(self) -> None:
         """Touch nothing more: whatever is wrong here must not spread."""
@@ -262,30 +262,32 @@ class Worker:
         """Be ready to be told of the next crash."""
         self.is_dead = False
 
-    def stop(self) -> list[Flight]:
+    def stop(self) -> list[InFlight]:
         """Start nothing more; return what executors have."""
         self.is_stopping = True
         self._line.clear()
         for landing in list(self._landing.values()):  # it has ended, and must not run again because of its size
-            self.office.guard(self, self._land, landing)
-        for key, flight in reversed(list(self._flights.items())):
-            if not self.office.is_started(flight) or self.office.is_lent(flight):  # it waits: in line, for a child...
-                self.pilot.give_up(flight)
-                del self._flights[key]
-        return list(self._flights.values())
+            self.dispatcher.guard(self, self._land, landing)
+        for key, inflight in reversed(list(self._in_flight.items())):
+            if not self.dispatcher.is_started(inflight) or self.dispatcher.is_lent(
+                inflight
+            ):  # it waits: in line, for a child...
+                self.attempts.give_up(inflight)
+                del self._in_flight[key]
+        return list(self._in_flight.values())
 
     def abandon(self) -> None:
         """Lose interest in all that is under way; no attempt is burnt by that."""
-        for flight in reversed(self._flights.values()):  # the last turns of a rate are the cheapest to give back
-            self.pilot.give_up(flight)
-        self._flights.clear()
+        for inflight in reversed(self._in_flight.values()):  # the last turns of a rate are the cheapest to give back
+            self.attempts.give_up(inflight)
+        self._in_flight.clear()
         self._landing.clear()
         self._line.clear()
         self._active = 0
 
     def forget(self) -> None:
         """Write nothing more: the run is stopped without being persisted."""
-        self._draft.drop()
+        self._unsaved.drop()
 
     def park(self, reason: str) -> None:
         """Set the run aside until a person looks at it."""
@@ -321,7 +323,7 @@ class Worker:
             self.owes_notice = False
             record(memory, ev.Notified(len(memory.log) + 1))
         self.is_settled = False
-        self.office.guard(self, self.turn)
+        self.dispatcher.guard(self, self.turn)
 
     # -- one turn --------------------------------------------------------------------------------
 
@@ -332,23 +334,23 @@ class Worker:
         memory = self.run.memory
         log = memory.log
         self.at_once = AT_ONCE
-        line, draft = self._line, self._draft
+        line, unsaved = self._line, self._unsaved
         while True:
             if memory.unopened is not None:
                 self._open_more()
             if memory.fresh:
                 self._take_in()
             known = len(log)
-            if known != draft.acknowledged:
+            if known != unsaved.acknowledged:
                 if self._is_eager:
-                    self.office.journal.note(self)
+                    self.dispatcher.journal.note(self)
                 else:
                     self.hand_over()
-            if line and (line[0].needed <= draft.acknowledged or not self._is_strict):
+            if line and (line[0].needed <= unsaved.acknowledged or not self._is_strict):
                 self._start()
             if known == len(log) or self.is_stopping:  # else something has ended at once
                 break
-        if self._flights and not self.is_stopping:
+        if self._in_flight and not self.is_stopping:
             self.state = "running" if self._active or self._line else "waiting"
         else:
             self._look_around()
@@ -362,7 +364,7 @@ class Worker:
             memory.open_more()
             if memory.unopened is not None:
                 self._is_opening = True
-                self.office.loop.call_soon(self.office.guard, self, self._open_again)
+                self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._open_again)
 
     def _wants_more(self) -> bool:
         """Whether there is room for more than what runs and what stands in line; what waits for time takes none."""
@@ -373,7 +375,7 @@ class Worker:
         memory = self.run.memory
         rules = memory.workflow.policies if memory.rules is None else memory.rules
         for opening in memory.unopened or () if rules else ():
-            table = self.office.table(opening.scope.plan, rules)
+            table = self.dispatcher.table(opening.scope.plan, rules)
             for target in opening.targets:
                 policy, _ = table.of(target.name)
                 if policy is not None and (policy.queue_timeout is not None or policy.delay):
@@ -393,19 +395,19 @@ class Worker:
             offered = self._transformed(offered)
         rules = memory.retried or (memory.workflow.policies if memory.rules is None else memory.rules)
         for activation in offered:
-            if activation.key in self._flights or memory.ready.get(activation.key) is not activation:
+            if activation.key in self._in_flight or memory.ready.get(activation.key) is not activation:
                 continue
             policy, is_guarded = self.rules.of(activation) if rules else (None, False)
             begun = self.rules.begun(activation.key) if memory.attempts or memory.dispatched else None
-            flight = Flight(activation, policy, is_guarded, begun)
+            inflight = InFlight(activation, policy, is_guarded, begun)
             if policy is not None:
-                flight.priority, flight.ready_since = policy.priority, self.office.monotonic()
-                if not self.pilot.await_start(flight) and flight.is_durable:
+                inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
+                if not self.attempts.await_start(inflight) and inflight.is_durable:
                     attempt = 1 + (begun.attempts if begun else 0)
                     record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
-            self._flights[activation.key] = flight
-            flight.needed = len(memory.log)
-            self._line.append(flight)
+            self._in_flight[activation.key] = inflight
+            inflight.needed = len(memory.log)
+            self._line.append(inflight)
 
     def _transformed(self, offered: list[Activation]) -> list[Activation]:
         memory = self.run.memory
@@ -421,39 +423,39 @@ class Worker:
         strategy = self.options.checkpoints
         due = self._is_eager or (strategy.every is not None and self._units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
-            self.office.journal.note(self)
+            self.dispatcher.journal.note(self)
             self.at_once = 0  # nothing more before the journal has had its turn
 
     def _start(self) -> None:
         """Start what is in line, as far as it is durable enough and there is room."""
-        line, draft = self._line, self._draft
-        if not draft.acknowledged:  # the run may turn out to exist: then all of this has happened before
+        line, unsaved = self._line, self._unsaved
+        if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
         while line and self._active < self.options.max_concurrency:
-            if self._barrier > draft.acknowledged:  # perhaps since just now: something has ended at once
+            if self._barrier > unsaved.acknowledged:  # perhaps since just now: something has ended at once
                 return
-            flight = line[0]
-            activation = flight.activation
-            if flight.needed > draft.acknowledged and not self._runs_ahead(flight):
+            inflight = line[0]
+            activation = inflight.activation
+            if inflight.needed > unsaved.acknowledged and not self._runs_ahead(inflight):
                 return
             line.popleft()
-            if flight.is_over or self.run.memory.ready.get(activation.key) is not activation:
-                self._flights.pop(activation.key, None)
+            if inflight.is_over or self.run.memory.ready.get(activation.key) is not activation:
+                self._in_flight.pop(activation.key, None)
                 continue
             self._active += 1
-            self.pilot.proceed(flight)
+            self.attempts.proceed(inflight)
 
-    def _runs_ahead(self, flight: Flight) -> bool:
+    def _runs_ahead(self, inflight: InFlight) -> bool:
         """Whether *flight* may start although not all that it needs is durable."""
-        if flight.policy is not None and flight.is_durable:
+        if inflight.policy is not None and inflight.is_durable:
             if not self._is_eager:
                 self.checkpoint()
             return False
         lag = self.options.checkpoints.lag
         if lag is None:
             return True
-        allowed = 0 if flight.activation.node.carries else lag  # a step of a saga never does
-        return flight.needed - allowed <= self._draft.acknowledged
+        allowed = 0 if inflight.activation.node.carries else lag  # a step of a saga never does
+        return inflight.needed - allowed <= self._unsaved.acknowledged
 
     def _look_around(self) -> None:
         """Work out the state of the run, and tell whoever waits if it is settled."""
@@ -465,7 +467,7 @@ class Worker:
         if self.state != "cancelled":
             self.reason = stuck(self.run)
             self.state = "parked" if self.reason else "idle"
-        if self.options.checkpoints.at_idle and not self._draft.is_empty:
+        if self.options.checkpoints.at_idle and not self._unsaved.is_empty:
             self.checkpoint()
         elif not self.is_settled:
             self.is_settled = True
@@ -473,14 +475,14 @@ class Worker:
 
     # -- what the pilot tells --------------------------------------------------------------------
 
-    def line_up(self, flight: Flight) -> None:
+    def line_up(self, inflight: InFlight) -> None:
         """Let *flight* wait for its turn, and for what it needs to be durable."""
-        self._line.append(flight)
+        self._line.append(inflight)
 
-    def line_up_again(self, flight: Flight) -> None:
+    def line_up_again(self, inflight: InFlight) -> None:
         """Let *flight*, which had its turn, wait for another one; whoever let it go on takes the next turn."""
         self._active -= 1
-        self.line_up(flight)
+        self.line_up(inflight)
         self.hand_over()
 
     def make_room(self) -> None:
@@ -490,34 +492,34 @@ class Worker:
     @property
     def is_held(self) -> bool:
         """Whether nothing may start before something is durable, because a policy has asked for that."""
-        return self._barrier > self._draft.acknowledged
+        return self._barrier > self._unsaved.acknowledged
 
-    def send_back(self, flight: Flight) -> None:
+    def send_back(self, inflight: InFlight) -> None:
         """Let *flight*, which stood in line for its executor, wait here again."""
-        flight.is_aloft = False
-        flight.disarm()
+        inflight.is_aloft = False
+        inflight.disarm()
         self._active -= 1
-        self.line_up(flight)
+        self.line_up(inflight)
 
-    def drop(self, flight: Flight) -> None:
+    def drop(self, inflight: InFlight) -> None:
         """Leave *flight*, which would have to wait, where it is: the run is being stopped."""
         self._active -= 1
-        self.pilot.give_up(flight)
-        self._flights.pop(flight.activation.key, None)
+        self.attempts.give_up(inflight)
+        self._in_flight.pop(inflight.activation.key, None)
         if self.observer is not None:
             self.observer(self)
 
-    def take_out_of_line(self, flight: Flight) -> None:
+    def take_out_of_line(self, inflight: InFlight) -> None:
         """*flight* has waited too long, here, for a limit or for its executor; it is about to be finished."""
-        if flight in self._line:
-            self._line.remove(flight)
+        if inflight in self._line:
+            self._line.remove(inflight)
             self._active += 1
-        elif flight.timers and not flight.is_aloft:  # it waits for a limit, not with a deadline for its executor
+        elif inflight.timers and not inflight.is_aloft:  # it waits for a limit, not with a deadline for its executor
             self._active += 1
 
-    def finish(self, flight: Flight, outcome: Outcome, encoded: Encoded | None = None) -> None:
+    def finish(self, inflight: InFlight, outcome: Outcome, encoded: Encoded | None = None) -> None:
         """Take the outcome into the run, once its value is *encoded*."""
-        activation, policy = flight.activation, flight.policy
+        activation, policy = inflight.activation, inflight.policy
         key = activation.key
         if (
             encoded is None
@@ -526,47 +528,47 @@ class Worker:
             and not activation.node.is_test
             and needs_encoding(outcome.result)
         ):
-            self._encode(Landing(flight, outcome, encode_once(outcome.result, key[0])))  # which comes back here
+            self._encode(PendingResult(inflight, outcome, encode_once(outcome.result, key[0])))  # which comes back here
             return
         self._active -= 1
         self._units += 1
-        self._flights.pop(key, None)
+        self._in_flight.pop(key, None)
         if self.run.memory.ready.get(key) is activation:
             self.run.settle(activation, outcome)
         else:
             self.run.apply(outcome)
         if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
-            self._draft.keep(encoded)
+            self._unsaved.keep(encoded)
         if policy is not None or self.options.hooks is not None:  # who is told may stop or cancel the run
-            self.report.finished(flight, outcome)
+            self.report.finished(inflight, outcome)
         if self.observer is not None:
             self.observer(self)
         if policy is not None and policy.checkpoint_after:
             self._barrier = len(self.run.memory.log)
             self.checkpoint()
 
-    def _encode(self, landing: Landing) -> None:
+    def _encode(self, landing: PendingResult) -> None:
         """Encode the value of what has ended; if it is a large one, let others have their turn in between."""
         if landing.go_on() or self.is_stopping:
             self._land(landing)
         else:
-            self._landing[landing.flight.activation.key] = landing
-            self.office.loop.call_soon(self.office.guard, self, self._encode_more, landing)
+            self._landing[landing.inflight.activation.key] = landing
+            self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._encode_more, landing)
 
-    def _encode_more(self, landing: Landing) -> None:
-        if self._landing.get(landing.flight.activation.key) is not landing:  # the run was stopped or cancelled
+    def _encode_more(self, landing: PendingResult) -> None:
+        if self._landing.get(landing.inflight.activation.key) is not landing:  # the run was stopped or cancelled
             return
         let_threads_run()
         self._encode(landing)
         if landing.is_done:
             self.turn()
 
-    def _land(self, landing: Landing) -> None:
+    def _land(self, landing: PendingResult) -> None:
         """Encode what is left of a value, and take it into the run."""
-        self._landing.pop(landing.flight.activation.key, None)
+        self._landing.pop(landing.inflight.activation.key, None)
         while not landing.go_on():
             pass
-        self.finish(landing.flight, landing.outcome, landing.encoded)
+        self.finish(landing.inflight, landing.outcome, landing.encoded)
 
     # -- what the journal tells ------------------------------------------------------------------
 
@@ -574,7 +576,7 @@ class Worker:
         """Return what there is to write, *at* this time; None if nothing, or if nothing can be written any more."""
         if self.lost is not None:
             return None
-        append = self._draft.append("running" if self._flights else self._status(), self.reason, at)
+        append = self._unsaved.append("running" if self._in_flight else self._status(), self.reason, at)
         if append is not None:
             self._units = 0
         return append
@@ -586,15 +588,15 @@ class Worker:
 
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
-        self._draft.stored(append)
-        if self._draft.is_behind:
+        self._unsaved.stored(append)
+        if self._unsaved.is_behind:
             self.checkpoint()
         if self.observer is not None:
             self.observer(self)
         try:
             self.turn()
-        except BaseException as error:  # noqa: BLE001 - as in Office.guard, without a call for each of many
-            self.office.blame(self, error)
+        except BaseException as error:  # noqa: BLE001 - as in Dispatcher.guard, without a call for each of many
+            self.dispatcher.blame(self, error)
 
     def refused(self, error: Exception) -> None:
         """Nothing can be written: this worker is not the writer any more, or the store or what it has is broken."""

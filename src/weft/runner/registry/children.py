@@ -24,12 +24,12 @@ from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, WorkflowNotFound
 from weft.log import check_encodable
-from weft.runner.execution.dispatcher import Office
-from weft.runner.execution.inflight import Flight
+from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
 from weft.runner.options import RunOptions, check_text
-from weft.runner.registry.registry import Roster
+from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
 
 if TYPE_CHECKING:
@@ -41,22 +41,22 @@ Given = Callable[[dict[str, Any], RunOptions], tuple[RunOptions, dict[str, Any]]
 _log = logging.getLogger("weft.runner")
 
 
-class Children:
+class ChildRuns:
     """The parents and children among the runs of one *runner*; *given* checks the options of new ones."""
 
-    _office: Office
+    _dispatcher: Dispatcher
     _loop: asyncio.AbstractEventLoop
     _thread: int
 
-    def __init__(self, runner: AsyncRunner, roster: Roster, waiters: Waiters, given: Given) -> None:
-        self._runner, self._roster, self._waiters, self._given = runner, roster, waiters, given
+    def __init__(self, runner: AsyncRunner, registry: RunRegistry, waiters: Waiters, given: Given) -> None:
+        self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
         self._farewells: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the cancelling of its children that is under way."""
 
-    def open(self, office: Office) -> None:
+    def open(self, dispatcher: Dispatcher) -> None:
         """Get ready, in the loop of the runner."""
-        self._office, self._loop, self._thread = office, asyncio.get_running_loop(), threading.get_ident()
-        office.family, self._roster.bereft = self, self._bereft
+        self._dispatcher, self._loop, self._thread = dispatcher, asyncio.get_running_loop(), threading.get_ident()
+        dispatcher.family, self._registry.bereft = self, self._bereft
 
     def close(self) -> None:
         """Stop cancelling: whoever resumes the parents goes on with it."""
@@ -113,17 +113,17 @@ class Children:
         options: dict[str, Any],
     ) -> str:
         """Note that there will be a child, create it, and return its id."""
-        worker, flight = self._under_way(parent)
+        worker, inflight = self._under_way(parent)
         _check(workflow, value, with_parent=with_parent)
         told, given = self._given(options, worker.options)
         known = worker.run.memory.children or {}
-        child = _name(parent, flight, workflow, known) if id is None else id
+        child = _name(parent, inflight, workflow, known) if id is None else id
         check_text("id", child)
         if child == worker.id:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
         self._under_way(parent)
-        await self._roster.start(child, workflow, told, value=value, **given)
+        await self._registry.start(child, workflow, told, value=value, **given)
         return child
 
     async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
@@ -135,36 +135,36 @@ class Children:
             worker.checkpoint()
         await self._waiters.durable(worker, known.seq)
 
-    def _under_way(self, parent: Runnable) -> tuple[Worker, Flight]:
+    def _under_way(self, parent: Runnable) -> tuple[Worker, InFlight]:
         """
         Return who drives *parent*, and how.
 
         Raises:
             NoRun: that attempt is over: it has timed out, or its run was cancelled or stopped.
         """
-        worker = self._roster.get(parent.run_id)
-        flight = None if worker is None else worker.flight(parent.key)
-        if worker is None or flight is None or flight.attempt is None or flight.attempt.runnable is not parent:
+        worker = self._registry.get(parent.run_id)
+        inflight = None if worker is None else worker.inflight(parent.key)
+        if worker is None or inflight is None or inflight.attempt is None or inflight.attempt.runnable is not parent:
             raise NoRun(f"this attempt of {parent.component!r} is over, and starts no more children")
-        return worker, flight
+        return worker, inflight
 
     # -- waiting ---------------------------------------------------------------------------------
 
     async def _aside(self, parent: Runnable, work: Awaitable[T]) -> T:
         """Await *work* on behalf of *parent*, which lends its place meanwhile."""
         try:
-            _, flight = self._under_way(parent)
+            _, inflight = self._under_way(parent)
         except NoRun:  # whoever was given the handle may ask, and has no place to lend
             return await work
         task = asyncio.current_task()
-        if task is not None and flight.executor != "async":
-            flight.arm(task)  # who waits on a thread is woken when nobody is interested any more
-        ticket = self._office.lend(flight)
+        if task is not None and inflight.executor != "async":
+            inflight.arm(task)  # who waits on a thread is woken when nobody is interested any more
+        ticket = self._dispatcher.lend(inflight)
         try:
             return await work
         finally:
-            self._office.reclaim(flight, ticket)
-            flight.forget(task)
+            self._dispatcher.reclaim(inflight, ticket)
+            inflight.forget(task)
 
     # -- cancelling ------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Children:
     async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
         """Cancel *child*, and return which of its own children go with it."""
         try:
-            return await self._roster.visit(child, partial(self._cancelled, reason))
+            return await self._registry.visit(child, partial(self._cancelled, reason))
         except WorkflowNotFound:
             _log.debug("run %r was never started, or is deleted", child)
             return ()
@@ -235,7 +235,7 @@ class Children:
     async def _finish(self, run: str, orphans: tuple[str, ...]) -> None:
         """Let the store know that nothing is left to do of a cancelled *run*, now that its *orphans* are cancelled."""
         if orphans:
-            await self._roster.visit(run, self._finished)
+            await self._registry.visit(run, self._finished)
 
     async def _finished(self, worker: Worker) -> None:
         worker.orphans = ()
@@ -249,16 +249,16 @@ _LEGIBLE = 40
 """How many characters of a name stand in an id that was too long."""
 
 
-def _name(parent: Runnable, flight: Flight, workflow: Workflow, known: Container[str]) -> str:
+def _name(parent: Runnable, inflight: InFlight, workflow: Workflow, known: Container[str]) -> str:
     """
     Return the id of the next child of this attempt: the same one at every attempt.
 
     One that would be too long, since its parent is a child of children, says where all of them began, and a hash of
     the way from there.  What is *known* by its long id, because it was started before ids had an end, keeps it.
     """
-    if flight.children is None:
-        flight.children = {}
-    number = flight.children[workflow.name] = flight.children.get(workflow.name, 0) + 1
+    if inflight.children is None:
+        inflight.children = {}
+    number = inflight.children[workflow.name] = inflight.children.get(workflow.name, 0) + 1
     again = "" if number == 1 else f"-{number}"
     key = parent.lineage.idempotency_key(parent.run_id, *parent.key)
     whole = f"{parent.run_id}/{parent.component}/{key[:16]}/{workflow.name}{again}"

@@ -12,36 +12,36 @@ from collections import deque
 from typing import Any, Self
 
 
-class Arrivals:
+class KeyedLock:
     """A lock per run."""
 
     def __init__(self) -> None:
         self._lines: dict[str, deque[asyncio.Future[None]] | None] = {}
         """The waiters of each locked run, in order; None while there are none, which is the usual case."""
 
-    def alone(self, run: str) -> Turn:
+    def lock(self, run: str) -> HeldLock:
         """Return the lock of *run*, for ``async with``."""
-        return Turn(self._lines, run)
+        return HeldLock(self._lines, run)
 
     def is_locked(self, run: str) -> bool:
         """Whether a change of *run* is being made."""
         return run in self._lines
 
-    def alone_now(self, run: str) -> Turn | None:
+    def try_lock(self, run: str) -> HeldLock | None:
         """Lock *run* without waiting; return None if it is locked already."""
         if run in self._lines:
             return None
         self._lines[run] = None
-        return Turn(self._lines, run)
+        return HeldLock(self._lines, run)
 
 
-class Turn:
+class HeldLock:
     """Having a run to oneself."""
 
-    __slots__ = ("_is_handed_on", "_lines", "_run")
+    __slots__ = ("_is_released_later", "_lines", "_run")
 
     def __init__(self, lines: dict[str, deque[asyncio.Future[None]] | None], run: str) -> None:
-        self._lines, self._run, self._is_handed_on = lines, run, False
+        self._lines, self._run, self._is_released_later = lines, run, False
 
     async def __aenter__(self) -> Self:
         lines, run = self._lines, self._run
@@ -57,20 +57,20 @@ class Turn:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():  # the lock was given to this waiter already: give it to the next
-                self.end()
+                self.release()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if not self._is_handed_on:
-            self.end()
+        if not self._is_released_later:
+            self.release()
 
-    def hand_on(self, task: asyncio.Task[Any]) -> None:
+    def release_after(self, task: asyncio.Task[Any]) -> None:
         """Let *task* have the run: it is unlocked when that has ended, in whatever way."""
-        self._is_handed_on = True
-        task.add_done_callback(lambda _: self.end())
+        self._is_released_later = True
+        task.add_done_callback(lambda _: self.release())
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Unlock the run, for the next waiter that has not been cancelled."""
         line = self._lines[self._run]
         while line:

@@ -38,15 +38,15 @@ from weft.errors import (
 from weft.log import needs_encoding
 from weft.ports.clock import Clock
 from weft.ports.store import DUE, RunRecord, RunStatus
-from weft.runner.durability.ownership import Custody, Owned
+from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
-from weft.runner.durability.unsaved import Draft
-from weft.runner.execution.dispatcher import Office
+from weft.runner.durability.unsaved import UnsavedLog
+from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions, check_text
-from weft.runner.registry.keyed_lock import Arrivals, Turn
-from weft.runner.registry.shielded_tasks import Background
+from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
+from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.slices import pause
 from weft.runner.waiting.waiters import Waiters
@@ -58,19 +58,21 @@ AT_ONCE: Final = 8
 """How many runs come in before those that are here have their turn."""
 
 
-class Roster:
+class RunRegistry:
     """The workers of one runner, by run."""
 
-    def __init__(self, custody: Custody, waiters: Waiters, clock: Clock, office: Callable[[], Office]) -> None:
+    def __init__(
+        self, ownership: Ownership, waiters: Waiters, clock: Clock, dispatcher: Callable[[], Dispatcher]
+    ) -> None:
         """Make an empty one; *office* gives what workers share, or raises if the runner is closed."""
-        self._custody, self._waiters, self._clock, self._office = custody, waiters, clock, office
+        self._ownership, self._waiters, self._clock, self._dispatcher = ownership, waiters, clock, dispatcher
         self._workers: dict[str, Worker] = {}
         self._registered: dict[tuple[str, str], Workflow] = {}
         """Definitions that the application has registered, by name and version."""
         self._started: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
         """Definitions of which a run was started here, for as long as a run or the application holds them."""
-        self._arrivals = Arrivals()
-        self.background = Background()
+        self._locks = KeyedLock()
+        self.shielded = ShieldedTasks()
         self.bereft: Callable[[Worker], None] | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
@@ -86,25 +88,25 @@ class Roster:
         """Return the worker of *run*, if it is here."""
         return self._workers.get(run)
 
-    def alone(self, run: str) -> Turn:
+    def lock(self, run: str) -> HeldLock:
         """Return the lock of *run*: it is brought in and let go of by one task at a time."""
-        return self._arrivals.alone(run)
+        return self._locks.lock(run)
 
     def is_locked(self, run: str) -> bool:
         """Whether *run* is being brought in or let go of."""
-        return self._arrivals.is_locked(run)
+        return self._locks.is_locked(run)
 
     def change(self, run: str, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
         """Do *work* under the lock of *run*, to its end, whatever becomes of the caller."""
-        turn = self._arrivals.alone_now(run)
-        if turn is None:
-            return self.background.start(self._in_turn(run, work))
-        task = self.background.start(work())
-        turn.hand_on(task)
+        lock = self._locks.try_lock(run)
+        if lock is None:
+            return self.shielded.start(self._locked(run, work))
+        task = self.shielded.start(work())
+        lock.release_after(task)
         return task
 
-    async def _in_turn(self, run: str, work: Callable[[], Awaitable[T]]) -> T:
-        async with self._arrivals.alone(run):
+    async def _locked(self, run: str, work: Callable[[], Awaitable[T]]) -> T:
+        async with self._locks.lock(run):
             return await work()
 
     def register(self, workflow: Workflow) -> None:
@@ -131,7 +133,7 @@ class Roster:
             WorkflowAlreadyStarted: a run of this id exists.
         """
         encoded = await encoded_input(value) if needs_encoding(value) else None
-        async with self._arrivals.alone(run) as turn:
+        async with self._locks.lock(run) as lock:
             worker = self._hired(run, workflow, options)
             if policies is None:
                 worker.rules.look_through()
@@ -148,13 +150,13 @@ class Roster:
             except RunExists:
                 self._drop(worker)
                 raise WorkflowAlreadyStarted(run) from None
-            except asyncio.CancelledError:  # the run goes on, unless it turns out to exist
-                turn.hand_on(self.background.start(self._decide(worker)))
+            except asyncio.CancelledError:  # the run goes on, unless it held out to exist
+                lock.release_after(self.shielded.start(self._decide(worker)))
                 raise
             except BaseException as error:
                 self._drop(worker)
                 if isinstance(error, Exception) and worker.lost is not None:  # the store may have taken it all the same
-                    turn.hand_on(self.background.start(self._custody.release([run])))
+                    lock.release_after(self.shielded.start(self._ownership.release([run])))
                 raise
 
     async def _decide(self, worker: Worker) -> None:
@@ -175,10 +177,10 @@ class Roster:
         check_text("id", run)
         if run in self._workers:
             raise WorkflowAlreadyStarted(run)
-        office = self._office()
+        dispatcher = self._dispatcher()
         new = Run(workflow, id=run, context=options.context)
         new.check_context()
-        return Worker(office, new, options, self._on_settled)
+        return Worker(dispatcher, new, options, self._on_settled)
 
     async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
         """Begin a run as :meth:`create` does; if there is one of this id, have that one here."""
@@ -203,7 +205,7 @@ class Roster:
             RunOwned: another process that is alive has it.
         """
         known = self._workers.get(run)
-        if known is None or known.state == "parked" or self._arrivals.is_locked(run):
+        if known is None or known.state == "parked" or self._locks.is_locked(run):
             back = self.change(run, partial(self._back, run, workflow, options, strict=strict))
             await asyncio.shield(back)
 
@@ -233,37 +235,37 @@ class Roster:
         resumed: list[str] = []
         if parked:
             aside = [worker.id for worker in self if worker.state == "parked"]
-            resumed += await self.background.finish(self._back_one_by_one(aside, options))
+            resumed += await self.shielded.finish(self._back_one_by_one(aside, options))
         statuses: set[RunStatus] = {*DUE, "parked"} if parked else {*DUE}
-        async for page in self._custody.free(statuses):
-            resumed += await self.background.finish(self._back_together(page, options))
+        async for page in self._ownership.free(statuses):
+            resumed += await self.shielded.finish(self._back_together(page, options))
         return resumed
 
     async def _back_together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
         """Bring *runs* back, all that are not locked with two calls of the store; return which came."""
         absent = [run for run in runs if run not in self._workers]
-        turns = {run: turn for run in absent if (turn := self._arrivals.alone_now(run)) is not None}
-        locked = [run for run in absent if run not in turns]
+        held = {run: lock for run in absent if (lock := self._locks.try_lock(run)) is not None}
+        locked = [run for run in absent if run not in held]
         came: list[str] = []
         try:
-            owned = await self._custody.acquire_many(list(turns), self.supervisor.unresumable)
-            async with self._custody.freeing(record.id for record in owned) as free:
-                async for loaded in self._custody.load_many(owned):
+            owned = await self._ownership.acquire_many(list(held), self.supervisor.unresumable)
+            async with self._ownership.freeing(record.id for record in owned) as free:
+                async for loaded in self._ownership.load_many(owned):
                     if await self._came(loaded.run, self._come_in(loaded, None, options, strict=False)):
                         came.append(loaded.run)
                         free.discard(loaded.run)
-                    turns.pop(loaded.run).end()
-                    if len(turns) % AT_ONCE == 0:  # the runs that are here have their turn
+                    held.pop(loaded.run).release()
+                    if len(held) % AT_ONCE == 0:  # the runs that are here have their turn
                         await pause()
         finally:
-            for turn in turns.values():
-                turn.end()
+            for lock in held.values():
+                lock.release()
         return came + await self._back_one_by_one(locked, options)
 
     async def _back_one_by_one(self, runs: Iterable[str], options: RunOptions) -> list[str]:
         """Bring *runs* back, one after the other, as their locks are free; return which came."""
         back = {run: partial(self._back, run, None, options, strict=False) for run in runs}
-        return [run for run, work in back.items() if await self._came(run, self._in_turn(run, work))]
+        return [run for run, work in back.items() if await self._came(run, self._locked(run, work))]
 
     async def _came(self, run: str, coming: Awaitable[object]) -> bool:
         """Return whether *run* came; one that cannot be brought back must not keep the others from it."""
@@ -279,25 +281,27 @@ class Roster:
 
     async def _take_over(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
         """Acquire *run*, load it, and go on with it; if that fails, it is as free as it was."""
-        owned = await self._custody.acquire(run)
-        async with self._custody.freeing([run]) as free:
-            loaded = await self._custody.load(run, owned)
+        owned = await self._ownership.acquire(run)
+        async with self._ownership.freeing([run]) as free:
+            loaded = await self._ownership.load(run, owned)
             worker = await self._come_in(loaded, workflow, options, strict=strict)
             free.clear()
             return worker
 
-    async def _come_in(self, loaded: Owned, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
+    async def _come_in(
+        self, loaded: AcquiredRun, workflow: Workflow | None, options: RunOptions, *, strict: bool
+    ) -> Worker:
         """Go on with a run that was acquired and *loaded*."""
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
-        office = self._office()  # the runner may have been closed meanwhile
-        worker = Worker(office, found.run, options, self._on_settled, _draft(found))
+        dispatcher = self._dispatcher()  # the runner may have been closed meanwhile
+        worker = Worker(dispatcher, found.run, options, self._on_settled, _unsaved(found))
         worker.rules.look_through()
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:
             self._waiters.moved(old, worker)
         worker.report.begun(self._clock.time, is_resumed=True)
-        office.guard(worker, worker.turn)
+        dispatcher.guard(worker, worker.turn)
         if worker.orphans and self.bereft is not None:
             self.bereft(worker)
         return worker
@@ -318,13 +322,13 @@ class Roster:
         if here is not None:
             return await call(here)
         try:
-            owned = await self._custody.acquire(run)
+            owned = await self._ownership.acquire(run)
         except RunNotFound:
             raise WorkflowNotFound(run, where="the store") from None
-        async with self._custody.freeing([run]):
-            loaded = await self._custody.load(run, owned)
+        async with self._ownership.freeing([run]):
+            loaded = await self._ownership.load(run, owned)
             found = await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
-            return await call(Worker(self._office(), found.run, RunOptions(), self._on_settled, _draft(found)))
+            return await call(Worker(self._dispatcher(), found.run, RunOptions(), self._on_settled, _unsaved(found)))
 
     def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
         """Return what finds the live definition of a stored run."""
@@ -366,13 +370,13 @@ class Roster:
     async def leave(self, worker: Worker) -> None:
         """Let go of a run that has been stopped."""
         self._drop(worker)
-        await self._custody.release([worker.id])
+        await self._ownership.release([worker.id])
 
     def clear(self) -> None:
         """Forget all runs: the runner is closed."""
         self._workers.clear()
 
 
-def _draft(found: Recovered) -> Draft:
+def _unsaved(found: Recovered) -> UnsavedLog:
     stored = found.record
-    return Draft(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)
+    return UnsavedLog(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)

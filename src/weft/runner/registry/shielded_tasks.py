@@ -17,7 +17,7 @@ T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 
 
-class Background:
+class ShieldedTasks:
     """The changes of one runner that are being made."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.policy.instructions import Await, Pause
 from weft.policy.limits import BELL
-from weft.runner.execution.inflight import Flight
+from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 
 _MOST = 3
@@ -25,9 +25,9 @@ _LIMITS = {
 }
 
 
-def excuse(worker: Worker, *, is_calling: bool = False) -> str:
+def diagnose(worker: Worker, *, is_calling: bool = False) -> str:
     """Say what *worker* is waiting for; *is_calling* whether its ``on_complete`` is being called."""
-    told = [*_store(worker), *_flights(worker)]
+    told = [*_store(worker), *_in_flight(worker)]
     if worker.is_dead:
         told.append("its worker has crashed, and is being rebuilt")
     if is_calling:
@@ -37,40 +37,40 @@ def excuse(worker: Worker, *, is_calling: bool = False) -> str:
 
 def _store(worker: Worker) -> Iterator[str]:
     """Yield what the store still has to do."""
-    journal, unwritten = worker.office.journal, len(worker.run.memory.log) - worker.acknowledged
+    journal, unwritten = worker.dispatcher.journal, len(worker.run.memory.log) - worker.acknowledged
     events = "1 event is" if unwritten == 1 else f"{unwritten:,} events are"
     if journal.away is not None and unwritten:
-        ago = worker.office.monotonic() - journal.away_since
+        ago = worker.dispatcher.monotonic() - journal.away_since
         yield f"the store has been away for {_seconds(ago)}, and {events} not written ({journal.away})"
     elif unwritten and worker.is_idle and not worker.is_settled:
         yield f"{events} not written yet"
 
 
-def _flights(worker: Worker) -> list[str]:
-    flights = worker.flights
-    told = [_flight(worker, flight) for flight in flights[:_MOST]]
-    if len(flights) > _MOST:
-        told.append(f"{len(flights) - _MOST:,} more are under way")
+def _in_flight(worker: Worker) -> list[str]:
+    in_flight = worker.in_flight
+    told = [_inflight(worker, inflight) for inflight in in_flight[:_MOST]]
+    if len(in_flight) > _MOST:
+        told.append(f"{len(in_flight) - _MOST:,} more are under way")
     return told
 
 
-def _flight(worker: Worker, flight: Flight) -> str:
+def _inflight(worker: Worker, inflight: InFlight) -> str:
     """Say what one runnable is doing."""
-    office, name = worker.office, repr(flight.activation.node.name)
-    if worker.is_landing(flight):
+    dispatcher, name = worker.dispatcher, repr(inflight.activation.node.name)
+    if worker.is_landing(inflight):
         return f"{name} has ended, and its large value is being encoded"
-    if office.is_lent(flight):
-        return f"{name} waits for {_children(worker, flight)}"
-    if office.is_started(flight):
-        if office.started(flight) is None:
-            return f"{name} waits for a worker of executor {flight.executor!r}"
-        spent = office.monotonic() - flight.started
-        return f"{name} has been running for {_seconds(spent)}{_attempt(flight)}"
-    if flight.is_aloft:
-        return f"{name} stands in line for executor {flight.executor!r}"
-    if flight.timers and flight.awaited is not None:
-        return f"{name} {_awaited(flight.awaited, flight.awaited_until - office.monotonic())}"
-    if flight.needed > worker.acknowledged:
+    if dispatcher.is_lent(inflight):
+        return f"{name} waits for {_children(worker, inflight)}"
+    if dispatcher.is_started(inflight):
+        if dispatcher.started(inflight) is None:
+            return f"{name} waits for a worker of executor {inflight.executor!r}"
+        spent = dispatcher.monotonic() - inflight.started
+        return f"{name} has been running for {_seconds(spent)}{_attempt(inflight)}"
+    if inflight.is_aloft:
+        return f"{name} stands in line for executor {inflight.executor!r}"
+    if inflight.timers and inflight.awaited is not None:
+        return f"{name} {_awaited(inflight.awaited, inflight.awaited_until - dispatcher.monotonic())}"
+    if inflight.needed > worker.acknowledged:
         return f"{name} starts once what it needs is stored"
     return f"{name} waits for others of its run: max_concurrency={worker.options.max_concurrency} are under way"
 
@@ -93,14 +93,14 @@ def _limit(key: Any) -> str:
     return f"{_LIMITS.get(kind, kind)} {name!r}"
 
 
-def _children(worker: Worker, flight: Flight) -> str:
-    key, started = flight.activation.key, worker.run.memory.children or {}
+def _children(worker: Worker, inflight: InFlight) -> str:
+    key, started = inflight.activation.key, worker.run.memory.children or {}
     mine = [child for child, event in started.items() if (event.component, event.inputs) == key]
     return f"its child {', '.join(map(repr, mine[-_MOST:]))}" if mine else "another run"
 
 
-def _attempt(flight: Flight) -> str:
-    number = 1 if flight.attempt is None else flight.attempt.runnable.attempt
+def _attempt(inflight: InFlight) -> str:
+    number = 1 if inflight.attempt is None else inflight.attempt.runnable.attempt
     return f", attempt {number}" if number > 1 else ""
 
 

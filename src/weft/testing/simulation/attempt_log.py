@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from weft.core.run.runnable import Runnable
-from weft.runner.execution.policy_call import Inquiry
+from weft.runner.execution.policy_call import PolicyCall
 from weft.testing.simulation.executor import Ending, Late
 from weft.testing.simulation.limit_checks import Gauges
 from weft.testing.simulation.policy_calls import Question, question, repeated
@@ -122,7 +122,7 @@ class Witness:
     def lasts(self, runnable: Runnable) -> float:
         """Say how long an attempt takes."""
         key = self._key(runnable)
-        if isinstance(runnable, Inquiry):
+        if isinstance(runnable, PolicyCall):
             return self._dice.choice((0.0, 0.01, 1.0))
         if self._flakes.get(key, 0) > 0 and self._is_limited(runnable) and self._dice.random() < 0.5:
             self._hanging.add(key)
@@ -165,7 +165,7 @@ class Witness:
         self._under_way[run] += 1
         if self._under_way[run] > self._plot.max_concurrency:
             self.problems.append(f"{run}: {self._under_way[run]} runnables are under way at once")
-        if isinstance(runnable, Inquiry):
+        if isinstance(runnable, PolicyCall):
             asked = question(runnable, attempts=len(self.of(key)), durable=durable)
             self._tell(f"{run} asks the {asked.kind} of {asked.name}")
             if self._plot.deadline != TIGHT:  # else there may be no time for an attempt
@@ -200,7 +200,7 @@ class Witness:
 
     def ends(self, runnable: Runnable, ending: Ending) -> None:
         """An attempt has ended."""
-        if isinstance(runnable, Inquiry):
+        if isinstance(runnable, PolicyCall):
             self.asked(self._key(runnable))[-1].ending = ending
             self._under_way[runnable.run_id] -= 1
             return

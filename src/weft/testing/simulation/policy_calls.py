@@ -15,7 +15,7 @@ import msgspec
 
 from weft.core import events as ev
 from weft.policy.fallback import ask
-from weft.runner.execution.policy_call import Inquiry
+from weft.runner.execution.policy_call import PolicyCall
 from weft.testing.simulation.executor import Ending
 
 Kind = Literal["fallback", "compensation"]
@@ -38,12 +38,12 @@ class Question(msgspec.Struct):
     """None, if the process died first."""
 
 
-def question(inquiry: Inquiry, *, attempts: int, durable: int) -> Question:
+def question(policy_call: PolicyCall, *, attempts: int, durable: int) -> Question:
     """Return what *inquiry* is about."""
-    call = cast("partial[Any]", inquiry.question)
+    call = cast("partial[Any]", policy_call.question)
     kind: Kind = "fallback" if call.func is ask else "compensation"
     error = str(call.args[-1])
-    return Question(inquiry.run_id, kind, f"{inquiry.component}{inquiry.inputs}", error, attempts, durable)
+    return Question(policy_call.run_id, kind, f"{policy_call.component}{policy_call.inputs}", error, attempts, durable)
 
 
 def repeated(before: Sequence[Question], new: Question) -> Iterator[str]:

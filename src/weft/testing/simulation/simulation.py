@@ -36,7 +36,7 @@ from weft.errors import RunnerClosed, StoreUnavailable, Stuck, UnwrittenEvents
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
-from weft.runner.execution.policy_call import Inquiry
+from weft.runner.execution.policy_call import PolicyCall
 from weft.stores import MemoryStore
 from weft.testing.faults import Crash
 from weft.testing.loop import VirtualLoop
@@ -214,8 +214,8 @@ class _Simulation:
             counters=counters,
         )
         await runner.open()
-        office = runner._premises.office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        office.draw = self.dice.random  # else jitter would be different every time
+        dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        dispatcher.draw = self.dice.random  # else jitter would be different every time
         runner.register(self.trial.workflow, *self.trial.kin.values())
         if self.life <= len(plot.closings):
             return await self._cut_short(runner, connection, plot.closings[self.life - 1])
@@ -268,7 +268,7 @@ class _Simulation:
 
     def _blocks(self, runnable: Runnable) -> bool:
         """Whether an attempt waits for children."""
-        return runnable.component in self.trial.patient and not isinstance(runnable, Inquiry)
+        return runnable.component in self.trial.patient and not isinstance(runnable, PolicyCall)
 
     async def _examine(self) -> list[str]:
         store = self.storage.connect()
@@ -328,12 +328,12 @@ def _unexpected(error: BaseException) -> list[BaseException]:
 
 def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:
     """Return what a runner that has nothing to do still holds."""
-    office = runner._premises.office  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     used = [key for key, state in counters.states().items() if isinstance(state, UseState) and state.used]
     problems = [f"places of {key} are still taken" for key in used]
-    if office.is_busy:
+    if dispatcher.is_busy:
         problems.append("flights are left in the air when every run is idle")
-    for name, desk in office._desks.items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        if desk.aloft:
-            problems.append(f"executor {name!r} is said to have {desk.aloft} flights when every run is idle")
+    for name, queue in dispatcher._queues.items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if queue.aloft:
+            problems.append(f"executor {name!r} is said to have {queue.aloft} flights when every run is idle")
     return problems
