@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from weft import AsyncRunner, Run
 from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, every_cycle, manual, on_complete, pipelined
-from weft.testing import Plot, Trial, simulate
+from weft.testing import Scenario, Trial, simulate
 from weft.testing.simulation.process import Moment
 
 STRATEGIES = [every_cycle, every_n(2), on_complete, manual, pipelined()]
@@ -52,11 +52,11 @@ def reference(kind: Kind) -> dict[str, Any]:
 def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints) -> None:
     kind = KINDS[name]
     trial = trial_of(kind, reference(kind))
-    plot = Plot(strategy=strategy, resumes_all=list(KINDS).index(name) % 2 == 0)
-    undisturbed = simulate(1, lambda _: trial, plot=plot)
+    scenario = Scenario(strategy=strategy, resumes_all=list(KINDS).index(name) % 2 == 0)
+    undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
     crashed = [
-        simulate(1, lambda _: trial, plot=replace(plot, dies=(number, moment)))
+        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
         for number in range(1, undisturbed.appends + 1)
         for moment in MOMENTS
     ]

@@ -73,10 +73,10 @@ class Child(msgspec.Struct, frozen=True):
         """Return what becomes of one that is given *x*."""
         if self.bad and x % self.bad == 0:
             return Life(self.name, x, FAILED)
-        made, births = live(self.starts, x)
+        made, creations = live(self.starts, x)
         if made is not FAILED and self.goes_on:
             made = ["then", *made]
-        return Life(self.name, x, made, births)
+        return Life(self.name, x, made, creations)
 
 
 FAILED: Any = ...
@@ -89,7 +89,7 @@ class Life(msgspec.Struct, eq=False):
     name: str
     given: int
     made: Any
-    births: list[tuple[bool, Life]] = []
+    creations: list[tuple[bool, Life]] = []
     """The runs that it starts, and whether they go along."""
     is_cancelled: bool = False
 
@@ -98,13 +98,13 @@ class Life(msgspec.Struct, eq=False):
         if self.is_cancelled:
             return f"{self.name}({self.given}) cancelled"
         made = "failed" if self.made is FAILED else repr(self.made)
-        return f"{self.name}({self.given}) = {made}{told(self.births)}"
+        return f"{self.name}({self.given}) = {made}{told(self.creations)}"
 
 
-def told(births: list[tuple[bool, Life]]) -> str:
+def told(creations: list[tuple[bool, Life]]) -> str:
     """Return *births* as text, in any order."""
-    lines = sorted(f"{life}{' along' * along}" for along, life in births)
-    return f" [{', '.join(lines)}]" if births else ""
+    lines = sorted(f"{life}{' along' * along}" for along, life in creations)
+    return f" [{', '.join(lines)}]" if creations else ""
 
 
 def see_to(starts: tuple[Start, ...], x: int, kin: Mapping[str, Workflow]) -> Steps:
@@ -197,22 +197,22 @@ def starting(starts: tuple[Start, ...], bad: int, *, is_plain: bool) -> Callable
 
 def live(starts: tuple[Start, ...], x: int) -> tuple[Any, list[tuple[bool, Life]]]:
     """Return what a step makes that starts all this on *x*, and what becomes of its children."""
-    made, later, births = list[Any](), list[tuple[Start, Life]](), list[tuple[bool, Life]]()
+    made, later, creations = list[Any](), list[tuple[Start, Life]](), list[tuple[bool, Life]]()
     for start in starts:
         for number in range(start.count):
             life = start.child.live(x + start.offset + number)
-            births.append((start.goes_along, life))
+            creations.append((start.goes_along, life))
             if not start.is_seen_off:
                 later.append((start, life))
             elif (result := seen_off(start, life)) is FAILED:
-                return FAILED, births
+                return FAILED, creations
             else:
                 made.append(result)
     for start, life in later:
         if (result := seen_off(start, life)) is FAILED:
-            return FAILED, births
+            return FAILED, creations
         made.append(result)
-    return (x, made), births
+    return (x, made), creations
 
 
 def seen_off(start: Start, life: Life) -> Any:
@@ -256,9 +256,9 @@ class Family(Piece, frozen=True):
     def expect(self, locks: KeyedLock, lost: Lost) -> Came:
         came = Came()
         for _, x in locks:
-            made, births = live(self.starts, x)
+            made, creations = live(self.starts, x)
             came.facts.append([] if made is FAILED else [made])
-            came.births += births
+            came.creations += creations
             if made is FAILED:
                 came.failed.add("")
         return came

@@ -186,7 +186,7 @@ class Verdict:
 
     def __init__(self, network: Network, given: list[Any]) -> None:
         self.network, self.given = network, given
-        self.births: list[Any] = []
+        self.creations: list[Any] = []
         """What has to become of the children of the run that was looked at last."""
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Verdict:
 
     def __call__(self, run: Run) -> Iterator[str]:
         """Yield what is wrong with *run*."""
-        self.births = []
+        self.creations = []
         log = run.log()
         made: dict[str | None, list[Any]] = {None: self.given}
         for place in self.network.places:
@@ -209,13 +209,13 @@ class Verdict:
             told = retold(log, place)
             arrived = [(address, told.said(place.piece, address, message)) for address, message in arrived]
             came = place.piece.expect(arrived, lost(log, place, told))
-            self.births += came.births
+            self.creations += came.creations
             made[place.piece.name] = [fact for facts in came.facts for fact in facts]
             yield from self.compare(run, place, came)
 
     def kin(self, run: Run, runs: Mapping[str, Run]) -> Iterator[str]:
         """Yield what is wrong with the children of *run*, which was looked at just now."""
-        found, wanted = told_of(lives(run, runs)), told_of(self.births)
+        found, wanted = told_of(lives(run, runs)), told_of(self.creations)
         if found != wanted:
             yield f"its children should become{wanted} and became{found}"
 

@@ -37,7 +37,7 @@ class Came(msgspec.Struct):
     errors: list[str] | None = None
     """What the piece itself fails with, in any order; None, if nobody asks."""
     state: Any = NOTHING
-    births: list[Any] = []
+    creations: list[Any] = []
     """What becomes of the runs that it starts."""
 
     def made(self, part: str, value: Any) -> None:

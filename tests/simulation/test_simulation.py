@@ -36,7 +36,7 @@ from weft.runner.registry import children
 from weft.runner.registry.children import ChildRuns
 from weft.runner.waiting.waiters import Waiters
 from weft.stores import MemoryStore
-from weft.testing import Plot, Trial, Weather, simulate
+from weft.testing import Scenario, Trial, Weather, simulate
 from weft.testing.simulation.scenario import TIMEOUT, Closing
 
 FIXED = 240
@@ -90,9 +90,9 @@ def test_the_same_seed_is_the_same_story_in_another_process() -> None:
 
 
 def test_the_same_seed_is_the_same_story_on_a_file() -> None:
-    plot = Plot(store="file", crashes=(20, 30), weather=Weather(0.1, 0.1, 0.3))
+    scenario = Scenario(store="file", crashes=(20, 30), weather=Weather(0.1, 0.1, 0.3))
 
-    first, second = (simulate(SEED, draw, plot=plot) for _ in range(2))
+    first, second = (simulate(SEED, draw, scenario=scenario) for _ in range(2))
 
     assert first.problems == []
     assert first.story == second.story
@@ -102,7 +102,7 @@ def test_the_same_seed_is_the_same_story_on_a_file() -> None:
 def test_a_wrong_result_is_found_and_told() -> None:
     wrong = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,), lambda run: [f"it made {run.output}"])
 
-    report = simulate(1, lambda _: wrong, plot=Plot(crashes=(12,)))
+    report = simulate(1, lambda _: wrong, scenario=Scenario(crashes=(12,)))
 
     assert report.problems == ["a: it made 2"]
     assert "crash at turn 12" in str(report)
@@ -124,7 +124,7 @@ class Liar(MemoryStore):
 def test_a_store_that_loses_what_it_has_acknowledged_is_found() -> None:
     trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
 
-    report = simulate(1, lambda _: trial, plot=Plot(), store=Liar())
+    report = simulate(1, lambda _: trial, scenario=Scenario(), store=Liar())
 
     assert "a: reported with 3 events when only 2 were durable" in report.problems
 
@@ -138,19 +138,19 @@ def test_a_step_that_is_started_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
         submit(dispatcher, worker, inflight)
 
     monkeypatch.setattr(Dispatcher, "submit", submit_twice)
-    report = simulate(1, lambda _: trial, plot=Plot())
+    report = simulate(1, lambda _: trial, scenario=Scenario())
 
     assert "a: more(2,) is under way and is executed again" in report.problems
 
 
-FAILING = Plot(rules=((DEFAULT, Policy(max_retries=3, backoff="linear", base_delay=50.0)),), retries=3, flakes=1.0)
+FAILING = Scenario(rules=((DEFAULT, Policy(max_retries=3, backoff="linear", base_delay=50.0)),), retries=3, flakes=1.0)
 """Most attempts fail, and there is time for a crash before the next."""
 
 
 def problems_of_crashes() -> list[str]:
     """Return what a crash at one turn or another makes of a step that fails a few times."""
     trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
-    reports = [simulate(2, lambda _: trial, plot=replace(FAILING, crashes=(turn,))) for turn in range(10, 40)]
+    reports = [simulate(2, lambda _: trial, scenario=replace(FAILING, crashes=(turn,))) for turn in range(10, 40)]
     return [problem for report in reports for problem in report.problems]
 
 
@@ -179,9 +179,9 @@ def test_a_wait_that_a_resume_forgets_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "place_asked", lambda _limit, state: (state, True))
     trial = Trial(Workflow("w", step(lambda x: x, name="one"), step(lambda x: x, name="two")), (1,))
-    plot = Plot(rules=((DEFAULT, Policy(concurrency_limit=ConcurrencyLimit("places", 1))),))
+    scenario = Scenario(rules=((DEFAULT, Policy(concurrency_limit=ConcurrencyLimit("places", 1))),))
 
-    report = simulate(1, lambda _: trial, plot=plot)
+    report = simulate(1, lambda _: trial, scenario=scenario)
 
     assert "a: two(2,): 2 are under way where 1 may be" in report.problems
 
@@ -189,9 +189,11 @@ def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Attempts, "_timed_out", lambda *_: None)
     trial = Trial(Workflow("w", step(lambda x: x, name="one")), (1,))
-    plot = Plot(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
+    scenario = Scenario(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
 
-    problems = [problem for seed in range(10) for problem in simulate(seed, lambda _: trial, plot=plot).problems]
+    problems = [
+        problem for seed in range(10) for problem in simulate(seed, lambda _: trial, scenario=scenario).problems
+    ]
 
     assert "a: one(2,) hung, and was not cut off" in problems
 
@@ -205,7 +207,7 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
     rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
 
     tried, given_up = (
-        simulate(1, lambda _: trial, plot=Plot(rules=rules, breaks=1.0, discards=share)) for share in (0.0, 1.0)
+        simulate(1, lambda _: trial, scenario=Scenario(rules=rules, breaks=1.0, discards=share)) for share in (0.0, 1.0)
     )
 
     assert (tried.problems, given_up.problems) == ([], [])
@@ -226,27 +228,31 @@ def twice() -> Trial:
     return Trial(Workflow("w", first >> then), (1, 2), check)
 
 
-def orderly(plot: Plot, seeds: int = 30) -> list[str]:
-    """Return what is wrong with runs that are closed, stopped and used as *plot* says."""
+def orderly(scenario: Scenario, seeds: int = 30) -> list[str]:
+    """Return what is wrong with runs that are closed, stopped and used as *scenario* says."""
     trial = twice()
-    return [problem for seed in range(seeds) for problem in simulate(seed, lambda _: trial, plot=plot).problems]
+    return [problem for seed in range(seeds) for problem in simulate(seed, lambda _: trial, scenario=scenario).problems]
 
 
 @pytest.mark.parametrize("strategy", ["every_cycle", "on_complete", "manual"])
 @pytest.mark.parametrize("outage", [0.0, 2.0, 30.0])
 def test_what_had_completed_when_a_runner_was_closed_is_not_executed_again(outage: float, strategy: str) -> None:
     for after in (0.0, 0.05, 0.5, 2.0):
-        plot = Plot(strategy=as_checkpoints(strategy), closings=(Closing(after, outage), Closing(after, outage)))
+        scenario = Scenario(
+            strategy=as_checkpoints(strategy), closings=(Closing(after, outage), Closing(after, outage))
+        )
 
-        assert orderly(plot, seeds=8) == []
+        assert orderly(scenario, seeds=8) == []
 
 
 @pytest.mark.parametrize("strategy", ["every_cycle", "manual"])
 def test_callers_that_give_up_and_come_together_change_nothing(strategy: str) -> None:
-    plot = Plot(strategy=as_checkpoints(strategy), impatience=0.5, crowds=1.0, stops=0.5, weather=Weather(dawdles=0.5))
+    scenario = Scenario(
+        strategy=as_checkpoints(strategy), impatience=0.5, crowds=1.0, stops=0.5, weather=Weather(dawdles=0.5)
+    )
 
-    assert orderly(plot) == []
-    assert orderly(replace(plot, closings=(Closing(2.0, 2.0),))) == []
+    assert orderly(scenario) == []
+    assert orderly(replace(scenario, closings=(Closing(2.0, 2.0),))) == []
 
 
 def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,9 +263,9 @@ def test_a_runner_that_is_closed_and_does_not_write_what_it_has_is_found(monkeyp
             checkpoint(worker)
 
     monkeypatch.setattr(Worker, "checkpoint", forgetful)
-    plot = Plot(strategy=as_checkpoints("manual"), closings=(Closing(1.0),))
+    scenario = Scenario(strategy=as_checkpoints("manual"), closings=(Closing(1.0),))
 
-    problems = orderly(plot)
+    problems = orderly(scenario)
 
     assert problems != []
     assert all("closed" in each or "there was time to write everything" in each for each in problems)
@@ -275,7 +281,7 @@ def test_a_run_that_a_cancelled_caller_of_stop_leaves_behind_is_found(monkeypatc
     stop = AsyncRunner.stop
     monkeypatch.setattr(AsyncRunner, "stop", unshielded)
 
-    assert orderly(Plot(stops=1.0, impatience=0.7)) != []
+    assert orderly(Scenario(stops=1.0, impatience=0.7)) != []
 
 
 def test_an_input_that_is_acknowledged_and_not_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +290,7 @@ def test_an_input_that_is_acknowledged_and_not_written_is_found(monkeypatch: pyt
 
     monkeypatch.setattr(Waiters, "durable", at_once)
 
-    assert orderly(Plot(weather=Weather(dawdles=1.0), closings=(Closing(0.5, 30.0),), grace=0.0)) != []
+    assert orderly(Scenario(weather=Weather(dawdles=1.0), closings=(Closing(0.5, 30.0),), grace=0.0)) != []
 
 
 # -- what a runner could do wrong with children, and with what policies are asked ----------------
@@ -299,13 +305,13 @@ def delegating(*, is_plain: bool = False, fate: Any = "awaited") -> Trial:
     return network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
 
 
-RETRYING = Plot(rules=((DEFAULT, Policy(max_retries=3)),), retries=3, flakes=1.0, runs=("a", "b"), workers=1)
+RETRYING = Scenario(rules=((DEFAULT, Policy(max_retries=3)),), retries=3, flakes=1.0, runs=("a", "b"), workers=1)
 
 
-def problems_of(trial: Trial, plot: Plot, seeds: int = 20) -> list[str]:
+def problems_of(trial: Trial, scenario: Scenario, seeds: int = 20) -> list[str]:
     """Return what is wrong with *trial* in the first lives of *seeds* seeds, with crashes all over the place."""
-    crashing = [replace(plot, crashes=(10 + 7 * seed, 20)) for seed in range(seeds)]
-    reports = [simulate(seed, lambda _: trial, plot=each) for seed, each in enumerate(crashing)]
+    crashing = [replace(scenario, crashes=(10 + 7 * seed, 20)) for seed in range(seeds)]
+    reports = [simulate(seed, lambda _: trial, scenario=each) for seed, each in enumerate(crashing)]
     return [problem for report in reports for problem in report.problems]
 
 
@@ -321,7 +327,7 @@ def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(ChildRuns, "_note", at_once)
 
-    assert any("and no log that is stored names it" in each for each in problems_of(delegating(), Plot(), seeds=1))
+    assert any("and no log that is stored names it" in each for each in problems_of(delegating(), Scenario(), seeds=1))
 
 
 def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,18 +344,20 @@ def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyP
 def test_parents_that_keep_the_places_of_their_children_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dispatcher, "lend", lambda *_: 0)
 
-    assert any("everybody waits for ever" in each for each in problems_of(delegating(), Plot(workers=1), seeds=1))
+    assert any("everybody waits for ever" in each for each in problems_of(delegating(), Scenario(workers=1), seeds=1))
 
 
-CANCELLING = Plot(cancels=1.0, interrupts=6)
+CANCELLING = Scenario(cancels=1.0, interrupts=6)
 """Somebody cancels every run, and the process dies of it."""
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_a_family_is_cancelled_whenever_a_process_crashes(is_plain: bool) -> None:
-    plots = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
+    scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
 
-    assert [each for plot in plots for each in problems_of(delegating(is_plain=is_plain), plot, seeds=2)] == []
+    assert [
+        each for scenario in scenarios for each in problems_of(delegating(is_plain=is_plain), scenario, seeds=2)
+    ] == []
 
 
 def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,21 +368,21 @@ def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypa
 
 def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChildRuns, "_bereft", lambda *_: None)
-    plots = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
+    scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
 
-    problems = [each for plot in plots for each in problems_of(delegating(), plot, seeds=6)]
+    problems = [each for scenario in scenarios for each in problems_of(delegating(), scenario, seeds=6)]
 
     assert any("nobody goes on with cancelling" in each for each in problems)
 
 
-def remedied(remedy: Any) -> tuple[Trial, Plot]:
-    """Return a trial of a step that always fails, for which its policy has a remedy, and a plot with it."""
+def remedied(remedy: Any) -> tuple[Trial, Scenario]:
+    """Return a trial of a step that always fails, for which its policy has a remedy, and a scenario with it."""
     piece = Spare("p", 1, remedy, True, False)
     network = Network((Place(piece, None, "plain"),))
     verdict = Verdict(network, [1])
     trial = network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
     rule = ("p", Policy(max_retries=1).merge(piece.policies[""]))
-    return trial, Plot(rules=(rule, (DEFAULT, Policy(max_retries=1))), retries=1)
+    return trial, Scenario(rules=(rule, (DEFAULT, Policy(max_retries=1))), retries=1)
 
 
 @pytest.mark.parametrize("remedy", [*FALLBACKS, *UNDOING])
@@ -395,22 +403,22 @@ def test_a_compensation_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_dead_letter_that_keeps_its_old_input_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    trial, plot = kept_letters()
+    trial, scenario = kept_letters()
     told = AsyncRunner.retry
 
     async def retry(runner: AsyncRunner, id: str, which: object = None, *, policy: Any = None, **_: Any) -> None:
         await told(runner, id, which, policy=policy)
 
-    well = problems_of(trial, plot)
+    well = problems_of(trial, scenario)
     monkeypatch.setattr(AsyncRunner, "retry", retry)
 
     assert well == []
-    assert "a: 1 dead letters got another input, and the log has 0" in problems_of(trial, plot)
+    assert "a: 1 dead letters got another input, and the log has 0" in problems_of(trial, scenario)
 
 
-def kept_letters() -> tuple[Trial, Plot]:
-    """Return a trial of a step that fails until it is mended, and a plot in which it then gets another input."""
+def kept_letters() -> tuple[Trial, Scenario]:
+    """Return a trial of a step that fails until it is mended, and a scenario in which it then gets another input."""
     network = Network((Place(Fragile("p", True), None, "plain"),))
     verdict = Verdict(network, [1])
     trial = network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
-    return trial, Plot(rules=((DEFAULT, Policy(on_failure="dead_letter")),), breaks=0.9, amends=1.0)
+    return trial, Scenario(rules=((DEFAULT, Policy(on_failure="dead_letter")),), breaks=0.9, amends=1.0)

@@ -17,9 +17,9 @@ from world import draw, wired
 from weft import INPUT, AsyncRunner, Policy, Run, Workflow, condition, rule
 from weft.core.components import saga
 from weft.errors import BatchFailed
-from weft.testing import Plot, run_virtually
+from weft.testing import Scenario, run_virtually
 from weft.testing.simulation.executor import SimulatedExecutor
-from weft.testing.simulation.scenario_draw import draw_plot
+from weft.testing.simulation.scenario_draw import draw_scenario
 
 PIECES: list[Piece] = [
     Machine("p", 1, 4, 2),
@@ -264,14 +264,14 @@ UNDRAWN = {"max_delay", "retryable", "non_retryable", "scheduled_at", "telemetry
 
 
 def test_every_option_is_drawn() -> None:
-    """What draws a new option of a plot or a policy can be forgotten; then it is the same every time."""
-    plots: list[Plot] = []
+    """What draws a new option of a scenario or a policy can be forgotten; then it is the same every time."""
+    scenarios: list[Scenario] = []
     for seed in range(200):
         dice = Random(seed)  # noqa: S311
-        plots.append(draw_plot(dice, draw(dice)))
-    policies = [policy for plot in plots for _, policy in plot.rules]
+        scenarios.append(draw_scenario(dice, draw(dice)))
+    policies = [policy for scenario in scenarios for _, policy in scenario.rules]
 
-    same = {name for name in Plot.__struct_fields__ if len({repr(getattr(each, name)) for each in plots}) == 1}
+    same = {name for name in Scenario.__struct_fields__ if len({repr(getattr(each, name)) for each in scenarios}) == 1}
     unset = {
         name for name, default in Policy.DEFAULTS.items() if all(getattr(each, name) == default for each in policies)
     }

@@ -14,7 +14,7 @@ from weft.testing.faults import Fault, FaultyStore
 from weft.testing.loop import VirtualLoop, run_virtually
 from weft.testing.recording import RecordingStore
 from weft.testing.simulation.process import Weather
-from weft.testing.simulation.scenario import Plot, Trial
+from weft.testing.simulation.scenario import Scenario, Trial
 from weft.testing.simulation.simulation import Report, simulate
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ __all__ = [
     "ListableStoreContract",
     "LogStoreContract",
     "OwnedStoreContract",
-    "Plot",
     "RecordingStore",
     "Report",
+    "Scenario",
     "SharedStoreContract",
     "StoreContract",
     "Trial",

@@ -14,9 +14,9 @@ import msgspec
 from weft.core.run.runnable import Runnable
 from weft.runner.execution.policy_call import PolicyCall
 from weft.testing.simulation.executor import Ending, Late
-from weft.testing.simulation.limit_checks import Gauges
+from weft.testing.simulation.limit_checks import LimitChecks
 from weft.testing.simulation.policy_calls import Question, question, repeated
-from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Plot, Trial
+from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Scenario, Trial
 from weft.typing import Address
 
 
@@ -49,17 +49,17 @@ class Execution(msgspec.Struct):
     """Whether its worker has crashed since."""
 
 
-class Witness:
+class AttemptLog:
     """Watches the executors of all processes; *heads* says how many events of each run are durable."""
 
     def __init__(
-        self, dice: Random, trial: Trial, plot: Plot, heads: Mapping[str, int], tell: Callable[[str], None]
+        self, dice: Random, trial: Trial, scenario: Scenario, heads: Mapping[str, int], tell: Callable[[str], None]
     ) -> None:
-        self._dice, self._plot, self._heads, self._tell = dice, plot, heads, tell
+        self._dice, self._scenario, self._heads, self._tell = dice, scenario, heads, tell
         self._patient = trial.patient
         self._mendable, self._breakable = trial.mendable, trial.mendable | trial.losable
         self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
-        self._gauges = Gauges(plot, but=trial.mendable)
+        self._limits = LimitChecks(scenario, but=trial.mendable)
         self.executions: list[Execution] = []
         self.problems: list[str] = []
         self._by_key: dict[str, list[Execution]] = {}
@@ -90,7 +90,7 @@ class Witness:
         self._under_way.clear()
         self._refused.clear()
         self._hanging.clear()
-        self._gauges.begin_life(now)
+        self._limits.begin_life(now)
 
     def closed(self) -> None:
         """The runner of this process was closed, and says that everything is written."""
@@ -139,17 +139,17 @@ class Witness:
         """Whether an attempt that hangs is cut off, also if its policy changes while it does."""
         if runnable.component in self._mendable and runnable.run_id in self.mended:  # under a policy of its own
             return False
-        policies = self._plot.policies_of(runnable.component)
+        policies = self._scenario.policies_of(runnable.component)
         is_timed = all(each.timeout is not None for each in policies)
         return bool(policies) and (is_timed or all(each.heartbeat is not None for each in policies))
 
     def _is_timed(self, runnable: Runnable) -> bool:
-        return any(each.timeout is not None for each in self._plot.policies_of(runnable.component))
+        return any(each.timeout is not None for each in self._scenario.policies_of(runnable.component))
 
     def refuses(self, runnable: Runnable) -> bool:
         """Say whether an executor does not take an attempt."""
         run = runnable.run_id
-        if self._refused[run] >= 2 or self._dice.random() >= self._plot.refusals:
+        if self._refused[run] >= 2 or self._dice.random() >= self._scenario.refusals:
             return False
         self._refused[run] += 1
         for execution in self.executions:  # what has ended and was not collected is lost with its worker
@@ -163,12 +163,12 @@ class Witness:
         key, run, now = self._key(runnable), runnable.run_id, asyncio.get_running_loop().time()
         component, durable = runnable.component, self._heads.get(run, 0)
         self._under_way[run] += 1
-        if self._under_way[run] > self._plot.max_concurrency:
+        if self._under_way[run] > self._scenario.max_concurrency:
             self.problems.append(f"{run}: {self._under_way[run]} runnables are under way at once")
         if isinstance(runnable, PolicyCall):
             asked = question(runnable, attempts=len(self.of(key)), durable=durable)
             self._tell(f"{run} asks the {asked.kind} of {asked.name}")
-            if self._plot.deadline != TIGHT:  # else there may be no time for an attempt
+            if self._scenario.deadline != TIGHT:  # else there may be no time for an attempt
                 self.problems += repeated(self.asked(key), asked)
             self._asked.setdefault(key, []).append(asked)
             return None
@@ -177,7 +177,7 @@ class Witness:
         self._tell(f"{run} executes {component}{runnable.inputs}, attempt {attempt}")
         self._check(new)
         self._check_sources(new, runnable)
-        for wrong in self._gauges.begins(run, component, now):
+        for wrong in self._limits.begins(run, component, now):
             self.problems.append(f"{run}: {component}{runnable.inputs}: {wrong}")
         self.executions.append(new)
         self._by_key.setdefault(key, []).append(new)
@@ -187,11 +187,11 @@ class Witness:
         return (FlakyLate if is_late else Flaky)(f"attempt {attempt} of {component}")
 
     def _fails(self, new: Execution) -> bool:
-        key, dice, plot = new.key, self._dice, self._plot
+        key, dice, scenario = new.key, self._dice, self._scenario
         if key not in self._flakes:
-            is_flaky = dice.random() < plot.flakes
-            self._flakes[key] = dice.randint(0, plot.retries) if is_flaky else 0
-            if new.component in self._breakable and dice.random() < plot.breaks:
+            is_flaky = dice.random() < scenario.flakes
+            self._flakes[key] = dice.randint(0, scenario.retries) if is_flaky else 0
+            if new.component in self._breakable and dice.random() < scenario.breaks:
                 self._flakes[key], self._broken[key] = 0, new.run
         if key in self._broken:
             return True
@@ -210,7 +210,7 @@ class Witness:
         if execution.key in self._hanging and ending != "cancelled":
             self.problems.append(f"{execution.run}: {execution.component}{execution.inputs} hung, and was not cut off")
         self._hanging.discard(execution.key)
-        self._gauges.ends(execution.component, ending, asyncio.get_running_loop().time())
+        self._limits.ends(execution.component, ending, asyncio.get_running_loop().time())
 
     # -- what must not begin ---------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Witness:
             self.problems.append(f"{name} had completed when its runner was closed, and is executed again")
         if before and before[-1].own_key != new.own_key:
             self.problems.append(f"{name} has the key {new.own_key!r} and had {before[-1].own_key!r}")
-        lag = self._plot.strategy.lag
+        lag = self._scenario.strategy.lag
         if lag and self._is_part_of_saga(new.component):
             lag = 0
         latest = max((each if isinstance(each, int) else each[0] for each in new.inputs), default=0)
@@ -244,7 +244,7 @@ class Witness:
                 continue
             source = getattr(runnable.lineage.log[seq - 1], "component", "")
             is_sure = source and source not in self._mendable  # which may have run under a policy of its own
-            policies = self._plot.policies_of(source) if is_sure else ()
+            policies = self._scenario.policies_of(source) if is_sure else ()
             if policies and all(policy.checkpoint_after for policy in policies):
                 self.problems.append(f"{new.run}: {new.component}{new.inputs} was started before {source} was stored")
 

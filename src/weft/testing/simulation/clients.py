@@ -21,9 +21,9 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreClosed, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner
-from weft.testing.simulation.attempt_log import Witness
+from weft.testing.simulation.attempt_log import AttemptLog
 from weft.testing.simulation.children import doomed, family
-from weft.testing.simulation.scenario import TIGHT, Plot, Trial
+from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
 from weft.testing.wrapping import FullStore
 
 T = TypeVar("T")
@@ -39,13 +39,13 @@ class Clients:
         self,
         dice: Random,
         trial: Trial,
-        plot: Plot,
-        witness: Witness,
+        scenario: Scenario,
+        attempts: AttemptLog,
         tell: Callable[[str], None],
         interrupt: Callable[[], None],
     ) -> None:
-        self._dice, self._trial, self._plot, self._workflow = dice, trial, plot, trial.workflow
-        self._witness, self._tell, self._interrupt = witness, tell, interrupt
+        self._dice, self._trial, self._scenario, self._workflow = dice, trial, scenario, trial.workflow
+        self._attempts, self._tell, self._interrupt = attempts, tell, interrupt
         self.problems: list[str] = []
         self._begun: set[str] = set()
         """The runs whose creation was acknowledged."""
@@ -61,10 +61,10 @@ class Clients:
     async def use(self, runner: AsyncRunner, store: FullStore) -> None:
         """Have everything done in this process; *store* is where it ends up."""
         self._told_so.clear()
-        if self._plot.resumes_all:
+        if self._scenario.resumes_all:
             await self._made(lambda: runner.resume_all(**self._options()))
         async with asyncio.TaskGroup() as clients:
-            for run in self._plot.runs:
+            for run in self._scenario.runs:
                 clients.create_task(self._client(runner, store, run), name=f"the client of {run}")
         if self._trial.kin:
             await self._see_off(runner, store)
@@ -92,7 +92,7 @@ class Clients:
 
     def unnoticed(self, run: str) -> list[str]:
         """Return what on_complete should have told of *run* and has not."""
-        if not self._plot.notices or run in self._witness.cancelled:
+        if not self._scenario.notices or run in self._attempts.cancelled:
             return []
         seen, inputs = self._told.get(run), len(self._trial.inputs)
         if seen is None:
@@ -102,7 +102,7 @@ class Clients:
         return []
 
     def _options(self) -> dict[str, Any]:
-        if not self._plot.notices:
+        if not self._scenario.notices:
             return {}
 
         async def on_complete(run: str, seen: Run) -> None:
@@ -116,7 +116,7 @@ class Clients:
 
     def _patience(self) -> float | None:
         """Return after how many seconds a caller is cancelled; None if it is not."""
-        if not self._plot.impatience or self._dice.random() >= self._plot.impatience:
+        if not self._scenario.impatience or self._dice.random() >= self._scenario.impatience:
             return None
         return self._dice.choice((0.0, 0.001, 0.2, 1.0, 4.0))
 
@@ -151,7 +151,7 @@ class Clients:
             "start": lambda: runner.start(self._workflow, inputs[0], id=run, **options),
             "resume": lambda: runner.resume(run, workflow=self._workflow, **options),
             "resume_all": lambda: runner.resume_all(**options),
-            "run": lambda: runner.run(run, value, key=key, deadline=self._plot.deadline),
+            "run": lambda: runner.run(run, value, key=key, deadline=self._scenario.deadline),
             "stop": lambda: runner.stop(run),
             "wait": lambda: runner.wait(run),
             "checkpoint": lambda: runner.checkpoint(run),
@@ -175,31 +175,33 @@ class Clients:
 
     async def _client(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """Start or resume a run, give it its inputs, and wait for what comes of them."""
-        if run in self._witness.cancelled:
+        if run in self._attempts.cancelled:
             return
-        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self._plot.is_wanted_twice)))
+        await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self._scenario.is_wanted_twice)))
         try:
             for number, value in enumerate(self._trial.inputs):
-                if self._plot.is_patient:
+                if self._scenario.is_patient:
                     await self._idle(runner, run)
                 if (run, number) not in self._taken:
                     await self._give(runner, store, run, number, value)
         except RunClosed:
             if run not in self._unwanted:
                 raise
-        is_unwanted = run in self._unwanted and run not in self._witness.cancelled
+        is_unwanted = run in self._unwanted and run not in self._attempts.cancelled
         if is_unwanted and await runner.status(run) == "cancelled":
             await self._gone(runner, store, run)
             await self._cancelled(store, run)
-        if run not in self._witness.cancelled:
+        if run not in self._attempts.cancelled:
             await self._wait(runner, store, run)
 
     async def _begin(self, runner: AsyncRunner, run: str) -> None:
-        plot = self._plot
+        scenario = self._scenario
         if run in self._begun:
             await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
-        elif plot.starts_whole:
-            options = self._options() if plot.deadline is None else {**self._options(), "deadline": plot.deadline}
+        elif scenario.starts_whole:
+            options = (
+                self._options() if scenario.deadline is None else {**self._options(), "deadline": scenario.deadline}
+            )
             await self._made(lambda: runner.start(self._workflow, self._trial.inputs[0], id=run, **options))
             self._taken.add((run, 0))
         else:
@@ -212,27 +214,27 @@ class Clients:
 
     async def _give(self, runner: AsyncRunner, store: FullStore, run: str, number: int, value: Any) -> None:
         """Give a run an input, and perhaps something else to do."""
-        dice, plot = self._dice, self._plot
+        dice, scenario = self._dice, self._scenario
         await asyncio.sleep(dice.choice((0.0, 0.0, 0.1, 2.0)))
         await self._take(runner, run, number, value)
         self._tell(f"input {number} of {run} taken")
         self._told_so.add((run, number))
-        if plot.strategy.takes_input_first:
+        if scenario.strategy.takes_input_first:
             self._taken.add((run, number))
-        if dice.random() < plot.repeats:
+        if dice.random() < scenario.repeats:
             await self._take(runner, run, number, value)
-        if dice.random() < plot.checkpoints:
+        if dice.random() < scenario.checkpoints:
             await self._made(lambda: runner.checkpoint(run))
-        if plot.crowds and dice.random() < plot.crowds:
+        if scenario.crowds and dice.random() < scenario.crowds:
             await self._crowd(runner, run, number, value)
-        if plot.rules and dice.random() < plot.rulings:
+        if scenario.rules and dice.random() < scenario.rulings:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
-            await runner.set_policies(run, dice.choice((plot.rules, plot.others or plot.rules)))
+            await runner.set_policies(run, dice.choice((scenario.rules, scenario.others or scenario.rules)))
             self._tell(f"{run} has other policies")
-        if dice.random() < plot.stops:
+        if dice.random() < scenario.stops:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await self._stop_and_go(runner, run)
-        if dice.random() < plot.cancels:
+        if dice.random() < scenario.cancels:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await self._cancel(runner, store, run)
             await runner.run(run, value)  # it is closed, and says so
@@ -247,11 +249,11 @@ class Clients:
 
     async def _cancelled(self, store: FullStore, run: str) -> None:
         """Keep in mind that a run is cancelled, and who goes with it; see that all of them are."""
-        self._witness.cancelled.add(run)
+        self._attempts.cancelled.add(run)
         if self._trial.kin:
             members = await _seen(family(store, run, self._trial))
             closed = doomed(members, run, is_cancelled=True, with_root=True)
-            self._witness.cancelled |= closed
+            self._attempts.cancelled |= closed
             for name in sorted(closed & members.keys()):
                 if (status := members[name].record.status) != "cancelled":
                     self.problems.append(f"{name} is {status} when {run}, with which it goes, is said to be cancelled")
@@ -270,7 +272,9 @@ class Clients:
         """Give a run an input; if a saga keeps it from taking any, see to that first."""
         while True:
             try:
-                await self._made(lambda: runner.run(run, value, key=f"input {number}", deadline=self._plot.deadline))
+                await self._made(
+                    lambda: runner.run(run, value, key=f"input {number}", deadline=self._scenario.deadline)
+                )
             except RunParked:
                 if not (await runner.get_workflow(run)).dead_letters:
                     raise
@@ -292,7 +296,7 @@ class Clients:
         if self._trial.then is not None:
             await self._trial.then(runner, run)
             seen = await self._idle(runner, run)
-        if not self._plot.strategy.at_idle:
+        if not self._scenario.strategy.at_idle:
             await runner.checkpoint(run)
         stored = await _seen(store.find(run))
         if stored.head < len(seen.log()):
@@ -303,7 +307,7 @@ class Clients:
 
     async def _see_off(self, runner: AsyncRunner, store: FullStore) -> None:
         """Wait for what the runs have started, also in another life, and nobody else waits for."""
-        if not self._plot.resumes_all:
+        if not self._scenario.resumes_all:
             await runner.resume_all(**self._options())
         done: set[str] = set()
         while left := [run for run in await runner.list_workflows() if run not in done]:
@@ -335,21 +339,21 @@ class Clients:
     async def _settle(self, runner: AsyncRunner, seen: Run, letters: list[Any]) -> None:
         """Give one of the dead letters another chance, or up."""
         letter, run = self._dice.choice(letters), seen.id
-        if self._plot.deadline == TIGHT or self._dice.random() < self._plot.discards:
+        if self._scenario.deadline == TIGHT or self._dice.random() < self._scenario.discards:
             await runner.discard(run, letter)
             self._tell(f"{run} gives {letter.component}{letter.inputs} up")
             return
-        self._witness.mend(run)
-        policy = self._dice.choice((None, Policy(max_retries=self._plot.retries)))
+        self._attempts.mend(run)
+        policy = self._dice.choice((None, Policy(max_retries=self._scenario.retries)))
         amend = self._trial.amends.get(letter.component)
-        if amend is None or self._dice.random() >= self._plot.amends:
+        if amend is None or self._dice.random() >= self._scenario.amends:
             await runner.retry(run, letter, policy=policy)
             self._tell(f"{run} tries {letter.component}{letter.inputs} again")
             return
         given = amend(seen.memory.lineage.fact(letter.inputs[0]).value)
         await runner.retry(run, letter, policy=policy, input=given)
-        if self._plot.strategy.takes_input_first:
-            self._witness.amended[run] += 1
+        if self._scenario.strategy.takes_input_first:
+            self._attempts.amended[run] += 1
         self._tell(f"{run} tries {letter.component}{letter.inputs} again with {given}")
 
 

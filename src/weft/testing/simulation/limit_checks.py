@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.testing.simulation.executor import Ending
-from weft.testing.simulation.scenario import Plot
+from weft.testing.simulation.scenario import Scenario
 
 L = TypeVar("L", ConcurrencyLimit, RateLimit, CircuitBreaker)
 
@@ -24,12 +24,12 @@ _EARLY = 1e-3
 """How many seconds too early a timer may fire."""
 
 
-class Gauges:
-    """What the limits of a plot let through, in one life after another."""
+class LimitChecks:
+    """What the limits of a scenario let through, in one life after another."""
 
-    def __init__(self, plot: Plot, *, but: Collection[str]) -> None:
+    def __init__(self, scenario: Scenario, *, but: Collection[str]) -> None:
         """Watch everything *but* what may get policies of its own."""
-        self._plot, self._but = plot, but
+        self._scenario, self._but = scenario, but
         self.begin_life(0.0)
 
     def begin_life(self, now: float) -> None:
@@ -64,7 +64,7 @@ class Gauges:
             if opened is not None and now < opened + breaker.reset_timeout - _EARLY:
                 self._passed[breaker.name, run] += 1
                 count = self._passed[breaker.name, run]
-                if count > self._plot.max_concurrency:  # so many may have been let through before
+                if count > self._scenario.max_concurrency:  # so many may have been let through before
                     wrong.append(f"{count} have started in the {now - opened:.3f} seconds since the breaker opened")
         return wrong
 
@@ -72,7 +72,7 @@ class Gauges:
         """Whether nothing but a worker is waited for between being let through by a breaker and starting."""
         return not any(
             policy.execution_mode == "durable" or policy.rate_limit or policy.concurrency_limit
-            for policy in self._plot.policies_of(component)
+            for policy in self._scenario.policies_of(component)
         )
 
     def ends(self, component: str, ending: Ending, now: float) -> None:
@@ -80,7 +80,7 @@ class Gauges:
         if (places := self._limit(ConcurrencyLimit, component)) is not None:
             self._under_way[places.name] -= 1
         if (breaker := self._limit(CircuitBreaker, component)) is None:
-            possible = [policy.circuit_breaker for policy in self._plot.policies_of(component)]
+            possible = [policy.circuit_breaker for policy in self._scenario.policies_of(component)]
             self._unsure.update(each.name for each in possible if each is not None)
             return
         if ending == "completed" and breaker.name not in self._opened:
@@ -94,6 +94,6 @@ class Gauges:
 
     def _limit(self, kind: type[L], component: str) -> L | None:
         """Return the limit of this *kind* under which *component* is, whichever policy holds."""
-        policies = () if component in self._but else self._plot.policies_of(component)
+        policies = () if component in self._but else self._scenario.policies_of(component)
         found = [getattr(policy, _FIELDS[kind]) for policy in policies]
         return found[0] if found and all(each == found[0] for each in found) else None

@@ -18,7 +18,7 @@ import msgspec
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append
 from weft.testing.faults import Crash
-from weft.testing.simulation.run_creation_check import Births
+from weft.testing.simulation.run_creation_check import RunCreationCheck
 from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")
@@ -61,11 +61,11 @@ class Connection(WrappedStore):
         weather: Weather,
         tell: Callable[[str], None],
         heads: dict[str, int],
-        births: Births,
+        creations: RunCreationCheck,
         dies: tuple[int, Moment] | None = None,
     ) -> None:
         super().__init__(inner)
-        self._dies, self._heads, self._births = dies, heads, births
+        self._dies, self._heads, self._creations = dies, heads, creations
         self.appends = 0
         """How many there were."""
         self.is_dying = False
@@ -96,7 +96,7 @@ class Connection(WrappedStore):
 
         async def act() -> Sequence[StoreError | None]:
             results = await self.inner.append(batch)
-            self._births.committed(batch, results)
+            self._creations.committed(batch, results)
             for append, refused in zip(batch, results, strict=True):
                 if refused is None:
                     self._heads[append.run] = append.head

@@ -10,7 +10,7 @@ from weft.errors import StoreError
 from weft.ports.store import Append
 
 
-class Births:
+class RunCreationCheck:
     """Sees every run come to be, and says at once what should not have."""
 
     def __init__(self, wanted: Collection[str], unwanted: Collection[str]) -> None:

@@ -1,5 +1,5 @@
 """
-What a simulation is of (a :class:`Trial`), and what happens in it (a :class:`Plot`).
+What a simulation is of (a :class:`Trial`), and what happens in it (a :class:`Scenario`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Closing(msgspec.Struct, frozen=True):
     """For how many seconds the store is unavailable from then on."""
 
 
-class Plot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How runs are driven, and what befalls them."""
 
     strategy: Checkpoints = every_cycle
@@ -172,7 +172,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return ", ".join(f"{name}={value}" for name, value in told.items())
 
 
-_PLAIN = Plot()
+_PLAIN = Scenario()
 
 
 def _first(rules: Rules, names: set[str]) -> Policy | None:

@@ -1,5 +1,5 @@
 """
-Draws what happens in a simulation: a :class:`~weft.testing.simulation.scenario.Plot`, from a die.
+Draws what happens in a simulation: a :class:`~weft.testing.simulation.scenario.Scenario`, from a die.
 
 Policies are drawn so that what comes of a run stays what it would be without them: no more attempts fail than there
 are retries, limits let everything through in the end, deadlines are generous.  Only what a trial calls *losable* gets
@@ -18,7 +18,7 @@ from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import Policy
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
 from weft.testing.simulation.process import Weather
-from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Closing, Plot, Rules, Trial
+from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Closing, Rules, Scenario, Trial
 
 _LATEST_CRASH = 300
 """The last turn of a loop at which a crash is likely to find something to interrupt."""
@@ -26,12 +26,12 @@ _AGES = 1e8
 """A deadline that nothing reaches, in seconds."""
 
 
-def draw_plot(dice: Random, trial: Trial) -> Plot:
-    """Return a plot for *trial*."""
+def draw_scenario(dice: Random, trial: Trial) -> Scenario:
+    """Return a scenario for *trial*."""
     retries = dice.choice((0, 0, 1, 3))
     is_stormy = dice.random() < 0.5
     rules, others = _rules(dice, trial, retries)
-    return Plot(
+    return Scenario(
         strategy=_strategy(dice),
         crashes=tuple(_turn(dice) for _ in range(dice.choice((0, 1, 1, 2, 4)))),
         weather=Weather(0.1, 0.1, 0.3) if is_stormy else Weather(dawdles=dice.choice((0.0, 0.2))),

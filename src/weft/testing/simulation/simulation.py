@@ -40,14 +40,14 @@ from weft.runner.execution.policy_call import PolicyCall
 from weft.stores import MemoryStore
 from weft.testing.faults import Crash
 from weft.testing.loop import VirtualLoop
-from weft.testing.simulation.attempt_log import Witness
+from weft.testing.simulation.attempt_log import AttemptLog
 from weft.testing.simulation.children import family
 from weft.testing.simulation.clients import Clients
 from weft.testing.simulation.executor import ImmediateSimulatedExecutor, Lasts, SimulatedExecutor
 from weft.testing.simulation.process import Connection
-from weft.testing.simulation.run_creation_check import Births
-from weft.testing.simulation.scenario import Closing, Plot, Trial
-from weft.testing.simulation.scenario_draw import draw_plot
+from weft.testing.simulation.run_creation_check import RunCreationCheck
+from weft.testing.simulation.scenario import Closing, Scenario, Trial
+from weft.testing.simulation.scenario_draw import draw_scenario
 from weft.testing.simulation.storage import InMemory, OnFile, Storage
 from weft.testing.simulation.verify import examine_family
 
@@ -64,8 +64,8 @@ _AN_AGE = 1e7
 class Report:
     """What came of a simulation."""
 
-    def __init__(self, seed: int, plot: Plot) -> None:
-        self.seed, self.plot = seed, plot
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self.seed, self.scenario = seed, scenario
         self.problems: list[str] = []
         """What is wrong; nothing, if all is well."""
         self.story: list[str] = []
@@ -78,40 +78,40 @@ class Report:
         self.appends = 0
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}: {self.plot}", *self.story, *(f"PROBLEM: {each}" for each in self.problems)]
+        lines = [f"seed {self.seed}: {self.scenario}", *self.story, *(f"PROBLEM: {each}" for each in self.problems)]
         return "\n".join(lines)
 
 
 def simulate(
-    seed: int, draw: Callable[[Random], Trial], *, plot: Plot | None = None, store: MemoryStore | None = None
+    seed: int, draw: Callable[[Random], Trial], *, scenario: Scenario | None = None, store: MemoryStore | None = None
 ) -> Report:
     """
     Return what came of the simulation number *seed*, of what *draw* makes of a die.
 
     Args:
-        plot: what happens, if that is not to be drawn as well.
-        store: what outlives the processes, if it is neither of those that a plot names.
+        scenario: what happens, if that is not to be drawn as well.
+        store: what outlives the processes, if it is neither of those that a scenario names.
     """
     dice = Random(seed)  # noqa: S311 - it should be the same every time
     trial = draw(dice)
-    plot = plot or draw_plot(dice, trial)
-    trial = _ruled(trial, plot)
-    storage = OnFile() if store is None and plot.store == "file" else InMemory(store or MemoryStore())
+    scenario = scenario or draw_scenario(dice, trial)
+    trial = _ruled(trial, scenario)
+    storage = OnFile() if store is None and scenario.store == "file" else InMemory(store or MemoryStore())
     try:
-        return _Simulation(seed, dice, trial, plot, storage).run()
+        return _Simulation(seed, dice, trial, scenario, storage).run()
     finally:
         storage.clean()
 
 
 class _Simulation:
-    def __init__(self, seed: int, dice: Random, trial: Trial, plot: Plot, storage: Storage) -> None:
-        self.dice, self.trial, self.plot, self.storage = dice, trial, plot, storage
-        self.report = Report(seed, plot)
+    def __init__(self, seed: int, dice: Random, trial: Trial, scenario: Scenario, storage: Storage) -> None:
+        self.dice, self.trial, self.scenario, self.storage = dice, trial, scenario, storage
+        self.report = Report(seed, scenario)
         self.heads: dict[str, int] = {}
         """How many events of each run are durable."""
-        self.witness = Witness(dice, trial, plot, self.heads, self.tell)
-        self.births = Births(plot.runs, self.witness.cancelled)
-        self.clients = Clients(dice, trial, plot, self.witness, self.tell, self.interrupt)
+        self.attempts = AttemptLog(dice, trial, scenario, self.heads, self.tell)
+        self.creations = RunCreationCheck(scenario.runs, self.attempts.cancelled)
+        self.clients = Clients(dice, trial, scenario, self.attempts, self.tell, self.interrupt)
         self.now = START
         self.life = 0
         self.loop: VirtualLoop | None = None
@@ -129,10 +129,10 @@ class _Simulation:
             return self.now
 
     def interrupt(self) -> None:
-        """Somebody begins to cancel a run: if the plot says so, let the process die soon, once."""
-        if self.plot.interrupts is not None and not self.is_interrupted:
+        """Somebody begins to cancel a run: if the scenario says so, let the process die soon, once."""
+        if self.scenario.interrupts is not None and not self.is_interrupted:
             assert self.loop is not None  # noqa: S101
-            self.is_interrupted, self.end = True, self.loop.turns + self.plot.interrupts
+            self.is_interrupted, self.end = True, self.loop.turns + self.scenario.interrupts
 
     # -- lives -----------------------------------------------------------------------------------
 
@@ -145,8 +145,8 @@ class _Simulation:
             report.problems.append(str(error))
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - each that a runner should not raise
             report.problems += [f"{type(each).__name__}: {each}" for each in getattr(error, "exceptions", (error,))]
-        report.lives, report.executions = self.life, len(self.witness.executions)
-        report.problems += self.witness.problems + self.clients.problems + self.births.problems
+        report.lives, report.executions = self.life, len(self.attempts.executions)
+        report.problems += self.attempts.problems + self.clients.problems + self.creations.problems
         if self.now - START > _AN_AGE:
             report.problems.append(f"it took {self.now - START:,.0f} seconds")
         if not report.problems:
@@ -155,16 +155,16 @@ class _Simulation:
 
     def _live(self) -> bool:
         """Live until the crash or the end; return whether everything is done."""
-        self.end = self.plot.crashes[self.life] if self.life < len(self.plot.crashes) else None
+        self.end = self.scenario.crashes[self.life] if self.life < len(self.scenario.crashes) else None
         self.life += 1
-        self.witness.new_life(self.now)
+        self.attempts.new_life(self.now)
 
-        dies = self.plot.dies if self.life == 1 else None
+        dies = self.scenario.dies if self.life == 1 else None
         store = self.storage.connect()
-        connection = Connection(store, self.dice, self.plot.weather, self.tell, self.heads, self.births, dies)
+        connection = Connection(store, self.dice, self.scenario.weather, self.tell, self.heads, self.creations, dies)
 
         def before_turn(number: int) -> None:
-            if len(self.witness.problems) > _ENOUGH:
+            if len(self.attempts.problems) > _ENOUGH:
                 raise Stuck("so much is wrong that it may never end")
             if number == self.end or connection.is_dying:
                 raise Crash
@@ -197,18 +197,18 @@ class _Simulation:
 
     async def _process(self, connection: Connection) -> bool:
         """Do what one process does; return whether everything is done."""
-        counters, plot = LocalCounters(), self.plot
+        counters, scenario = LocalCounters(), self.scenario
         runner = AsyncRunner(
             connection,
-            executor=plot.executor,
-            max_concurrency=plot.max_concurrency,
-            checkpoint=plot.strategy,
+            executor=scenario.executor,
+            max_concurrency=scenario.max_concurrency,
+            checkpoint=scenario.strategy,
             context=self.trial.context,
-            grace=plot.grace,
+            grace=scenario.grace,
             executors={
                 "inline": self._executor(ImmediateSimulatedExecutor, lambda _: 0.0, 1_000),
-                "async": self._executor(SimulatedExecutor, self.witness.lasts, plot.workers),
-                "thread": self._executor(SimulatedExecutor, self.witness.lasts, plot.workers),
+                "async": self._executor(SimulatedExecutor, self.attempts.lasts, scenario.workers),
+                "thread": self._executor(SimulatedExecutor, self.attempts.lasts, scenario.workers),
             },
             clock=_LoopClock(),
             counters=counters,
@@ -217,8 +217,8 @@ class _Simulation:
         dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         dispatcher.draw = self.dice.random  # else jitter would be different every time
         runner.register(self.trial.workflow, *self.trial.kin.values())
-        if self.life <= len(plot.closings):
-            return await self._cut_short(runner, connection, plot.closings[self.life - 1])
+        if self.life <= len(scenario.closings):
+            return await self._cut_short(runner, connection, scenario.closings[self.life - 1])
         await self.clients.use(runner, connection.inner)
         self.report.problems += _left_over(runner, counters)
         await self.clients.close(runner)
@@ -232,8 +232,8 @@ class _Simulation:
         is_done = using.done() and using.exception() is None
         connection.lose(closing.outage)
         self.tell(f"closing, with the store unavailable for {closing.outage} seconds")
-        is_calm = not (self.plot.weather.fails or self.plot.weather.lies)
-        is_short = closing.outage == 0.0 or closing.outage < self.plot.grace
+        is_calm = not (self.scenario.weather.fails or self.scenario.weather.lies)
+        is_short = closing.outage == 0.0 or closing.outage < self.scenario.grace
         try:
             is_told = await self.clients.close(runner)
         except UnwrittenEvents as error:
@@ -244,7 +244,7 @@ class _Simulation:
         else:
             self.tell("closed")
             if is_told or (is_calm and is_short):
-                self.witness.closed()
+                self.attempts.closed()
                 self.clients.closed()
             else:
                 is_done = False
@@ -256,13 +256,13 @@ class _Simulation:
         return is_done
 
     def _executor(self, kind: type[SimulatedExecutor], lasts: Lasts, workers: int) -> SimulatedExecutor:
-        refuses = self.witness.refuses if self.plot.refusals else None
+        refuses = self.attempts.refuses if self.scenario.refusals else None
         return kind(
             lasts,
             max_workers=workers,
-            watcher=self.witness,
+            watcher=self.attempts,
             refuses=refuses,
-            beats=self.witness.beats,
+            beats=self.attempts.beats,
             blocks=self._blocks if self.trial.patient else None,
         )
 
@@ -275,23 +275,23 @@ class _Simulation:
         await store.open()
         problems: list[str] = []
         known: set[str] = set()
-        for run in self.plot.runs:
+        for run in self.scenario.runs:
             members = await family(store, run, self.trial)
             known.update(members)
             self.report.events += sum(len(member.run.log()) for member in members.values())
-            problems += examine_family(members, run, self.trial, self.plot, self.witness)
+            problems += examine_family(members, run, self.trial, self.scenario, self.attempts)
             problems += self.clients.unnoticed(run)
         problems += [f"{each.id} is nobody's child" for each in await store.list(limit=1_000) if each.id not in known]
         await store.close()
         return problems
 
 
-def _ruled(trial: Trial, plot: Plot) -> Trial:
-    """Return *trial* with the policies of *plot*, and its children where its steps look for them."""
+def _ruled(trial: Trial, scenario: Scenario) -> Trial:
+    """Return *trial* with the policies of *scenario*, and its children where its steps look for them."""
     workflow, kin = trial.workflow, trial.kin
-    if plot.rules:
-        workflow = workflow.with_policies(plot.rules)
-        kin = {name: child.with_policies(plot.rules) for name, child in kin.items()}
+    if scenario.rules:
+        workflow = workflow.with_policies(scenario.rules)
+        kin = {name: child.with_policies(scenario.rules) for name, child in kin.items()}
     context = {**trial.context, "kin": kin} if kin else trial.context
     return replace(trial, workflow=workflow, kin=kin, context=context)
 

@@ -14,10 +14,10 @@ from weft.core.fold.fold import record
 from weft.core.run.run import Run
 from weft.core.run.runnable import bind
 from weft.log import decode, encode
-from weft.testing.simulation.attempt_log import Execution, Witness
+from weft.testing.simulation.attempt_log import AttemptLog, Execution
 from weft.testing.simulation.children import Family, Stored, doomed
 from weft.testing.simulation.policy_calls import misled
-from weft.testing.simulation.scenario import TIGHT, Plot, Trial
+from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
 
 _EARLY = 1e-3
 """How many seconds too early a timer may fire."""
@@ -25,7 +25,7 @@ _UNTRIED = ("weft.errors.DeadlineExceeded", "weft.errors.CircuitOpen", "weft.err
 """What something can fail with that was not even tried."""
 
 
-def examine(stored: Stored, trial: Trial, plot: Plot, witness: Witness, *, is_cancelled: bool) -> list[str]:
+def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptLog, *, is_cancelled: bool) -> list[str]:
     """Return what is wrong with a run, which should be cancelled or have done everything."""
     record, run = stored.record, stored.run
     problems: list[str] = []
@@ -42,25 +42,25 @@ def examine(stored: Stored, trial: Trial, plot: Plot, witness: Witness, *, is_ca
         problems.append(f"it has had {run.memory.received} inputs of {len(trial.inputs)}")
     if trial.mendable and run.dead_letters:
         problems.append(f"dead letters are left: {run.dead_letters}")
-    problems += _History(run, trial, plot, witness).problems()
-    if not problems and plot.deadline != TIGHT:
+    problems += _History(run, trial, scenario, attempts).problems()
+    if not problems and scenario.deadline != TIGHT:
         problems += trial.check(run)
     return problems
 
 
-def examine_family(members: Family, root: str, trial: Trial, plot: Plot, witness: Witness) -> list[str]:
+def examine_family(members: Family, root: str, trial: Trial, scenario: Scenario, attempts: AttemptLog) -> list[str]:
     """Return what is wrong with the run *root*, and with all that it has started."""
-    closed = doomed(members, root, is_cancelled=root in witness.cancelled)
+    closed = doomed(members, root, is_cancelled=root in attempts.cancelled)
     run = members[root].run
-    problems = [f"{root}: {each}" for each in _examined(members[root], trial, plot, witness, closed)]
+    problems = [f"{root}: {each}" for each in _examined(members[root], trial, scenario, attempts, closed)]
     if Run.from_log(decode(encode(run.log()), workflow=run.workflow), context=trial.context) != run:
         problems.append(f"{root}: it is not the fold of its log")
-    child_trial, child_plot = replace(trial, inputs=(None,), check=_unknown), replace(plot, deadline=None)
+    child_trial, child_scenario = replace(trial, inputs=(None,), check=_unknown), replace(scenario, deadline=None)
     for name, member in members.items():
         if name != root:
-            wrong = _examined(member, child_trial, child_plot, witness, closed)
+            wrong = _examined(member, child_trial, child_scenario, attempts, closed)
             problems += [f"{name}: {each}" for each in wrong]
-    if not problems and plot.deadline != TIGHT and root not in closed:
+    if not problems and scenario.deadline != TIGHT and root not in closed:
         runs = {name: member.run for name, member in members.items()}
         problems += [f"{root}: {each}" for each in trial.check_kin(runs[root], runs)]
     return problems
@@ -71,8 +71,8 @@ def _unknown(_: Run) -> tuple[str, ...]:
     return ()
 
 
-def _examined(member: Stored, trial: Trial, plot: Plot, witness: Witness, closed: set[str]) -> list[str]:
-    return examine(member, trial, plot, witness, is_cancelled=member.record.id in closed)
+def _examined(member: Stored, trial: Trial, scenario: Scenario, attempts: AttemptLog, closed: set[str]) -> list[str]:
+    return examine(member, trial, scenario, attempts, is_cancelled=member.record.id in closed)
 
 
 class _Life:
@@ -89,9 +89,9 @@ class _Life:
 class _History:
     """The log of a run beside what was executed for it."""
 
-    def __init__(self, run: Run, trial: Trial, plot: Plot, witness: Witness) -> None:
-        self.run, self.trial, self.plot, self.witness = run, trial, plot, witness
-        self.retries = plot.retries if plot.rules or not run.workflow.policies else None
+    def __init__(self, run: Run, trial: Trial, scenario: Scenario, attempts: AttemptLog) -> None:
+        self.run, self.trial, self.scenario, self.attempts = run, trial, scenario, attempts
+        self.retries = scenario.retries if scenario.rules or not run.workflow.policies else None
         """How many there are; None if the workflow brings policies of its own."""
         self.lives: dict[str, _Life] = {}
         """By idempotency key."""
@@ -102,17 +102,19 @@ class _History:
         found = list(self._read())
         for key, life in self.lives.items():
             if life.endings:
-                found += self._ended(life, self.witness.of(key))
+                found += self._ended(life, self.attempts.of(key))
                 retries = None if self._may_be_untried(life.endings[-1]) else self.retries
-                found += misled(self.witness.asked(key), life.endings[-1], retries=retries)
-        mine = [each for each in self.witness.executions if each.run == self.run.id]
+                found += misled(self.attempts.asked(key), life.endings[-1], retries=retries)
+        mine = [each for each in self.attempts.executions if each.run == self.run.id]
         strangers = {each.key for each in mine} - {key for key, life in self.lives.items() if life.endings}
-        if strangers and self.plot.strategy.lag == 0:
+        if strangers and self.scenario.strategy.lag == 0:
             names = sorted({each.component for each in mine if each.key in strangers})
             found.append(f"what was executed is not in the log: {names}")
         given = sum(event.values is not None for life in self.lives.values() for event in life.chances)
-        if given < self.witness.amended[self.run.id]:
-            found.append(f"{self.witness.amended[self.run.id]} dead letters got another input, and the log has {given}")
+        if given < self.attempts.amended[self.run.id]:
+            found.append(
+                f"{self.attempts.amended[self.run.id]} dead letters got another input, and the log has {given}"
+            )
         return [*found, *self._late(mine)]
 
     def _read(self) -> Iterator[str]:
@@ -135,7 +137,7 @@ class _History:
             case ev.AttemptFailed():
                 if failures and event.attempt <= failures[-1].attempt:
                     yield f"attempt {event.attempt} of {name} failed after attempt {failures[-1].attempt} had"
-                for each in _after(self.witness.of(key), event):
+                for each in _after(self.attempts.of(key), event):
                     if not life.chances and each.began + _EARLY < event.retry_at:
                         early = event.retry_at - each.began
                         yield f"attempt {each.attempt} of {name} was {early:.3f} seconds too early"
@@ -154,7 +156,7 @@ class _History:
         if failures > self.retries:
             yield f"{failures} attempts of {name} were retried, with {self.retries} retries"
         is_final = isinstance(event, ev.RunnableFailed) and event.error.type not in _UNTRIED
-        is_final = is_final and not (event.component in self.trial.policies and self.plot.deadline == TIGHT)
+        is_final = is_final and not (event.component in self.trial.policies and self.scenario.deadline == TIGHT)
         if is_final and failures < self.retries:
             yield f"{name} was given up after {failures} of {self.retries} retries"
 
@@ -169,13 +171,15 @@ class _History:
         for ended, chance in zip(life.endings, [*life.chances, None], strict=False):
             until = float("inf") if chance is None else chance.seq
             late = [each for each in executions if ended.seq <= each.durable < until]
-            if late and (chance is None or self.plot.strategy.lag == 0):
+            if late and (chance is None or self.scenario.strategy.lag == 0):
                 yield f"{name} was executed in life {late[0].life}, when its outcome was durable"
         attempt = event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
         if executions[-1].attempt != attempt and not may_be_untried:
             yield f"{name} says attempt {attempt}, and the last one executed was {executions[-1].attempt}"
-        policies = self.plot.policies_of(event.component)
-        is_mended = event.component in self.trial.mendable and self.run.id in self.witness.mended  # perhaps not durably
+        policies = self.scenario.policies_of(event.component)
+        is_mended = (
+            event.component in self.trial.mendable and self.run.id in self.attempts.mended
+        )  # perhaps not durably
         is_durable = policies and all(policy.execution_mode == "durable" for policy in policies)
         if is_durable and not life.chances and not is_mended:
             numbers = [each.attempt for each in executions]
@@ -184,25 +188,25 @@ class _History:
 
     def _may_be_untried(self, event: Any) -> bool:
         """Whether a policy, and nothing that was executed, may have made this ending."""
-        is_limited = event.component in self.trial.losable or self.plot.deadline == TIGHT
+        is_limited = event.component in self.trial.losable or self.scenario.deadline == TIGHT
         rescued = event.component in self.trial.policies  # by a fallback, when it is too late for an attempt
         return is_limited and (rescued or isinstance(event, ev.RunnableFailed | ev.RunnableSkipped))
 
     def _late(self, executions: list[Execution]) -> Iterator[str]:
         """Yield what was started when its time was up: that of its policy, or that of all inputs."""
         given = [event for event in self.run.log() if isinstance(event, ev.InputReceived)]
-        if self.plot.deadline is not None and given and all(event.at is not None for event in given):
-            last = max(event.at or 0.0 for event in given) + self.plot.deadline
+        if self.scenario.deadline is not None and given and all(event.at is not None for event in given):
+            last = max(event.at or 0.0 for event in given) + self.scenario.deadline
             for each in executions:
                 if each.began > last + _EARLY and each.component not in self.undoes:
                     yield f"{each.component}{each.inputs} was started {each.began - last:.3f} seconds too late"
         for key, life in self.lives.items():
             for failed in life.failures:
-                limits = [policy.deadline for policy in self.plot.policies_of(failed.component)]
+                limits = [policy.deadline for policy in self.scenario.policies_of(failed.component)]
                 ends = [failed.since + limit for limit in limits if limit is not None]
                 if not ends or len(ends) < len(limits):
                     continue
-                for each in _after(self.witness.of(key), failed):
+                for each in _after(self.attempts.of(key), failed):
                     if each.began > max(ends) + _EARLY:
                         yield f"attempt {each.attempt} of {each.component} came after its deadline"
 
