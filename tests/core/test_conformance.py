@@ -49,10 +49,10 @@ def test_46_inputs_that_are_planned_together_are_all_folded() -> None:
     run = Workflow("w", total).plan(1).plan(10)
 
     assert run.react_until_satisfied().state_of("total") == 11
-    together = Workflow("w", total).plan()
+    as_function = Workflow("w", total).plan()
     for value in range(1, 6):
-        together.plan(value)
-    assert together.react_until_satisfied().state_of("total") == 15
+        as_function.plan(value)
+    assert as_function.react_until_satisfied().state_of("total") == 15
 
 
 def test_48_a_lock_opens_for_its_code_alone() -> None:

@@ -14,7 +14,18 @@ from weft import Outcome, Policy, Runnable, Workflow, context, step
 from weft.errors import DeadlineExceeded, InvalidFallback, InvalidPolicy, StepTimeout
 from weft.local.counters import LocalCounters
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
-from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import (
+    Attempt,
+    Await,
+    CallPolicy,
+    Conditions,
+    Instruction,
+    Pause,
+    Raised,
+    Reply,
+    Returned,
+    conduct,
+)
 from weft.policy.instructions import Begun
 from weft.policy.limits import BELL, BreakerState, RateState, UseState
 
@@ -46,7 +57,7 @@ class Partner:
         match instruction:
             case Attempt():
                 return self.attempt(instruction)
-            case Ask():
+            case CallPolicy():
                 return instruction.answered()
             case Pause(seconds):
                 assert seconds >= 0
@@ -74,16 +85,16 @@ class Partner:
 
     def lead(self, *, most: int = 10_000, failed: BaseException | None = None) -> Outcome | None:
         """Lead the conversation to its end; or drop it after *most* instructions, and give nothing."""
-        conversation = conduct(RUNNABLE, self.policy, self.conditions(), failed)
+        instructions = conduct(RUNNABLE, self.policy, self.conditions(), failed)
         reply: Reply = None
         for _ in range(most):
             try:
-                instruction = conversation.send(reply)
+                instruction = instructions.send(reply)
             except StopIteration as end:
                 outcome: Outcome = end.value
                 return outcome
             reply = self.answer(instruction)
-        conversation.close()
+        instructions.close()
         return None
 
     def hold(self) -> None:
@@ -145,7 +156,7 @@ def test_whatever_happens_limits_are_left_and_attempts_are_counted_and_in_time(
 
 
 @given(policies, scripts, deadlines, st.integers(0, 8))
-def test_a_conversation_that_is_dropped_leaves_its_limits(
+def test_a_instructions_that_is_dropped_leaves_its_limits(
     policy: Policy, script: list[tuple[float, str]], deadline: float | None, most: int
 ) -> None:
     partner = Partner(policy, deadline=deadline, script=script)
@@ -206,36 +217,36 @@ def test_a_retry_that_would_be_too_late_is_the_last_failure_and_the_fallback_is_
 
 def test_an_attempt_that_the_deadline_cut_short_has_run_into_it_even_if_the_clock_lags() -> None:
     partner = Partner(Policy(max_retries=3), deadline=5.0)
-    conversation = conduct(RUNNABLE, partner.policy, partner.conditions())
-    attempt = next(conversation)
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    attempt = next(instructions)
     assert isinstance(attempt, Attempt)
     assert attempt.timeout == 5.0
 
     with pytest.raises(StopIteration) as end:
-        conversation.send(Raised(StepTimeout("work", 5.0)))  # no time has passed on the clock
+        instructions.send(Raised(StepTimeout("work", 5.0)))  # no time has passed on the clock
 
     assert isinstance(end.value.value.error, DeadlineExceeded)
 
 
 def test_a_timeout_of_what_the_component_waited_for_is_retried_like_any_error() -> None:
     partner = Partner(Policy(max_retries=1), deadline=5.0)
-    conversation = conduct(RUNNABLE, partner.policy, partner.conditions())
-    next(conversation)
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    next(instructions)
 
-    following = conversation.send(Raised(TimeoutError("a socket")))
+    following = instructions.send(Raised(TimeoutError("a socket")))
 
     assert isinstance(following, Pause)
-    conversation.close()
+    instructions.close()
 
 
 def test_a_changed_deadline_holds_from_the_next_decision_on() -> None:
     partner = Partner(Policy(max_retries=9, backoff="linear", base_delay=10.0))
     changed = Policy(max_retries=9, backoff="linear", base_delay=10.0, deadline=5.0)
-    conversation = conduct(RUNNABLE, partner.policy, partner.conditions(lambda: changed))
-    next(conversation)
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions(lambda: changed))
+    next(instructions)
 
     with pytest.raises(StopIteration) as end:
-        conversation.send(Raised(OSError()))
+        instructions.send(Raised(OSError()))
 
     assert isinstance(end.value.value.error, DeadlineExceeded)
 
@@ -280,14 +291,14 @@ def test_a_turn_of_an_attempt_that_is_dropped_before_it_starts_is_given_back() -
 
 def test_a_turn_of_an_attempt_that_was_started_is_used() -> None:
     partner = Partner(Policy(rate_limit=MAIL))
-    conversation = conduct(RUNNABLE, partner.policy, partner.conditions())
-    attempt = next(conversation)
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    attempt = next(instructions)
     assert isinstance(attempt, Attempt)
     assert attempt.begins is not None
     taken = turn(partner)
 
     attempt.begins()
-    conversation.close()
+    instructions.close()
 
     assert turn(partner) == taken
 
@@ -308,13 +319,13 @@ def test_whoever_waits_for_a_turn_takes_an_earlier_one_that_was_given_back() -> 
 def test_no_attempt_starts_if_the_place_comes_free_after_the_deadline() -> None:
     partner = Partner(Policy(concurrency_limit=PLACES), deadline=5.0)
     partner.hold()
-    conversation = conduct(RUNNABLE, partner.policy, partner.conditions())
-    assert isinstance(next(conversation), Await)
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    assert isinstance(next(instructions), Await)
     partner.now += 5.0
     partner.leave()
 
     with pytest.raises(StopIteration) as end:
-        conversation.send(None)
+        instructions.send(None)
 
     assert isinstance(end.value.value.error, DeadlineExceeded)
     assert partner.used() == (0, 0)
@@ -432,8 +443,8 @@ def test_a_deadline_counts_from_the_first_attempt_also_in_another_process() -> N
     [runnable] = Workflow("w", step(lambda x: x, name="work")).plan(1).prepare()
     policy = Policy(max_retries=9, deadline=10.0)
 
-    conversation = conduct(runnable, policy, conditions, begun=Begun(attempts=2, failed=2, retry_at=100.0, since=91.0))
-    attempt = next(conversation)
+    instructions = conduct(runnable, policy, conditions, begun=Begun(attempts=2, failed=2, retry_at=100.0, since=91.0))
+    attempt = next(instructions)
 
     assert isinstance(attempt, Attempt)
     assert (attempt.timeout, attempt.runnable.attempt) == (1.0, 3)

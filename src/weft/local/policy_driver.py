@@ -27,7 +27,18 @@ from weft.errors import StepTimeout
 from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
 from weft.policy.decision import given_back
-from weft.policy.driver import Ask, Attempt, Await, Conditions, Instruction, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import (
+    Attempt,
+    Await,
+    CallPolicy,
+    Conditions,
+    Instruction,
+    Pause,
+    Raised,
+    Reply,
+    Returned,
+    conduct,
+)
 from weft.policy.matching import Target, as_rules, winner
 from weft.policy.policy import Policy, check_in_memory
 from weft.ports.clock import Clock
@@ -78,17 +89,17 @@ class PolicyDriver:
         """
         if runnable.node.is_async:
             return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current))
-        conversation = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
+        instructions = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
         reply: Reply = None
         try:
             while True:
-                reply = self._do(conversation.send(reply), stop)
+                reply = self._do(instructions.send(reply), stop)
                 if stop is not None and stop.is_set():
                     raise CancelledError(f"{runnable.component!r} is not wanted any more")
         except StopIteration as end:
             return cast("Outcome", end.value)
         finally:
-            conversation.close()
+            instructions.close()
 
     async def aexecute(
         self,
@@ -99,15 +110,15 @@ class PolicyDriver:
         current: Callable[[], Policy] | None = None,
     ) -> Outcome:
         """Lead *runnable* to its outcome in the running event loop; cancelling it reaches a running coroutine."""
-        conversation = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
+        instructions = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
         reply: Reply = None
         try:
             while True:
-                reply = await self._ado(conversation.send(reply))
+                reply = await self._ado(instructions.send(reply))
         except StopIteration as end:
             return cast("Outcome", end.value)
         finally:
-            conversation.close()
+            instructions.close()
 
     def _conditions(self, runnable: Runnable, policy: Policy, current: Callable[[], Policy] | None) -> Conditions:
         check_in_memory(runnable.component, policy)
@@ -120,7 +131,7 @@ class PolicyDriver:
             case Attempt(runnable, timeout):
                 _begin(instruction)
                 return _attempt(runnable, timeout)
-            case Ask():
+            case CallPolicy():
                 return instruction.answered()
             case Pause(seconds):
                 if stop is not None and isinstance(self.clock, SystemClock):
@@ -148,7 +159,7 @@ class PolicyDriver:
             case Attempt(runnable, timeout):
                 _begin(instruction)
                 return await _aattempt(runnable, timeout)
-            case Ask():
+            case CallPolicy():
                 return instruction.answered()
             case Pause(seconds):
                 if seconds > 0:

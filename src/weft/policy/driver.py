@@ -54,13 +54,13 @@ from weft.policy.decision import (
 from weft.policy.fallback import RetryWith, Value, ask
 from weft.policy.instructions import (
     FRESH,
-    Ask,
     Attempt,
     Await,
     Begun,
+    CallPolicy,
     Conditions,
-    Conversation,
     Instruction,
+    Instructions,
     Pause,
     Raised,
     Reply,
@@ -70,13 +70,13 @@ from weft.policy.policy import Policy
 
 __all__ = [
     "FRESH",
-    "Ask",
     "Attempt",
     "Await",
     "Begun",
+    "CallPolicy",
     "Conditions",
-    "Conversation",
     "Instruction",
+    "Instructions",
     "Pause",
     "Raised",
     "Reply",
@@ -94,7 +94,7 @@ def conduct(
     failed: BaseException | None = None,
     *,
     begun: Begun = FRESH,
-) -> Conversation:
+) -> Instructions:
     """
     Lead *runnable* to its outcome.
 
@@ -122,7 +122,7 @@ class _Driver:
         self.events: list[Activated] = []
         self.began, self.duration_ns = before.since or given.now(), 0
 
-    def run(self, failed: BaseException | None) -> Conversation:
+    def run(self, failed: BaseException | None) -> Instructions:
         reply = yield from self._first(failed)
         while isinstance(reply, Raised):
             decision, error = self._judge(reply.error)
@@ -233,11 +233,11 @@ class _Driver:
 
     # -- endings ---------------------------------------------------------------------------------
 
-    def _fall_back(self, error: BaseException) -> Conversation:
+    def _fall_back(self, error: BaseException) -> Instructions:
         assert self.policy.fallback is not None  # noqa: S101
         if self.given.falling_back is not None:
             self.given.falling_back(error)
-        reply = yield Ask(partial(ask, self.policy.fallback, self.runnable, error))
+        reply = yield CallPolicy(partial(ask, self.policy.fallback, self.runnable, error))
         if isinstance(reply, Raised):  # a fallback that fails is the failure now
             return (yield from self._give_up(_because(reply.error, error)))
         assert reply is not None  # noqa: S101
@@ -253,7 +253,7 @@ class _Driver:
         assert isinstance(reply, Returned)  # noqa: S101
         return self._end("completed", result=reply.value, added=reply.added)
 
-    def _give_up(self, error: BaseException) -> Conversation:
+    def _give_up(self, error: BaseException) -> Instructions:
         match give_up(self.policy):
             case Skip():
                 return self._end("skipped", error=error)
@@ -268,7 +268,7 @@ class _Driver:
     def _compensate(self, error: BaseException) -> Generator[Instruction, Reply, None]:
         """Undo; the failure stands, and says so if undoing failed too."""
         assert self.policy.compensation is not None  # noqa: S101
-        reply = yield Ask(partial(self.policy.compensation, self.runnable, error))
+        reply = yield CallPolicy(partial(self.policy.compensation, self.runnable, error))
         if isinstance(reply, Raised):
             error.add_note(f"and its compensation failed: {type(reply.error).__name__}: {reply.error}")
             return

@@ -50,7 +50,7 @@ class Await(msgspec.Struct, frozen=True):
     seconds: float | None
 
 
-class Ask(msgspec.Struct, frozen=True):
+class CallPolicy(msgspec.Struct, frozen=True):
     """Call a function of the policy that may take its time: a fallback, a compensation."""
 
     call: Callable[[], Any]
@@ -81,9 +81,9 @@ class Raised(msgspec.Struct, frozen=True):
     duration_ns: int = 0
 
 
-Instruction = Attempt | Ask | Pause | Await
+Instruction = Attempt | CallPolicy | Pause | Await
 Reply = Returned | Raised | None
-Conversation = Generator[Instruction, Reply, Outcome]
+Instructions = Generator[Instruction, Reply, Outcome]
 Part = Generator[Instruction, Reply, Exception | None]
 """A part of a conversation that gives why it cannot go on, or None."""
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import Aggregate, Policy, Run, Workflow, all_values, context, each, fact_count, latest, reduce, state_of, step
-from weft.core.components.state_change import Ask, Ignored, Turn
+from weft.core.components.state_change import Call, Ignored, StateChange
 from weft.errors import InvalidComponent, InvalidJoin, InvalidTurn, WrongArity
 
 
@@ -392,12 +392,12 @@ def test_a_decision_asks_the_guard_the_command_and_then_every_event() -> None:
         talk.send(0)
 
     assert asked == [
-        Ask("dec.when", (3, "dec")),
-        Ask("dec", (3, "dec")),
-        Ask("lowered", (3, 1)),
-        Ask("lowered", (2, 2)),
+        Call("dec.when", (3, "dec")),
+        Call("dec", (3, "dec")),
+        Call("lowered", (3, 1)),
+        Call("lowered", (2, 2)),
     ]
-    assert end.value.value == Turn(0, (("lowered", 1), ("lowered", 2)))
+    assert end.value.value == StateChange(0, (("lowered", 1), ("lowered", 2)))
 
 
 def test_a_decision_that_the_guard_refuses_ends_there() -> None:

@@ -318,10 +318,10 @@ def test_a_failure_is_known_to_those_that_ask_later() -> None:
     early = rule(when=is_even, then=lambda x: x, name="early")
     is_text = condition(lambda x: isinstance(x, str), name="is_text")
     late = rule(when=is_even, then=lambda x: x, name="late")
-    together = join(early, is_text >> late, is_text >> is_even >> keep, wait="all_done")
+    as_function = join(early, is_text >> late, is_text >> is_even >> keep, wait="all_done")
     show = step(lambda *xs: [x.reason for x in xs], name="show")
 
-    run = Workflow("w", together >> show).run("text")
+    run = Workflow("w", as_function >> show).run("text")
 
     assert list(run.failures) == ["is_even"]
     assert run.output == ["failed"] * 3
@@ -332,9 +332,9 @@ def test_a_shared_condition_inside_each_is_asked_once_for_each_element(finish: C
     ask = recorder("ask", asked, says=True)
     low = rule(when=ask & (lambda x: x < 2), then=lambda x: x, name="low")
     high = rule(when=ask & (lambda x: x >= 2), then=lambda x: x * 10, name="high")
-    together = reduce(lambda acc, x: [*acc, x], init=list, name="together")
+    as_function = reduce(lambda acc, x: [*acc, x], init=list, name="together")
 
-    run = finish(Workflow("w", each([low, high]), low >> together, high >> together).plan([1, 2, 3]))
+    run = finish(Workflow("w", each([low, high]), low >> as_function, high >> as_function).plan([1, 2, 3]))
 
     assert run.output == [1, 20, 30]
     assert asked == ["ask"] * 3
@@ -343,9 +343,9 @@ def test_a_shared_condition_inside_each_is_asked_once_for_each_element(finish: C
 def test_a_shared_condition_that_fails_on_an_element_fails_the_batch() -> None:
     low = rule(when=is_even | is_large, then=lambda x: x, name="low")
     high = rule(when=is_even & is_large, then=lambda x: x, name="high")
-    together = reduce(lambda acc, x: [*acc, x], init=list, name="together")
+    as_function = reduce(lambda acc, x: [*acc, x], init=list, name="together")
 
-    run = Workflow("w", each([low, high]), low >> together, high >> together).run([2, "text"])
+    run = Workflow("w", each([low, high]), low >> as_function, high >> as_function).run([2, "text"])
 
     assert run.values("together") == []
     assert set(run.failures) == {"is_even", "together"}

@@ -26,7 +26,7 @@ from weft import (
     step,
 )
 from weft.core import events as ev
-from weft.core.components.state_change import Ask, Ignored, Turn
+from weft.core.components.state_change import Call, Ignored, StateChange
 from weft.errors import DefinitionError, InvalidComponent, InvalidFallback, InvalidJoin, InvalidTurn, WrongArity
 from weft.policy import Value
 
@@ -505,10 +505,10 @@ def test_a_decision_asks_only_the_guards_that_matter() -> None:
         talk.send(1)
 
     assert (first, second) == (
-        Ask("shut.unlock.when", (("unlock", "x"),)),
-        Ask("shut.unlock_2.when", (("unlock", "x"),)),
+        Call("shut.unlock.when", (("unlock", "x"),)),
+        Call("shut.unlock_2.when", (("unlock", "x"),)),
     )
-    assert end.value.value == Turn("alarm", ("alarm",))
+    assert end.value.value == StateChange("alarm", ("alarm",))
 
 
 NAMES = st.sampled_from("abcd")
@@ -537,7 +537,7 @@ def test_a_decision_without_guards_asks_nothing(state: str, event: str) -> None:
     with pytest.raises(StopIteration) as end:
         machine.decide(state, event).send(None)
 
-    assert end.value.value == (Turn("b", ("b",)) if event == "a" else Ignored())
+    assert end.value.value == (StateChange("b", ("b",)) if event == "a" else Ignored())
 
 
 # -- what is refused -----------------------------------------------------------------------------

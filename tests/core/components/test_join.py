@@ -367,9 +367,9 @@ def test_a_join_takes_in_the_failure_of_an_element() -> None:
     """The batch is whole, since every element gave something."""
     invert = step(lambda x: 1 / x, name="invert")
     safe = step(lambda value, x: (bool(value), x), name="safe")
-    together = reduce(lambda acc, x: [*acc, x], init=list, name="together")
+    as_function = reduce(lambda acc, x: [*acc, x], init=list, name="together")
 
-    run = Workflow("w", each(join(invert, double, wait="all_done") >> safe) >> together).run([1, 0, 2])
+    run = Workflow("w", each(join(invert, double, wait="all_done") >> safe) >> as_function).run([1, 0, 2])
 
     assert run.output == [(True, 2), (False, 0), (True, 4)]
 
@@ -387,8 +387,8 @@ def test_one_list_of_parents_may_feed_children_that_wait_differently() -> None:
 
 
 def test_a_join_inside_each_pairs_values_of_the_same_element(finish: Callable[[Run], Run]) -> None:
-    together = reduce(lambda acc, x: [*acc, x], init=list, name="together")
-    run = Workflow("w", each([add_one, double] >> pair) >> together).plan([1, 2, 3]).plan([2])
+    as_function = reduce(lambda acc, x: [*acc, x], init=list, name="together")
+    run = Workflow("w", each([add_one, double] >> pair) >> as_function).plan([1, 2, 3]).plan([2])
 
     finish(run)
 

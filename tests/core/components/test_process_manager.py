@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import Policy, ProcessManager, Run, Workflow, context, each, latest, reduce, state_of, step
-from weft.core.components.state_change import Ask, Ignored, States, Turn
+from weft.core.components.state_change import Call, Ignored, StateChange, States
 from weft.core.events import StateChanged
 from weft.errors import InvalidComponent, InvalidTurn, UnknownReference, WrongArity
 
@@ -314,11 +314,11 @@ def test_a_decision_asks_the_key_the_handler_and_the_end() -> None:
         talk.send("yes")
 
     assert asked == [
-        Ask("key", (event("paid", 7),)),
-        Ask("on.paid", ([], event("paid", 7))),
-        Ask("complete", (["sent"],)),
+        Call("key", (event("paid", 7),)),
+        Call("on.paid", ([], event("paid", 7))),
+        Call("complete", (["sent"],)),
     ]
-    assert end.value.value == Turn(["sent"], (1, 2), ("on_complete",), done=True, key=7)
+    assert end.value.value == StateChange(["sent"], (1, 2), ("on_complete",), done=True, key=7)
 
 
 def test_a_decision_about_what_is_complete_asks_no_handler() -> None:

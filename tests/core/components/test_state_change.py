@@ -9,7 +9,7 @@ import pytest
 
 from weft import FSM, Aggregate, ProcessManager, Run, Workflow, step
 from weft.core import events as ev
-from weft.core.components.state_change import Ask, Conversation, Ignored, Turn, adapted, together
+from weft.core.components.state_change import Call, Decision, Ignored, StateChange, adapted, as_function
 from weft.core.functions.function import Function
 from weft.errors import InvalidEvent
 
@@ -56,27 +56,27 @@ def test_a_fold_calls_no_user_function() -> None:
 
 
 def test_a_part_of_a_turn_is_given_what_it_asked_for_and_nothing_of_the_others() -> None:
-    def decide(state: int, value: int) -> Conversation:
-        first = yield Ask("one", (state,))
-        second = yield Ask("two", (value,))
-        return Turn((first, second))
+    def decide(state: int, value: int) -> Decision:
+        first = yield Call("one", (state,))
+        second = yield Call("two", (value,))
+        return StateChange((first, second))
 
     one = Function.of(lambda x, y=5: x * y).bind({"y": 7})
     two = Function.of(lambda: "triggered")
 
-    assert together(decide, {"one": one, "two": two}).call(2, 3) == Turn((14, "triggered"))
+    assert as_function(decide, {"one": one, "two": two}).call(2, 3) == StateChange((14, "triggered"))
 
 
 def test_a_function_that_raises_stop_iteration_does_not_end_the_decision() -> None:
-    def decide(state: int, value: int) -> Conversation:
-        yield Ask("one", ())
+    def decide(state: int, value: int) -> Decision:
+        yield Call("one", ())
         return Ignored()
 
     def one() -> None:
         raise StopIteration
 
     with pytest.raises(StopIteration):
-        together(decide, {"one": Function.of(one)}).call(1, 2)
+        as_function(decide, {"one": Function.of(one)}).call(1, 2)
 
 
 def test_an_adapted_function_keeps_what_was_bound_to_it() -> None:

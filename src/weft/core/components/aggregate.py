@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weft.core.components.accumulator import Initial, check_fold
 from weft.core.components.builder import Builder, Parts
 from weft.core.components.message_names import by_part, check_names, content, label, name_in
-from weft.core.components.state_change import Ask, Conversation, Ignored, Turn, together
+from weft.core.components.state_change import Call, Decision, Ignored, StateChange, as_function
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest, hidden_state
 from weft.errors import InvalidComponent, InvalidTurn
@@ -114,15 +114,15 @@ class Aggregate(Builder):
         check_names([*self.commands, *self.events], f"a command or event of {self.label!r}")
         self.functions()
 
-    def decide(self, state: Any, command: Any) -> Conversation:
+    def decide(self, state: Any, command: Any) -> Decision:
         """Say what *command* does to *state*."""
         name = name_in(self._names, command, "command")
         if name not in self.commands:
             return Ignored()
         part = label(name)
-        if self.commands[name].when is not None and not (yield Ask(f"{part}.when", (state, command))):
+        if self.commands[name].when is not None and not (yield Call(f"{part}.when", (state, command))):
             return Ignored()
-        emitted = _events((yield Ask(part, (state, command))))
+        emitted = _events((yield Call(part, (state, command))))
         for event in emitted:
             known = name_in(self.events, event, "event")
             if known is None:
@@ -130,8 +130,8 @@ class Aggregate(Builder):
                     f"{self.label}.{part} emitted {event!r:.80}, which is no event of {self.label!r}; declare it with "
                     f"@{self.label}.event(...): it has {', '.join(label(of) for of in self.events) or 'none'}"
                 )
-            state = yield Ask(label(known), (state, content(event)))
-        return Turn(state, tuple(emitted)) if emitted else Ignored()
+            state = yield Call(label(known), (state, content(event)))
+        return StateChange(state, tuple(emitted)) if emitted else Ignored()
 
     @cached_property
     def _names(self) -> Mapping[Any, Any]:
@@ -161,7 +161,7 @@ class Aggregate(Builder):
 
     def expand(self, into: Expansion) -> None:
         """One node, which decides and folds."""
-        into.turn(together(self.decide, self.functions()), Initial(self.init), several=True)
+        into.turn(as_function(self.decide, self.functions()), Initial(self.init), several=True)
 
     def _held(self) -> list[object]:
         return [*super()._held(), *hidden_state(self.init)]

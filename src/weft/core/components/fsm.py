@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from weft.core.components.accumulator import Initial
 from weft.core.components.message_names import check_names, label, name_in
-from weft.core.components.state_change import Ask, Conversation, Ignored, Turn, adapted, together
+from weft.core.components.state_change import Call, Decision, Ignored, StateChange, adapted, as_function
 from weft.core.compose.component import Component, check_arity
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
@@ -130,7 +130,7 @@ class FSM(Component, Drawable):
             for ways in events.values():
                 yield from ways
 
-    def decide(self, state: Any, event: Any) -> Conversation:
+    def decide(self, state: Any, event: Any) -> Decision:
         """Say what *event* does in *state*, asking the guards that matter."""
         if state not in self.states:
             raise InvalidTurn(
@@ -138,14 +138,14 @@ class FSM(Component, Drawable):
             )
         events = self.states[state]
         for way in events.get(name_in(events, event, "event"), ()):
-            if way.when is not None and not (yield Ask(f"{way.part}.when", (event,))):
+            if way.when is not None and not (yield Call(f"{way.part}.when", (event,))):
                 continue
             do = () if way.do is None else (f"{way.part}.do",)
             if way.to is not None:
                 left = (f"{label(state)}.exit",) if state in self.on_exit else ()
                 entered = (f"{label(way.to)}.entry",) if way.to in self.on_entry else ()
-                return Turn(way.to, (way.to,), (*left, *do, *entered), done=way.to in self.final)
-            return Turn(state, (), do) if do else Ignored()
+                return StateChange(way.to, (way.to,), (*left, *do, *entered), done=way.to in self.final)
+            return StateChange(state, (), do) if do else Ignored()
         return Ignored()
 
     # -- what every component says ---------------------------------------------------------------
@@ -223,7 +223,7 @@ class FSM(Component, Drawable):
 
     def expand(self, into: Expansion) -> None:
         """The node that decides, and one for every action, which a transition fires."""
-        turn = into.turn(together(self.decide, self._guards()), Initial(self.initial), several=False)
+        turn = into.turn(as_function(self.decide, self._guards()), Initial(self.initial), several=False)
         for part, function in self._actions().items():
             into.reaction(turn, adapted(function, _event_alone), part)
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from weft.core.components.accumulator import Initial, check_fold
 from weft.core.components.builder import Builder, Parts
 from weft.core.components.message_names import by_part, label, name_in
-from weft.core.components.state_change import Ask, Conversation, Ignored, States, Turn, adapted, together
+from weft.core.components.state_change import Call, Decision, Ignored, StateChange, States, adapted, as_function
 from weft.core.compose.component import check_arity
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest, hidden_state
@@ -86,22 +86,22 @@ class ProcessManager(Builder):
         """Refuse parts that would go by one name."""
         self.functions()
 
-    def decide(self, states: States, event: Any) -> Conversation:
+    def decide(self, states: States, event: Any) -> Decision:
         """Say what *event* does to the process that it belongs to."""
         name = name_in(self.handlers, event, "event")
         if name is None:
             return Ignored()
-        key: Any = None if self.key is None else (yield Ask("key", (event,)))
+        key: Any = None if self.key is None else (yield Call("key", (event,)))
         if not isinstance(key, Hashable):
             raise InvalidTurn(f"{self.label}.key gave {key!r:.60}, which cannot be a key; return a string or a number")
         state, done = states.of(key, Initial(self.init).make)
         if done:
             return Ignored()
         part = f"on.{label(name)}"
-        state, commands = self._turn(part, (yield Ask(part, (state, event))))
-        done = self.complete is not None and bool((yield Ask("complete", (state,))))
+        state, commands = self._turn(part, (yield Call(part, (state, event))))
+        done = self.complete is not None and bool((yield Call("complete", (state,))))
         fired = ("on_complete",) if done and self.on_complete is not None else ()
-        return Turn(state, commands, fired, done=done, key=key)
+        return StateChange(state, commands, fired, done=done, key=key)
 
     def _turn(self, part: str, given: Any) -> tuple[Any, tuple[Any, ...]]:
         """Return what a handler gave as state and commands."""
@@ -158,7 +158,7 @@ class ProcessManager(Builder):
     def expand(self, into: Expansion) -> None:
         """One node that decides, and one that it fires when the process is complete."""
         asked = {part: function for part, function in self.functions().items() if part != "on_complete"}
-        lead = together(self.decide, asked)
+        lead = as_function(self.decide, asked)
         turn = into.turn(lead, Initial(self.init), several=True, by_key=self.key is not None, sees_states=True)
         if self.on_complete is not None:
             into.reaction(turn, adapted(self.on_complete, _state_alone), "on_complete")

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from weft.core.components.join import Absent
-from weft.core.components.state_change import speak
+from weft.core.components.state_change import call_with
 from weft.core.failure import Failure
 from weft.core.functions.function import Function
 
@@ -147,7 +147,7 @@ class Undo:
     def __call__(self, *values: Any, **given: Any) -> Any:
         """Undo what was done, if it was."""
         history = self._tale.history(*values)
-        return speak(self._undo, history.given(), given) if self._step in history.results else None
+        return call_with(self._undo, history.given(), given) if self._step in history.results else None
 
     async def waiting(self, *values: Any, **given: Any) -> Any:
         """Undo what was done, with a coroutine function."""

@@ -1,15 +1,15 @@
 """
-What a component that decides over its state says: this is my turn, or this is not for me.
+The result of a stateful component: a state change, or "ignored".
 
-Whoever decides is a *conversation*: a generator that asks for a function of the user to be called and is told
-what that returned, so the same rules serve plain functions and coroutines, and a test can lead it by hand.
+A component decides by a generator (a :data:`Decision`): it yields each :class:`Call` of a user's function and is sent
+what that returned, so the same rules serve plain functions and coroutines, and a test can answer by hand.
 
     >>> def decide(state, event):
-    ...     allowed = yield Ask("guard", (event,))
-    ...     return Turn(state + 1) if allowed else Ignored()
-    >>> one = together(decide, {"guard": Function.of(lambda event: event == "go")})
+    ...     allowed = yield Call("guard", (event,))
+    ...     return StateChange(state + 1) if allowed else Ignored()
+    >>> one = as_function(decide, {"guard": Function.of(lambda event: event == "go")})
     >>> one.call(1, "go"), one.call(1, "stop")
-    (Turn(state=2, emitted=(), fired=(), done=False, key=None), Ignored())
+    (StateChange(state=2, emitted=(), fired=(), done=False, key=None), Ignored())
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.core.plan.node import Node
 
 
-class Turn(msgspec.Struct, frozen=True):
+class StateChange(msgspec.Struct, frozen=True):
     """The next state, and what comes of it; the fields are those of the event that records it."""
 
     state: Any
@@ -44,14 +44,14 @@ class Ignored(msgspec.Struct, frozen=True):
     """What arrived changes nothing here."""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True):
     """Call the function that is called *part*, with *args*."""
 
     part: str
     args: tuple[Any, ...]
 
 
-Conversation: TypeAlias = Generator[Ask, Any, Turn | Ignored]
+Decision: TypeAlias = Generator[Call, Any, StateChange | Ignored]
 
 
 class States:
@@ -72,8 +72,8 @@ class States:
 
 
 def unfit(node: Node, result: Any) -> InvalidFallback | None:
-    """Return what is wrong with a *result* of *node*, if it decides over its state and this is no decision."""
-    if node.emits is None or isinstance(result, Turn | Ignored):
+    """Return what is wrong with a *result* of *node*, if that is a stateful component and this is not a decision."""
+    if node.emits is None or isinstance(result, StateChange | Ignored):
         return None
     return InvalidFallback(
         f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
@@ -81,56 +81,56 @@ def unfit(node: Node, result: Any) -> InvalidFallback | None:
     )
 
 
-# -- leading a conversation ----------------------------------------------------------------------
+# -- running a decision --------------------------------------------------------------------------
 
 
-class Together:
-    """Leads a decision, and calls the functions that it asks for.  No closure, so that it can go to another process."""
+class DecisionCall:
+    """Runs a decision, and makes the calls that it yields.  Not a closure, so that it can go to another process."""
 
     __slots__ = ("_decide", "_functions", "_given")
 
-    def __init__(self, decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> None:
+    def __init__(self, decide: Callable[[Any, Any], Decision], functions: Mapping[str, Function]) -> None:
         self._decide, self._functions = decide, dict(functions)
         self._given = {
             part: [(name, f"{part}:{name}") for name in function.references] for part, function in functions.items()
         }
 
     def __call__(self, state: Any, value: Any, **filled: Any) -> Any:
-        """Return what the decision comes to."""
-        talk = self._decide(state, value)
+        """Return the result of the decision."""
+        decision = self._decide(state, value)
         answer: Any = None
         while True:
             try:
-                wanted = talk.send(answer)
+                wanted = decision.send(answer)
             except StopIteration as end:
                 return end.value
-            answer = self._ask(wanted, filled)
+            answer = self._call(wanted, filled)
 
     async def waiting(self, state: Any, value: Any, **filled: Any) -> Any:
-        """Return what the decision comes to, with functions of which some are coroutine functions."""
-        talk = self._decide(state, value)
+        """Return the result of the decision, where some functions are coroutine functions."""
+        decision = self._decide(state, value)
         answer: Any = None
         while True:
             try:
-                wanted = talk.send(answer)
+                wanted = decision.send(answer)
             except StopIteration as end:
                 return end.value
-            answer = self._ask(wanted, filled)
+            answer = self._call(wanted, filled)
             answer = await answer if inspect.isawaitable(answer) else answer
 
-    def _ask(self, wanted: Ask, filled: Mapping[str, Any]) -> Any:
+    def _call(self, wanted: Call, filled: Mapping[str, Any]) -> Any:
         own = {name: filled[long] for name, long in self._given[wanted.part]}
-        return speak(self._functions[wanted.part], wanted.args, own)
+        return call_with(self._functions[wanted.part], wanted.args, own)
 
 
-def together(decide: Callable[[Any, Any], Conversation], functions: Mapping[str, Function]) -> Function:
-    """Return one function of state and value that leads *decide*, and takes what all *functions* are given besides."""
+def as_function(decide: Callable[[Any, Any], Decision], functions: Mapping[str, Function]) -> Function:
+    """Return one function of state and value that runs *decide*, and takes the other arguments of all *functions*."""
     references = {
         f"{part}:{name}": ref for part, function in functions.items() for name, ref in function.references.items()
     }
     is_async = any(function.is_async for function in functions.values())
-    lead = Together(decide, functions)
-    call = lead.waiting if is_async else lead
+    run = DecisionCall(decide, functions)
+    call = run.waiting if is_async else run
     return Function(call, ("state", "value"), variadic=False, references=references, is_async=is_async)
 
 
@@ -141,10 +141,10 @@ def adapted(function: Function, pick: Callable[..., tuple[Any, ...]]) -> Functio
 
 
 def _adapt(function: Function, pick: Callable[..., tuple[Any, ...]], *values: Any, **given: Any) -> Any:
-    return speak(function, pick(*values), given)
+    return call_with(function, pick(*values), given)
 
 
-def speak(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+def call_with(function: Function, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
     """Call *function*; one without parameters is only triggered."""
     if not function.required and not function.variadic:
         args = ()

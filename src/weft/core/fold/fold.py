@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from weft.core import events as ev
-from weft.core.components.state_change import Ignored, Turn
+from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import loops, meeting, reads, settling
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
@@ -21,7 +21,7 @@ from weft.core.plan.node import Kind
 from weft.errors import DefinitionError, InvalidEvent, shown
 
 # Looking a member of an enum up costs three times a global.
-_WORK, _TEST, _FAN, _TURN = Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN
+_WORK, _TEST, _FAN, _STATE = Kind.WORK, Kind.TEST, Kind.FAN, Kind.STATE
 
 
 def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
@@ -114,7 +114,7 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
             memory.release(activation)
             log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
         else:
-            said: Turn = value
+            said: StateChange = value
             turn = ev.StateChanged(
                 seq,
                 key[0],
@@ -229,7 +229,7 @@ def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
     unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
     if unknown:
         raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {shown(event)}", memory.log[-STORY:])
-    activation = memory.take(event, _TURN)
+    activation = memory.take(event, _STATE)
     if event.key is not None and not activation.node.by_key:
         raise InvalidEvent(f"{event.component!r} keeps one state, and none for {shown(event.key)}", memory.log[-STORY:])
     turned(memory, activation, event)
@@ -297,7 +297,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
 
 def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
     pending = memory.at((event.component, event.inputs))
-    if pending is not None and pending.node.kind is _TURN and not event.holds:
+    if pending is not None and pending.node.kind is _STATE and not event.holds:
         memory.release(memory.take(event))
     else:
         answered(memory, memory.take(event, _TEST), event.holds)

@@ -82,12 +82,12 @@ class Expansion:
         Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
 
         Args:
-            function: takes the state and one value, and returns a Turn or Ignored.
+            function: takes the state and one value, and returns a StateChange or Ignored.
             several: whether one turn may emit more than one fact.
             by_key: keep one state per key, which its turns tell.
             sees_states: give it all its states in place of one.
         """
-        node = self._node(Kind.TURN, "")
+        node = self._node(Kind.STATE, "")
         node.runs(function, None, spread=False)
         node.initial, node.stateful, node.begin = initial, True, initial.make
         node.by_key, node.sees_states = by_key, sees_states

@@ -1,7 +1,7 @@
 """
 The vertices that components expand to.  Internal: users see components.
 
-Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``TURN``); the others are part of the fold: a ``GATE``
+Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``STATE``); the others are part of the fold: a ``GATE``
 decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
 an ``each`` are through with a node, an ``EMIT`` hands on what a turn emitted, a ``LOOP`` begins a turn of a loop.
 """
@@ -37,7 +37,7 @@ class Kind(IntEnum):
     """Waits for the elements of a batch."""
     EXIT = 6
     """Settles when a node of an inner region has settled for every element."""
-    TURN = 7
+    STATE = 7
     """Runs a function that decides over a state, and emits facts."""
     EMIT = 8
     """Hands on the facts that a turn emitted."""
@@ -136,7 +136,7 @@ class Node(Hot):
         self.component: Any = None
         """The component that it belongs to, for those who match policies."""
         self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
-        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN, Kind.TURN)
+        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN, Kind.STATE)
         self.passes_on = kind in (Kind.TEST, Kind.GATE)
         """Whether it makes no fact, but lets facts through."""
         # What runs.

@@ -25,7 +25,7 @@ from weft.core.fold.fold import record
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, RunnerClosed, SilentStep, StepTimeout
 from weft.policy.decision import first_wait, given_back, has_queued_too_long, is_silent
-from weft.policy.driver import Ask, Attempt, Await, Begun, Conditions, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import Attempt, Await, Begun, CallPolicy, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
@@ -65,7 +65,7 @@ class Attempts:
         runnable = inflight.runnable = bind(inflight.activation, run.memory, run.context)
         # A driver is needed if the policy matters before an attempt fails, or if there were attempts before.
         if inflight.is_guarded or inflight.begun is not None or runnable.deadline is not None:
-            self._converse(inflight, policy or _NO_POLICY, begun=inflight.begun or Begun())
+            self._start_instructions(inflight, policy or _NO_POLICY, begun=inflight.begun or Begun())
             self._go_on(inflight, None)
             return
         outcome = None
@@ -80,7 +80,7 @@ class Attempts:
         else:
             self.landed(inflight, outcome)
 
-    def _converse(
+    def _start_instructions(
         self, inflight: InFlight, policy: Policy, *, failed: BaseException | None = None, begun: Begun | None = None
     ) -> None:
         runnable = inflight.runnable
@@ -95,20 +95,20 @@ class Attempts:
             dispatcher.clock.time, dispatcher.counters, dispatcher.draw, runnable.deadline, current, told
         )
         try:
-            inflight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
+            inflight.instructions = conduct(runnable, policy, given, failed, begun=begun or Begun())
         except PROPAGATES as error:  # there is no key: that fails the attempts, and does not end the program
             if is_ctrl_c(error):
                 raise
             runnable = inflight.runnable = replace(runnable, broken=error, own_key="")
-            inflight.conversation = conduct(runnable, policy, given, failed, begun=begun or Begun())
+            inflight.instructions = conduct(runnable, policy, given, failed, begun=begun or Begun())
 
     def _go_on(self, inflight: InFlight, reply: Reply) -> None:
         """Tell the driver of *flight* what came of its last instruction, and do the next one."""
         inflight.disarm()
-        conversation = inflight.conversation
-        assert conversation is not None  # noqa: S101
+        instructions = inflight.instructions
+        assert instructions is not None  # noqa: S101
         try:
-            instruction = conversation.send(reply)
+            instruction = instructions.send(reply)
         except StopIteration as end:
             self._finish(inflight, end.value)
             return
@@ -122,7 +122,7 @@ class Attempts:
             case Attempt():
                 inflight.attempt, inflight.is_asking = instruction, False
                 self._prepare(inflight, instruction)
-            case Ask(question):
+            case CallPolicy(question):
                 about = inflight.runnable if inflight.attempt is None else inflight.attempt.runnable
                 assert about is not None  # noqa: S101
                 inflight.attempt, inflight.is_asking = Attempt(policy_call(about, question), None), True
@@ -167,20 +167,20 @@ class Attempts:
         """The policies have changed: if *flight* waits for time or a limit, let it begin again under its new one."""
         policy, inflight.is_guarded = self._rules.of(inflight.activation)
         is_waiting = bool(inflight.timers) or inflight.is_paused
-        if inflight.conversation is None or inflight.is_aloft or not is_waiting or policy == inflight.policy:
+        if inflight.instructions is None or inflight.is_aloft or not is_waiting or policy == inflight.policy:
             if not self._dispatcher.is_started(inflight):
                 inflight.policy = policy
-                if inflight.conversation is None:
+                if inflight.instructions is None:
                     self._note_delay(inflight)
             return
         inflight.policy = policy
         self._dispatcher.withdraw(inflight)
-        inflight.conversation.close()
+        inflight.instructions.close()
         key = inflight.activation.key
         if key in (self._worker.run.memory.attempts or {}):
             inflight.begun = self._rules.begun(key)
         self._note_delay(inflight)
-        inflight.conversation = inflight.attempt = None
+        inflight.instructions = inflight.attempt = None
         inflight.is_asking = False
         inflight.priority = 0 if policy is None else policy.priority
         if inflight.is_paused:  # it stands in line already
@@ -276,7 +276,7 @@ class Attempts:
         is_complete = outcome.status == "completed"
         if bus.runnable_stop or not is_complete:
             self._worker.report.ended(inflight, outcome)
-        if inflight.conversation is not None:
+        if inflight.instructions is not None:
             error = RuntimeError("failed") if outcome.error is None else outcome.error
             self._go_on(inflight, Returned(outcome.result, outcome.added) if is_complete else Raised(error))
         elif is_complete:
@@ -286,13 +286,13 @@ class Attempts:
             if policy is None:
                 self._finish(inflight, outcome)
             else:
-                self._converse(inflight, policy, failed=outcome.error, begun=inflight.begun)
+                self._start_instructions(inflight, policy, failed=outcome.error, begun=inflight.begun)
                 self._go_on(inflight, None)
 
     def _finish(self, inflight: InFlight, outcome: Outcome) -> None:
         inflight.is_over = True
-        if inflight.conversation is not None:
-            inflight.conversation.close()
+        if inflight.instructions is not None:
+            inflight.instructions.close()
         if outcome.duration_ns != inflight.spent_ns:
             outcome = replace(outcome, duration_ns=inflight.spent_ns)
         self._worker.finish(inflight, outcome)
@@ -396,9 +396,9 @@ class Attempts:
             inflight.activation, worker.run.memory, worker.run.context
         )
         inflight.attempt, inflight.is_asking = None, False
-        if inflight.conversation is not None:  # it is about a limit that is no longer waited for
-            inflight.conversation.close()
-            inflight.conversation = None
+        if inflight.instructions is not None:  # it is about a limit that is no longer waited for
+            inflight.instructions.close()
+            inflight.instructions = None
         self.landed(inflight, _failed(runnable, QueueTimeout(runnable.component, policy.queue_timeout)))
         worker.turn()
 
@@ -415,8 +415,8 @@ class Attempts:
     def give_up(self, inflight: InFlight) -> None:
         """Lose interest in *flight*, and leave the limits that it was let through."""
         self._dispatcher.abandon(inflight)
-        if inflight.conversation is not None:
-            inflight.conversation.close()
+        if inflight.instructions is not None:
+            inflight.instructions.close()
 
 
 def _beat(inflight: InFlight, monotonic: Callable[[], float]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from weft.core.fold.scope import Activation
 from weft.core.run.runnable import Runnable
-from weft.policy.driver import Attempt, Await, Begun, Conversation, Pause
+from weft.policy.driver import Attempt, Await, Begun, Instructions, Pause
 from weft.policy.policy import Policy
 
 
@@ -27,7 +27,7 @@ class InFlight(msgspec.Struct, eq=False):
     begun: Begun | None = None
     """How far it had come in an earlier life."""
     runnable: Runnable | None = None
-    conversation: Conversation | None = None
+    instructions: Instructions | None = None
     """Its driver; None as long as no policy has anything to say."""
     attempt: Attempt | None = None
     """What to do when it is its turn; None if it has not been launched."""
