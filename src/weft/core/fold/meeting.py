@@ -15,7 +15,8 @@ from weft.core.components.inquiry import go_on
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
 from weft.core.failure import Failure, distance
-from weft.core.fold.scope import BARRED, FIRED, Activation, Asked, Batch, Ending, Meeting, Order, Scope
+from weft.core.fold.batch import Batch
+from weft.core.fold.scope import BARRED, FIRED, Activation, Asked, Ending, Meeting, Order, Scope
 from weft.core.lineage.lineage import Cell, Element, Failed
 from weft.core.plan.arrival_order import Ways, failing, missing
 from weft.core.plan.node import Node
@@ -263,9 +264,15 @@ def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> N
     if collect.is_inner:
         outer: Any = scope.parent
         batch = outer.slots[collect.name]  # which the fan has put there
-        if batch is not BARRED:
-            batch.facts.append(fact)
-            batch.places.append((port, scope.order, scope.index, order))
+        if batch is BARRED:
+            return
+        last = batch.last
+        if last is None or last.fan is not scope.order or last.order != order or last.port != port:
+            batch.add(port, scope, order, fact)
+        elif len(last.facts) == scope.index:  # elements mostly end in their order
+            last.facts.append(fact)
+        elif not last.put(scope.index, fact):
+            batch.add(port, scope, order, fact)
     else:
         batch = batch_of(collect, scope)
         batch.facts.append(fact)

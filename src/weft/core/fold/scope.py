@@ -258,20 +258,6 @@ class Meeting(msgspec.Struct, eq=False):
     present: int = 0
 
 
-class Batch(msgspec.Struct, eq=False):
-    """What a collect holds: the collections that were taken apart, and what came of their elements."""
-
-    fans: list[tuple[Order, Cell]] = []
-    facts: list[Cell] = []
-    places: list[Order] = []
-    """By fact: what puts it into order.  Without the facts in them, the garbage collector soon leaves these alone."""
-
-    def in_order(self) -> tuple[Cell, ...]:
-        """Return what came of the elements, in the order of their collections."""
-        facts, places = self.facts, self.places
-        return tuple([facts[at] for at in sorted(range(len(facts)), key=places.__getitem__)])
-
-
 class _Mark:
     """Stands in a slot that takes nothing more."""
 

@@ -1,0 +1,110 @@
+"""
+Batches: what came of the elements of collections, kept until nothing more can come, in an order of its own.
+
+Facts are ordered by port, collection, element, and order within the element.  There are few orders within an element,
+mostly one, so the facts of each are kept by index: they need no sorting, whichever element ends first.  Where that
+does not do, a batch keeps its facts as they arrive, and sorts them in the end.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, groupby, zip_longest
+from operator import itemgetter
+from typing import Final, cast
+
+import msgspec
+
+from weft.core.fold.scope import Order, Scope
+from weft.core.lineage.lineage import Cell
+
+MOST_RESULTS: Final = 32
+"""How many lists a batch keeps for a collection: each may become as long as the collection, and be nearly empty."""
+
+
+class Results(msgspec.Struct, eq=False):
+    """Facts that came of the elements of one collection, one for each element at most, by the index of the element."""
+
+    port: int
+    fan: Order
+    """The order of the collection."""
+    order: Order
+    """The order of each of these facts within its element."""
+    facts: list[Cell | None] = []
+    holes: int = 0
+    """How many of *facts* are None: the element has not ended, or made nothing."""
+
+    def put(self, index: int, fact: Cell) -> bool:
+        """Keep *fact* for the element at *index*; return False if that element has one already."""
+        facts = self.facts
+        ahead = index - len(facts)
+        if ahead < 0:
+            if facts[index] is not None:
+                return False
+            facts[index] = fact
+            self.holes -= 1
+            return True
+        if ahead:
+            facts.extend([None] * ahead)
+            self.holes += ahead
+        facts.append(fact)
+        return True
+
+    def present(self) -> list[Cell]:
+        """Return the facts without the holes; the list is not to be changed."""
+        return [fact for fact in self.facts if fact is not None] if self.holes else cast("list[Cell]", self.facts)
+
+    def places(self) -> list[Order]:
+        """Return what puts each of the facts into the order of the batch."""
+        return [(self.port, self.fan, at, self.order) for at, fact in enumerate(self.facts) if fact is not None]
+
+
+class Batch(msgspec.Struct, eq=False):
+    """What a collect holds: the collections that were taken apart, and what came of their elements."""
+
+    fans: list[tuple[Order, Cell]] = []
+    results: dict[tuple[int, Order, Order], Results] = {}
+    """By port, order of the collection, and order within the element: the facts, kept by index."""
+    last: Results | None = None
+    """The results that were added to last."""
+    facts: list[Cell] = []
+    """Or, as they arrived: facts of no element, of very many orders, or of which two have the same place."""
+    places: list[Order] = []
+    """What puts *facts* into order.  Without the facts in them, the garbage collector soon leaves these alone."""
+
+    def add(self, port: int, scope: Scope, order: Order, fact: Cell) -> None:
+        """Keep *fact*, which came of the element of *scope* and has this *order* there."""
+        if not self.facts:
+            key = (port, scope.order, order)
+            results = self.results.get(key)
+            if results is None and len(self.results) < MOST_RESULTS * len(self.fans):
+                results = self.results[key] = Results(port, scope.order, order)
+            if results is not None and results.put(scope.index, fact):
+                self.last = results
+                return
+            self._give_up()
+        self.facts.append(fact)
+        self.places.append((port, scope.order, scope.index, order))
+
+    def _give_up(self) -> None:
+        """Keep nothing by index any more; of two facts with one place, the one that was kept so arrived first."""
+        for results in self.results.values():
+            self.facts += results.present()
+            self.places += results.places()
+        self.results, self.last = {}, None
+
+    def in_order(self) -> tuple[Cell, ...]:
+        """Return what came of the elements, in the order of their collections."""
+        facts, places = self.facts, self.places
+        if facts:
+            return tuple([facts[at] for at in sorted(range(len(facts)), key=places.__getitem__)])
+        if len(self.results) == 1:
+            return tuple(next(iter(self.results.values())).present())
+        by_collection = groupby(sorted(self.results), itemgetter(0, 1))
+        return tuple(chain.from_iterable(self._by_element(list(keys)) for _, keys in by_collection))
+
+    def _by_element(self, keys: list[tuple[int, Order, Order]]) -> list[Cell]:
+        """Return the results at *keys*, which are of one collection, element by element."""
+        if len(keys) == 1:
+            return self.results[keys[0]].present()
+        elements = zip_longest(*[self.results[key].facts for key in keys])
+        return [fact for element in elements for fact in element if fact is not None]
