@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from types import ModuleType
 
 import weft
@@ -37,3 +39,12 @@ def test_every_public_name_has_a_docstring() -> None:
     silent = [name for name in weft.__all__ if not is_explained(getattr(weft, name))]
 
     assert silent == []
+
+
+def test_importing_weft_imports_no_network_and_no_parsers() -> None:
+    heavy = {"email", "http", "urllib.request", "xml"}
+    code = "import sys, weft; print(*sys.modules)"
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert heavy.isdisjoint(shown.split())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr
 
 from weft.core.draw.anchors import attach
 from weft.core.draw.edge_labels import AWAY, LABEL_SIZE, breadth, short, way_in, words
@@ -58,6 +57,30 @@ def measured(picture: Picture) -> tuple[dict[str, Size], dict[str, float]]:
     return {box.id: _size(box) for box in picture.boxes}, titles
 
 
+_TEXT: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ATTRIBUTE: Final = {**_TEXT, ord('"'): "&quot;"}
+
+
+def escape(text: str) -> str:
+    """
+    Return *text* as the content of an element.  ``xml.sax.saxutils`` has this too, and imports an HTTP client.
+
+    >>> escape("a < b & c")
+    'a &lt; b &amp; c'
+    """
+    return text.translate(_TEXT)
+
+
+def quoted(text: str) -> str:
+    """
+    Return *text* as the value of an attribute, with its quotes.
+
+    >>> quoted('say "hi"')
+    '"say &quot;hi&quot;"'
+    """
+    return f'"{text.translate(_ATTRIBUTE)}"'
+
+
 def _text(text: str) -> str:
     return escape(visible(text))
 
@@ -100,7 +123,7 @@ def _box(box: Box, rect: Rect) -> str:
     drawn = f'<path d="{body}" fill="{paint.fill}"/>' + "".join(f'<path d="{line}" fill="none"/>' for line in lines)
     state = "" if box.progress is None else f' data-state="{box.progress.state}"'
     return (
-        f"<g data-name={quoteattr(visible(box.id))} data-kind={quoteattr(box.kind)}{state}>"
+        f"<g data-name={quoted(visible(box.id))} data-kind={quoted(box.kind)}{state}>"
         f"<title>{_text(_told(box))}</title>"
         f'<g stroke="{paint.line}" stroke-width="1.3"{dashed}>{drawn}</g>'
         f'<g fill="{paint.ink}" text-anchor="middle">{"".join(texts)}</g></g>'
@@ -179,7 +202,7 @@ def _net(kind: str, members: list[Line]) -> str:
     for line in members:
         if line.edge is not None:
             edge = line.edge
-            ends = f"data-from={quoteattr(visible(edge.source))} data-to={quoteattr(visible(edge.target))}"
+            ends = f"data-from={quoted(visible(edge.source))} data-to={quoted(visible(edge.target))}"
             parts.append(f'<path d="{_path(line)}" data-edge="{edge.kind}" {ends}/>')
             if not is_back and edge.kind != "join":
                 heads.append(_head(line.x2, line.bottom))
@@ -237,7 +260,7 @@ def _join(members: list[Line]) -> str:
 def _loop(edge: Edge, rect: Rect) -> str:
     x, y = rect.x + rect.width, rect.y + rect.height / 2
     colour = _COLOURS.get(edge.kind, EDGE)
-    ends = f"data-from={quoteattr(visible(edge.source))} data-to={quoteattr(visible(edge.target))}"
+    ends = f"data-from={quoted(visible(edge.source))} data-to={quoted(visible(edge.target))}"
     return (
         f'<path d="M{x:.1f} {y - 7:.1f}c16 -4 16 18 2 14" fill="none" stroke="{colour}" stroke-width="1.4" '
         f'stroke-dasharray="4 3" data-edge="{edge.kind}" {ends}/>'
