@@ -93,6 +93,24 @@ def test_an_altered_event_is_found_with_its_run_and_the_others_are_checked(
     assert said.err == f"weft: {file} is damaged: 1 finding above, each with what to do about it\n"
 
 
+def test_a_missing_part_of_a_large_value_is_found_with_its_run(weft: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "parts.db"
+    store = SQLiteStore(file)
+    store._large = 1_000
+    with Runner(store) as runner:
+        for name in ("hurt", "well"):
+            runner.start(WORK, 5_000, id=name).wait()
+    assert weft("doctor", file).out == "2 runs checked, 8 events as they were written, no damage found\n"
+    with closing(sqlite3.connect(file)) as db, db:
+        assert db.execute("delete from parts where place = (1 << 32) + 3").rowcount == 1
+
+    said = weft("doctor", file)
+
+    assert said.code == 1
+    assert "damaged (certain): run 'hurt': parts.body is " in said.out
+    assert said.out.count("damaged") == 1
+
+
 def test_wherever_a_byte_is_damaged_the_doctor_gets_to_the_end(template: Path, tmp_path: Path) -> None:
     size = template.stat().st_size
     dice = random.Random(3)  # noqa: S311 - the same every time

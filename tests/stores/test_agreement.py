@@ -10,6 +10,7 @@ import asyncio
 import tempfile
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -145,12 +146,15 @@ def _shown(value: Any) -> Any:
             return _shown(value.record), list(value.segments)
 
 
+@pytest.mark.parametrize("has_parts", [False, True], ids=["at once", "in parts"])
 @settings(max_examples=60)
-@given(st.lists(calls, min_size=1, max_size=12))
-def test_the_sqlite_store_agrees_with_the_reference(script: list[tuple[str, Any]]) -> None:
+@given(script=st.lists(calls, min_size=1, max_size=12))
+def test_the_sqlite_store_agrees_with_the_reference(has_parts: bool, script: list[tuple[str, Any]]) -> None:
     async def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             reference, store = MemoryStore(), SQLiteStore(f"{folder}/runs.db", synchronous="normal")
+            if has_parts:
+                store._large = 0
             async with reference, store:
                 for time, (name, drawn) in enumerate(script):
                     given_ = at(time, drawn)

@@ -60,6 +60,24 @@ class TestSQLiteStore(
         return SQLiteStore(str(tmp_path / "runs.db"))
 
 
+class TestSQLiteStoreInParts(TestSQLiteStore):
+    """Every value is written ahead of its append, byte by byte."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> SQLiteStore:
+        return in_parts(tmp_path / "runs.db")
+
+    @pytest.fixture
+    def another(self, tmp_path: Path) -> SQLiteStore:
+        return in_parts(tmp_path / "runs.db")
+
+
+def in_parts(path: Path) -> SQLiteStore:
+    store = SQLiteStore(path)
+    store._large = 0
+    return store
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"

@@ -22,6 +22,7 @@ from weft.errors import (
     StoreError,
 )
 from weft.ports.store import FIRST_EPOCH, Append, ContentHash
+from weft.stores.sqlite.loading import Loaded
 from weft.stores.sqlite.ownership import transaction
 from weft.stores.sqlite.problems import BAD_DATA
 from weft.stores.sqlite.statements import RowStatement, query
@@ -34,11 +35,14 @@ _ADVANCE = RowStatement("advance")
 _CHANGE = RowStatement("change")
 _SEGMENT = query("segment")
 _FACT = query("fact")
+_LARGE_FACT = query("large_fact")
+_WHOLE_LARGE = query("whole_large")
 _DEFINITION = query("definition")
 _STANDING = query("standing")
 _HAS_SEGMENT = query("has_segment")
 
 _MOST_REMEMBERED = 100_000
+_NOTHING: Loaded = {}
 
 
 class Appender:
@@ -52,14 +56,21 @@ class Appender:
         self.last: tuple[int, bytes] | None = None
         """The place and the link of a segment that was written last, if the last batch has written one."""
 
-    def append(self, db: sqlite3.Connection, batch: Sequence[Append]) -> list[StoreError | None]:
-        """Write *batch* and commit; return, for each of it, None or why it was refused."""
+    def append(
+        self, db: sqlite3.Connection, batch: Sequence[Append], loaded: Loaded = _NOTHING
+    ) -> list[StoreError | None]:
+        """
+        Write *batch* and commit; return, for each of it, None or why it was refused.
+
+        Args:
+            loaded: values of it that were written ahead; those of what is refused belong to nobody.
+        """
         self.last = None
         try:
             if len(batch) == 1 and self._advance_alone(db, batch[0]):
                 return [None]
             with transaction(db):
-                created, definitions = self._believe(db, batch)
+                created, definitions = self._believe(db, batch, loaded)
         except (_NotAsExpected, *BAD_DATA):
             self._keys.clear()
             self.last = None
@@ -67,7 +78,7 @@ class Appender:
             self._remember(created, definitions)
             return [None] * len(batch)
         with transaction(db):
-            return [self._ask(db, each) for each in batch]
+            return [self._ask(db, each, loaded) for each in batch]
 
     def forget(self, runs: Iterable[RunId]) -> None:
         """Drop what is remembered of *runs*: a key that is not known is looked up."""
@@ -87,12 +98,14 @@ class Appender:
         self.last = row[0], append.chain
         return True
 
-    def _believe(self, db: sqlite3.Connection, batch: Sequence[Append]) -> tuple[dict[RunId, int], set[ContentHash]]:
+    def _believe(
+        self, db: sqlite3.Connection, batch: Sequence[Append], loaded: Loaded
+    ) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
         creates: list[Row] = []
         advances: list[Row] = []
         changes: list[Row] = []
-        facts: list[Row] = []
+        facts: list[tuple[int, Append]] = []
         definitions: dict[ContentHash, bytes] = {}
         keys, created = self._keys, dict[RunId, int]()
         next_key = 0
@@ -108,7 +121,7 @@ class Appender:
             if each.count:
                 advances.append(_advance(key, each))
             if each.facts:
-                facts.extend((key, content, body) for content, body in each.facts.items())
+                facts.append((key, each))
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
@@ -118,7 +131,7 @@ class Appender:
         if advances:
             self.last = advances[-1][0], advances[-1][2]
         if facts:
-            db.executemany(_FACT, facts)
+            _keep(db, facts, loaded)
         new = definitions.keys() - self._definitions
         if new:
             db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
@@ -141,10 +154,10 @@ class Appender:
 
     # -- the slow way ----------------------------------------------------------------------------
 
-    def _ask(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+    def _ask(self, db: sqlite3.Connection, append: Append, loaded: Loaded) -> StoreError | None:
         db.execute("savepoint one")
         try:
-            refused = self._take(db, append)
+            refused = self._take(db, append, loaded)
         except UnicodeDecodeError:  # a message about the store, which quotes what cannot be read; not about this row
             raise
         except BAD_DATA as error:
@@ -154,7 +167,7 @@ class Appender:
         db.execute("release one")
         return refused
 
-    def _take(self, db: sqlite3.Connection, append: Append) -> StoreError | None:
+    def _take(self, db: sqlite3.Connection, append: Append, loaded: Loaded) -> StoreError | None:
         row = db.execute(_STANDING, (append.run,)).fetchone()
         if row is None:
             if not append.create:
@@ -178,7 +191,7 @@ class Appender:
             db.execute(_SEGMENT, segment)
         if row is not None:
             _CHANGE.execute(db, [_change(key, append)])
-        db.executemany(_FACT, [(key, content, body) for content, body in append.facts.items()])
+        _keep(db, [(key, append)], loaded)
         db.executemany(_DEFINITION, list(append.definitions.items()))
         if append.count:  # not before: what raises above takes the segment back
             self.last = segment[0], append.chain
@@ -205,6 +218,23 @@ class _NotAsExpected(Exception):
 
 def _next_key(db: sqlite3.Connection) -> int:
     return int(db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()[0])
+
+
+def _keep(db: sqlite3.Connection, of: Iterable[tuple[int, Append]], loaded: Loaded) -> None:
+    """Keep the values of appends to the runs with these keys; those in *loaded* belong to their runs from now on."""
+    facts: list[Row] = []
+    large: list[tuple[int, ContentHash, int]] = []
+    for key, append in of:
+        for content, body in append.facts.items():
+            known = loaded.get((append.run, content)) if loaded else None
+            if known is None:
+                facts.append((key, content, body))
+            else:
+                large.append((key, content, known))
+    db.executemany(_FACT, facts)
+    if large:
+        db.executemany(_LARGE_FACT, large)
+        db.executemany(_WHOLE_LARGE, [(known, key, content) for key, content, known in large])
 
 
 def _new_run(key: int, append: Append, session: int) -> Row:

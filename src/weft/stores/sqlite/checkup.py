@@ -26,13 +26,16 @@ from weft.ports.store import RunRecord
 from weft.stores.sqlite import commits, reading, rows, schema
 from weft.stores.sqlite.problems import problem, translated
 from weft.stores.sqlite.statements import query
-from weft.stores.sqlite.view import Contents
+from weft.stores.sqlite.view import Contents, Facts
 
 Certainty: TypeAlias = Literal["certain", "likely"]
 
 _RUN = query("run_by_key")
 _LOG = query("whole_log")
+_FACT_BODY = query("fact_body")
+_UNFINISHED = query("unfinished_large")
 _STRAYS = (("events", query("stray_segments")), ("large values", query("stray_facts")))
+_STRAY_PARTS, _STRAY_LARGE = query("stray_parts"), query("stray_large")
 
 _MOST = 100  # complaints of SQLite, or strays of one kind
 _PAGE = 1_000  # keys
@@ -80,6 +83,7 @@ class Checkup:
         """How many runs were looked at."""
         self.events = 0
         """How many events were found to be what was written."""
+        self._has_parts = False
         schema.check_file(self.path)
 
     def findings(self) -> Iterator[Finding]:
@@ -97,6 +101,7 @@ class Checkup:
                 return
             if not version:
                 raise StoreNotFound(f"nothing has been stored in {self.path} yet")
+            self._has_parts = version >= schema.IN_PARTS
             if remark is not None:
                 yield remark
             yield from self._guarded("the last commit", partial(self._last_commit, db, noted, version))
@@ -105,6 +110,8 @@ class Checkup:
             yield from self._guarded("the table of runs", partial(self._every_run, db))
             for kind, sql in _STRAYS:
                 yield from self._guarded(f"the table of {kind}", partial(self._strays, db, kind, sql))
+            if self._has_parts:
+                yield from self._guarded("the table of parts", partial(self._parts, db))
 
     def _guarded(self, where: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         """Return what *check* finds; where it cannot go on, that is what was found."""
@@ -184,6 +191,32 @@ class Checkup:
                 certainty="likely",
             )
 
+    def _parts(self, db: sqlite3.Connection) -> Iterator[Finding]:
+        """Return what is there in parts and belongs to nothing."""
+        for (key,) in reading.fetched(db, _STRAY_PARTS, (_MOST,)):
+            yield Finding(
+                where="parts of no large value",
+                what=f"there are parts of a large value with the key {key!r:.60}, which is not there",
+                next="if large values are missing, restore the file from a copy; else nothing needs them",
+                certainty="likely",
+            )
+        for (key,) in reading.fetched(db, _STRAY_LARGE, (_MOST,)):
+            yield Finding(
+                where="large values of no run",
+                what=f"there is a large value in parts with the key {key!r:.60}, which no run has",
+                next="if runs are missing, restore the file from a copy; else nothing needs it",
+                certainty="likely",
+            )
+        ((left,),) = reading.fetched(db, _UNFINISHED, ())
+        if left:
+            yield Finding(
+                where="large values of no run",
+                what=f"{left} large values in parts are left to be removed: of a process that ended while it wrote "
+                "them, or of runs that were deleted",
+                next="nothing: whoever opens the store next removes them",
+                is_damage=False,
+            )
+
     # -- runs ------------------------------------------------------------------------------------
 
     def _every_run(self, db: sqlite3.Connection) -> Iterator[Finding]:
@@ -228,10 +261,11 @@ class Checkup:
         def ask(question: Callable[[sqlite3.Connection], Any]) -> Any:
             return question(db)
 
-        whose = f"run {record.id!r}"
+        whose, of = f"run {record.id!r}", "facts where run = ?"
+        has_parts = self._has_parts
         return verify(
             _bodies(db, key, record),
-            facts=Contents(ask, "facts", "facts where run = ?", whose, key),
+            facts=Facts(ask, of, _FACT_BODY, whose, key) if has_parts else Contents(ask, "facts", of, whose, key),
             definitions=Contents(ask, "definitions", "definitions where true", ""),
             head=record.chain,
             position=record.head,

@@ -35,6 +35,7 @@ _RELEASE = query("release")
 _CANDIDATES = query("candidates")
 _OLD_RUNS = query("old_runs")
 _REMOVED = query("removed")
+_FORSAKE_LARGE = query("forsake_large")
 
 _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
 
@@ -179,6 +180,7 @@ def _of_nobody_else(db: sqlite3.Connection, session: Session, run: RunId) -> int
 
 def _forget(db: sqlite3.Connection, key: int) -> None:
     _forget_segments(db, key)
+    db.execute(_FORSAKE_LARGE, (key,))
     db.execute("delete from facts where run = ?", (key,))
     db.execute("delete from runs where key = ?", (key,))
 

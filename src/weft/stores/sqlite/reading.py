@@ -27,6 +27,7 @@ _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
 _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
+_FACT_BODY = query("fact_body")
 _SEEN = query("statuses")
 _STRAYS = query("strays")
 _STATUSES = get_args(RunStatus)
@@ -94,11 +95,11 @@ def _loaded(db: sqlite3.Connection, run: RunId) -> LoadedRun | StoreError:
 def load_facts(db: sqlite3.Connection, run: RunId, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:
     """Return large values of a run."""
     with _one_moment(db):
-        key, sql = _row(db, run)[0], "select body from facts where hash = ? and run = ?"
-        found = {each: db.execute(sql, (each, key)).fetchone() for each in hashes}
-    if missing := [each for each, row in found.items() if row is None]:
+        key = _row(db, run)[0]
+        found = {each: db.execute(_FACT_BODY, (key, each)).fetchall() for each in hashes}
+    if missing := [each for each, parts in found.items() if not parts]:
         raise MissingContent("fact", missing, run)
-    return {each: rows.blob(f"run {run!r}", "facts.body", row[0]) for each, row in found.items()}
+    return {each: rows.content(f"run {run!r}", parts) for each, parts in found.items()}
 
 
 def load_definitions(db: sqlite3.Connection, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:

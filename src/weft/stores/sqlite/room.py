@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from weft.stores.sqlite.statements import query
@@ -69,13 +70,20 @@ def emptied(db: sqlite3.Connection) -> bool:
     Moving alone is not enough: what was moved is still in the file, and whoever opens it after a crash reads it again
     up to the first wrong byte, older pages in front of newer ones.
     """
-    (timeout,) = db.execute("pragma busy_timeout").fetchone()
-    db.execute("pragma busy_timeout = 0")  # nobody waits for this, and it must not let anybody wait
-    try:
+    with without_waiting(db):
         (is_busy, _, _) = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+    return not is_busy
+
+
+@contextmanager
+def without_waiting(db: sqlite3.Connection) -> Generator[None, None, None]:
+    """Do what nobody waits for, and what must not let anybody wait: if somebody else writes, it is not done."""
+    (timeout,) = db.execute("pragma busy_timeout").fetchone()
+    db.execute("pragma busy_timeout = 0")
+    try:
+        yield
     finally:
         db.execute(f"pragma busy_timeout = {timeout}")
-    return not is_busy
 
 
 def lengthen(path: Path, size: int) -> None:

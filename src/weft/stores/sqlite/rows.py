@@ -70,6 +70,23 @@ def one_segment(whose: str, first: Any, count: Any, body: Any) -> Segment:
     return Segment(_first(whose, first), _count(whose, count), blob(whose, "segments.body", body))
 
 
+def content(whose: str, found: Sequence[Sequence[Any]]) -> bytes:
+    """Return the large value of which ``fact_body.sql`` has *found* one row, or a row for each of its parts."""
+    body, key, length, *_ = found[0]
+    if key is None:
+        return blob(whose, "facts.body", body)
+    if length is None:
+        raise _damaged(whose, "facts.large", key, "the key of a large value that is there")
+    whole(whose, "large.length", length, 0)
+    numbers = [row[3] for row in found]
+    parts = [blob(whose, "parts.body", row[4]) for row in found if row[3] is not None]
+    size = sum(map(len, parts))
+    if size != length or numbers != list(range(1, len(numbers) + 1)):
+        expected = f"{length} bytes in parts that follow one another"
+        raise DamagedRow(whose, "parts.body", f"{size} bytes in {len(parts)} parts", expected)
+    return b"".join(parts)
+
+
 def written(run: RunId, first: Any, count: Any, at: Any) -> tuple[int, int, float]:
     """Return a row of ``times.sql``."""
     whose = f"run {run!r}"

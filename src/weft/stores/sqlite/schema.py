@@ -23,6 +23,8 @@ Synchronous: TypeAlias = Literal["full", "normal", "extra"]
 APPLICATION_ID = 0x57656674  # "Weft"
 MIGRATIONS = migrations()
 VERSION = MIGRATIONS[-1].version
+IN_PARTS = 3
+"""The first version that has large values in parts."""
 
 _OLDEST_SQLITE = (3, 33)  # the first with `update ... from`
 _CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is never idle

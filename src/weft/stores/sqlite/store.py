@@ -42,6 +42,7 @@ from weft.ports.store import (
 from weft.stores.sqlite import commits, keeping, reading, schema
 from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.file import StoreFile
+from weft.stores.sqlite.loading import LARGE
 from weft.stores.sqlite.ownership import Session
 from weft.stores.sqlite.problems import file_problem, problem, translated
 from weft.stores.sqlite.room import Room
@@ -85,6 +86,7 @@ class SQLiteStore:
         self.path = schema.validated(path, synchronous, busy_timeout)
         self._synchronous, self._busy_timeout = synchronous, busy_timeout
         self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
+        self._large = LARGE
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._definitions: dict[ContentHash, bytes] = {}
@@ -108,7 +110,7 @@ class SQLiteStore:
 
     async def _open(self) -> _Opened:
         connect = partial(_migrated, self._connect, self.path, self._busy_timeout)
-        writer = Writer(f"weft-writer-{self.path.name}", connect, self._room(), self._note())
+        writer = Writer(f"weft-writer-{self.path.name}", connect, self._room(), self._note(), self._large)
         reader = DatabaseThread(f"weft-reader-{self.path.name}", self._connect)
         with translated(self.path):
             await writer.start()
@@ -166,7 +168,7 @@ class SQLiteStore:
 
     async def save(self, record: RunRecord, body: bytes) -> None:
         """Put the whole log of a run in place of what was there."""
-        await self._remove(keeping.save, record, body)
+        await self._remove([record.id], keeping.save, record, body)
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -202,7 +204,7 @@ class SQLiteStore:
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep *facts*; what is there already stays."""
-        await self._write(lambda db, _: keeping.save_facts(db, run, facts))
+        await self._write_about([run], lambda db, _: keeping.save_facts(db, run, facts))
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
@@ -212,17 +214,18 @@ class SQLiteStore:
 
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run, in a new epoch."""
-        return await self._write(keeping.acquire, run)
+        return await self._write_about([run], keeping.acquire, run)
 
     async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
         """Own each of *runs*, in a new epoch and one transaction; return its record, or why not."""
-        return await self._write(keeping.acquire_many, list(runs))
+        asked = list(runs)
+        return await self._write_about(asked, keeping.acquire_many, asked)
 
     async def list_free(
         self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
     ) -> Sequence[RunRecord]:
         """Return a page of the runs in one of *statuses* that nobody alive owns, oldest first."""
-        await self._write(keeping.bury)  # sessions that are dead: what is left of them is no owner
+        await self._write_about([], keeping.bury)  # sessions that are dead: what is left of them is no owner
         return await self._read(reading.free_page, statuses, after, limit, keeping.left_alone)
 
     async def acquire_all(
@@ -239,7 +242,7 @@ class SQLiteStore:
             keeping.release(db, session, given_up)
             writer.forget(given_up)
 
-        await self._write(act)
+        await self._write_about(given_up, act)
 
     # -- ListableStore ---------------------------------------------------------------------------
 
@@ -265,7 +268,7 @@ class SQLiteStore:
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
-        await self._remove(keeping.delete, run)
+        await self._remove([run], keeping.delete, run)
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
         """Forget finished runs that nobody alive owns and that were last written before a time; return how many."""
@@ -273,7 +276,8 @@ class SQLiteStore:
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
         gone, more = 0, True
         while more and gone != limit:
-            some, more = await self._remove(keeping.purge, before, statuses, None if limit is None else limit - gone)
+            most = None if limit is None else limit - gone
+            some, more = await self._remove(None, keeping.purge, before, statuses, most)
             gone += some
         return gone
 
@@ -307,18 +311,33 @@ class SQLiteStore:
     async def _write(
         self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
+        """Do what may be about any run."""
+        return await self._write_about(None, command, *arguments, **named)
+
+    async def _write_about(
+        self,
+        runs: Collection[RunId] | None,
+        command: Callable[Concatenate[sqlite3.Connection, Session, P], T],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Do what is about these *runs* alone."""
         opened = self._usable()
 
         def act(db: sqlite3.Connection) -> T:
             opened.file.check()
             return command(db, opened.session, *arguments, **named)
 
-        return await self._answer(opened.writer.call(act))
+        return await self._answer(opened.writer.call_about(runs, act))
 
     async def _remove(
-        self, command: Callable[Concatenate[sqlite3.Connection, Session, P], T], *arguments: P.args, **named: P.kwargs
+        self,
+        runs: Collection[RunId] | None,
+        command: Callable[Concatenate[sqlite3.Connection, Session, P], T],
+        *arguments: P.args,
+        **named: P.kwargs,
     ) -> T:
-        """Do what may remove segments."""
+        """Do what may remove segments and large values."""
         writer = self._usable().writer
 
         def act(db: sqlite3.Connection, session: Session) -> T:
@@ -327,7 +346,7 @@ class SQLiteStore:
             finally:
                 writer.removed()
 
-        return await self._write(act)
+        return await self._write_about(runs, act)
 
     async def _answer(self, future: asyncio.Future[T]) -> T:
         try:

@@ -38,7 +38,9 @@ T = TypeVar("T")
 _HOLDERS = query("holders")
 _TIMES = query("times")
 _UNINDEXED = "select 1 from runs not indexed where id = ? limit 1"
-_FACTS = "facts where run = (select key from runs where id = ?)"
+_KEY = "(select key from runs where id = ?)"
+_FACT_BODY = query("fact_body").replace("f.run = ?", f"f.run = {_KEY}")
+_FACTS = f"facts where run = {_KEY}"
 _DEFINITIONS = "definitions where true"
 
 
@@ -164,7 +166,7 @@ class SQLiteView:
 
     def facts(self, run: RunId) -> Mapping[ContentHash, bytes]:
         """Return the large values of a run, each of which is read when it is asked for."""
-        return Contents(self.ask, "facts", _FACTS, f"run {run!r}", run)
+        return Facts(self.ask, _FACTS, _FACT_BODY, f"run {run!r}", run)
 
     def definitions(self) -> Mapping[ContentHash, bytes]:
         """Return all definitions, each of which is read when it is asked for."""
@@ -204,3 +206,25 @@ class Contents(Mapping[ContentHash, bytes]):
     def __len__(self) -> int:
         sql = f"select count(*) from {self._of}"  # noqa: S608 - as above
         return int(self._ask(lambda db: db.execute(sql, self._key).fetchone()[0]))
+
+
+class Facts(Contents):
+    """The large values of a run, of which *body* finds one, in parts if it is stored in parts."""
+
+    def __init__(
+        self,
+        ask: Callable[[Callable[[sqlite3.Connection], Any]], Any],
+        of: str,
+        body: str,
+        whose: str,
+        key: RunId | int,
+    ) -> None:
+        super().__init__(ask, "facts", of, whose, key)
+        self._body = body
+
+    def __getitem__(self, content: ContentHash) -> bytes:
+        # One statement: between two, the run could be forgotten.
+        found = self._ask(lambda db: db.execute(self._body, (*self._key, content)).fetchall())
+        if not found:
+            raise KeyError(content.hex())
+        return rows.content(self._whose, found)

@@ -6,6 +6,9 @@ commit is under way is committed together by the next.  In between, when nobody 
 anything, it moves what was written from the write-ahead log into the database: much at
 once, so that a commit seldom has to, and everything after a second of quiet.  A log that
 is empty cannot be damaged.
+
+An append with large values is not written at once: its values are written ahead in parts, one after each other piece of
+work (loading.py).  Until that is done, what is about one of its runs waits, and so does what may be about any run.
 """
 
 from __future__ import annotations
@@ -13,43 +16,87 @@ from __future__ import annotations
 import asyncio
 import queue
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
 from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.file import StoreFile
-from weft.stores.sqlite.room import Room, emptied
-from weft.stores.sqlite.thread import Answer, DatabaseThread, attempt
+from weft.stores.sqlite.loading import Load, Loaded, has_large, remove_some
+from weft.stores.sqlite.room import Room, emptied, without_waiting
+from weft.stores.sqlite.thread import Answer, DatabaseThread, Work, attempt
 from weft.typing import RunId
+
+T = TypeVar("T")
 
 _MOST_APPENDS = 10_000  # of one transaction, beyond what one caller asks for
 _WORTH_A_CHECKPOINT = 1000  # rows, about as many pages
+_MOVED_BETWEEN_PARTS = 1 << 20  # bytes: more at once would be one long wait, and the log would become as long
 _IDLE = 0.05  # seconds without work, after which much is moved
 _QUIET = 1.0  # seconds without work, after which everything is
 _MOST_PATIENCE = 64.0  # seconds between two tries, if something is in the way
 
 
+Asked = tuple[Any, "asyncio.Future[Any]"]
+
+
+class _Command(NamedTuple):
+    """Work that is about these *runs* alone."""
+
+    work: Work
+    runs: Collection[RunId]
+
+    def __call__(self, db: sqlite3.Connection) -> Any:
+        return self.work(db)
+
+
+class _Ahead(NamedTuple):
+    """A batch whose large values are being written ahead of it."""
+
+    load: Load
+    batch: list[Append]
+    future: asyncio.Future[Any]
+
+
 class Writer(DatabaseThread):
-    """Does what changes the database, in the order in which it was asked for."""
+    """
+    Does what changes the database; what is about one run in the order in which it was asked for.
+
+    Args:
+        large: How many bytes of values an append may have that is written at once.
+    """
 
     def __init__(
-        self, name: str, connect: Callable[[], sqlite3.Connection], room: Room | None, note: CommitNote | None
+        self,
+        name: str,
+        connect: Callable[[], sqlite3.Connection],
+        room: Room | None,
+        note: CommitNote | None,
+        large: int,
     ) -> None:
         super().__init__(name, connect)
-        self._room, self._note = room, note
+        self._room, self._note, self._large = room, note, large
+        self._session = 0
         self._appender: Appender | None = None
         self._file: StoreFile | None = None
+        self._ahead: _Ahead | None = None
+        self._held: set[RunId] = set()  # the runs of that, and of what waits for it
+        self._is_all_held = False  # whether something waits that may be about any run, so that nothing may pass it
+        self._waiting: deque[Asked] = deque()  # for what is written ahead
+        self._backlog: deque[Asked] = deque()  # what has waited, in front of the queue
+        self._unmoved = 0  # bytes that were written ahead and are in the write-ahead log
+        self._is_littered = False  # whether there may be large values that nobody needs
         self._since_checkpoint = 0
         self._is_behind = False  # whether something was done that is in the write-ahead log alone
         self._patience, self._seen = _QUIET / 2, -1
 
     def begin(self, db: sqlite3.Connection, session: int, file: StoreFile) -> None:
         """Write for this session from now on, as long as *file* is in its place; called in the thread."""
-        self._appender, self._file = Appender(session), file
+        self._session, self._appender, self._file, self._is_littered = session, Appender(session), file, True
         if self._note is not None:
             self._note.open(db)
 
@@ -59,13 +106,20 @@ class Writer(DatabaseThread):
         self._queue.put((list(batch), future))  # whatever its owner does with it from now on
         return future
 
+    def call_about(self, runs: Collection[RunId] | None, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Have *work* done that is about these *runs* alone; None: it may be about any."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put((work if runs is None else _Command(work, runs), future))
+        return future
+
     def forget(self, runs: Iterable[RunId]) -> None:
         """Remember nothing of *runs*, which were given up: a long life sees many; called in the thread."""
         if self._appender is not None:
             self._appender.forget(runs)
 
     def removed(self) -> None:
-        """Segments were removed; called in the thread."""
+        """Segments and large values were removed; called in the thread."""
+        self._is_littered = True
         if self._note is not None:
             self._note.doubt()
 
@@ -75,19 +129,28 @@ class Writer(DatabaseThread):
         if self._note is not None:
             self._note.close()
 
-    def _handle(
-        self, db: sqlite3.Connection, work: Any, future: asyncio.Future[Any]
-    ) -> tuple[Any, asyncio.Future[Any]] | None:
+    def _handle(self, db: sqlite3.Connection, work: Any, future: asyncio.Future[Any]) -> Asked | None:
+        following = None
         if callable(work):
             self._since_checkpoint += 1
             self._worked()
-            return super()._handle(db, work, future)
+            super()._handle(db, work, future)
+        elif has_large(work, self._large):
+            self._ahead = _Ahead(Load(work, self._session, self._large), work, future)
+            self._held = {*self._ahead.load.runs}
+        else:
+            following = self._handle_appends(db, work, future)
+        if self._ahead is not None:
+            self._go_on(db, self._ahead)
+        return following
+
+    def _handle_appends(self, db: sqlite3.Connection, work: list[Append], future: asyncio.Future[Any]) -> Asked | None:
         appends, waiting = [*work], [(len(work), future)]
         following = None
-        while len(appends) < _MOST_APPENDS and not self._queue.empty():  # nobody else takes from it
-            more, future = self._queue.get_nowait()
-            if more is None or callable(more):
-                following = more, future
+        while len(appends) < _MOST_APPENDS and (asked := self._asked()) is not None:
+            more, future = asked
+            if more is None or callable(more) or has_large(more, self._large):
+                following = asked
                 break
             appends += more
             waiting.append((len(more), future))
@@ -98,11 +161,23 @@ class Writer(DatabaseThread):
             self._room.make()
         return following
 
+    def _asked(self) -> Asked | None:
+        """Return what was asked for and can be done now; None if there is nothing."""
+        while self._backlog or not self._queue.empty():  # nobody else takes from it
+            asked = self._backlog.popleft() if self._backlog else self._queue.get_nowait()
+            if self._ahead is None or not self._has_to_wait(asked[0]):
+                return asked
+            self._waiting.append(asked)
+        return None
+
     def _append(
-        self, db: sqlite3.Connection, appends: list[Append], waiting: list[tuple[int, asyncio.Future[Any]]]
+        self,
+        db: sqlite3.Connection,
+        appends: list[Append],
+        waiting: list[tuple[int, asyncio.Future[Any]]],
+        loaded: Loaded | None = None,
     ) -> list[Answer]:
-        assert self._appender is not None and self._file is not None, "a store appends after it was opened"  # noqa: S101, PT018
-        results, error = attempt(self._commit, db, self._appender, self._file, appends)
+        results, error = attempt(self._commit, db, appends, loaded or {})
         answers: list[Answer] = []
         start = 0
         for count, future in waiting:
@@ -110,22 +185,86 @@ class Writer(DatabaseThread):
             start += count
         return answers
 
-    def _commit(
-        self, db: sqlite3.Connection, appender: Appender, file: StoreFile, appends: list[Append]
-    ) -> list[StoreError | None]:
+    def _commit(self, db: sqlite3.Connection, appends: list[Append], loaded: Loaded) -> list[StoreError | None]:
+        appender, file = self._appender, self._file
+        assert appender is not None and file is not None, "a store appends after it was opened"  # noqa: S101, PT018
         file.check()
         if self._note is not None:
             self._note.prepare(db)
-        results = appender.append(db, appends)
+        results = appender.append(db, appends, loaded)
         file.check()  # what went into a file that nobody will find is not acknowledged
         if self._note is not None and appender.last is not None:
             self._note.write(*appender.last)
         return results
 
+    # -- what is written ahead -------------------------------------------------------------------
+
+    def _has_to_wait(self, work: Any) -> bool:
+        """Whether *work* comes after what is being written ahead; then what is about the same runs does too."""
+        runs = _runs_of(work)
+        if runs is None:
+            self._is_all_held = True
+        elif not self._is_all_held and self._held.isdisjoint(runs) and not self._is_large(work):
+            return False
+        else:
+            self._held.update(runs)
+        return True
+
+    def _is_large(self, work: Any) -> bool:
+        return not callable(work) and has_large(work, self._large)
+
+    def _go_on(self, db: sqlite3.Connection, ahead: _Ahead) -> None:
+        """Write the next part; after the last one, the batch that the parts are of."""
+        self._worked()
+        size, error = attempt(self._write_part, db, ahead.load)
+        if size:
+            return
+        self._ahead, self._is_littered = None, True  # it may be refused
+        self._held, self._is_all_held = set(), False
+        self._backlog.extendleft(reversed(self._waiting))
+        self._waiting.clear()
+        if error is None:
+            self._deliver(self._append(db, ahead.batch, [(len(ahead.batch), ahead.future)], ahead.load.keys))
+        else:
+            self._deliver([(ahead.future, None, error)])
+
+    def _write_part(self, db: sqlite3.Connection, load: Load) -> int:
+        assert self._file is not None, "a store appends after it was opened"  # noqa: S101
+        self._file.check()
+        size = load.go_on(db)
+        self._unmoved += size
+        if self._unmoved >= _MOVED_BETWEEN_PARTS:
+            self._unmoved = 0
+            with suppress(sqlite3.Error):  # it is tried again, and a commit will say what is wrong
+                db.execute("pragma wal_checkpoint(passive)").fetchall()
+        return size
+
+    def _clean(self, db: sqlite3.Connection) -> None:
+        """Remove large values that nobody needs, in slices, as long as nobody asks for anything."""
+        try:
+            with without_waiting(db):
+                while self._is_littered and self._queue.empty():
+                    if self._file is None or not self._file.is_in_place():
+                        return
+                    self._is_littered = remove_some(db, self._session)
+                    self._is_behind |= self._is_littered
+        except (sqlite3.Error, UnicodeDecodeError):  # somebody else writes, or the disk fails: after the next work
+            return
+
+    # --------------------------------------------------------------------------------------------
+
     def _worked(self) -> None:
         self._is_behind, self._patience, self._seen = True, _QUIET / 2, -1
 
-    def _next(self, db: sqlite3.Connection) -> tuple[Any, asyncio.Future[Any]]:
+    def _next(self, db: sqlite3.Connection) -> Asked:
+        while self._ahead is not None:
+            if (asked := self._asked()) is not None:
+                return asked
+            self._go_on(db, self._ahead)
+        if self._backlog:
+            return self._backlog.popleft()
+        if self._is_littered:
+            self._clean(db)
         while self._is_behind:
             is_much = self._since_checkpoint >= _WORTH_A_CHECKPOINT
             try:
@@ -151,3 +290,14 @@ class Writer(DatabaseThread):
             self._is_behind = False
             if self._room is not None:
                 self._room.make_after_emptying()
+
+
+def _runs_of(work: Any) -> Collection[RunId] | None:
+    """Return what *work* is about; None if that may be any run."""
+    match work:
+        case _Command():
+            return work.runs
+        case [*appends]:
+            return [each.run for each in appends]
+        case _:
+            return None

@@ -1,0 +1,2 @@
+-- A value that is going to be written in parts.
+insert into large (session, length) values (?, ?)

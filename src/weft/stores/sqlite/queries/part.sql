@@ -1,0 +1,1 @@
+insert into parts (place, body) values (?, ?)
