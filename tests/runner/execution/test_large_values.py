@@ -223,7 +223,7 @@ def waiting_for(event: asyncio.Event) -> Workflow:
     return Workflow("waiting", each(step(wait, name="wait")))
 
 
-def test_as_many_elements_are_in_inflight_as_the_run_may_have() -> None:
+def test_as_many_elements_are_in_flight_as_the_run_may_have() -> None:
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
         event, elements = asyncio.Event(), PAGE + PAGE // 2
         handle = await runner.start(waiting_for(event), list(range(elements)), max_concurrency=10 * PAGE, id="a")

@@ -6,20 +6,26 @@ a worker says that it has something (``note``) and is asked for it when a batch 
 run did meanwhile is one append.  A run whose append is refused leaves the batch; the others commit.
 
     clean ──note──► noted ──batch──► committing ──done──► clean (or noted again)
+                      │                  │
+                      └──large──► beside ┤   (the same comes of it)
                                          │
                                          ├── refused ──► the worker is told, and dropped
                                          ├── the store is unavailable ──► the same batch again, later
                                          └── the store raises ──► each append again, by itself
 
-Invariants: a run is in one batch at a time; an event is written once; a worker learns that an event is durable only
-after the store has said so; nothing is forgotten while the store is unavailable, until a journal that is being closed
-runs out of time.  A journal whose task is cancelled by other code starts again with the batch it was writing.
+An append with large values takes the store long, and a batch is answered as a whole.  So it is given to the store by
+itself, beside the batches of the others, which a store can write meanwhile; one at a time, by a task of its own.
+
+Invariants: a run is in one batch at a time, or beside them; an event is written once; a worker learns that an event is
+durable only after the store has said so; nothing is forgotten while the store is unavailable, until a journal that is
+being closed runs out of time.  A journal whose task is cancelled by other code starts again with what it was writing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -39,6 +45,9 @@ _log = logging.getLogger("weft.runner")
 
 LARGEST = 512
 """How many runs share a batch at most, so that one part of a busy runner computes while the other commits."""
+
+LARGE = 1 << 20
+"""Bytes: an append with more of values beside its events is written beside the batches."""
 
 _FEW, _IN_A_ROW = 8, 4
 """So few runs go on without waiting for the loop to come round, so many times in a row; then others have their turn."""
@@ -66,10 +75,15 @@ class Journal:
     def __init__(self, store: LogStore, time: Callable[[], float]) -> None:
         self._store, self._time = store, time
         self._noted: dict[Writer, None] = {}
-        self._in_inflight: list[tuple[Writer, Append]] = []
+        self._in_flight: list[tuple[Writer, Append]] = []
         """The batch that the store has been given and has not answered."""
+        self._beside: deque[tuple[Writer, Append]] = deque()
+        """What is written beside the batches; the store has been given the first."""
+        self._apart: dict[Writer, bool] = {}
+        """Whose that is, and whether they have noted more meanwhile."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._task_beside: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._closed = asyncio.Event()
         self._deadline: Deadline | None = None
@@ -105,11 +119,16 @@ class Journal:
         self._deadline = deadline
         self._closing.set()
         self._wake.set()
+        if self._task is None and self._beside:
+            self.open()
         if self._task is not None:
             await self._closed.wait()
 
     def note(self, writer: Writer) -> None:
         """*writer* has something to write."""
+        if self._apart and writer in self._apart:
+            self._apart[writer] = True
+            return
         if not self._noted:
             self._wake.set()
             if self._task is None and not self._closing.is_set():
@@ -120,13 +139,8 @@ class Journal:
         """Go on with another task if other code has ended this one: workers and callers wait for their commits."""
         if self._closed.is_set():
             return
-        error = None if task.cancelled() else task.exception()
-        _log.error(
-            "the journal was %s by code that shares its event loop; it starts again",
-            "cancelled" if error is None else "ended",
-            exc_info=error,
-        )
-        if self._in_inflight or self._noted or self._closing.is_set():
+        _tell_of_end(task)
+        if self._in_flight or self._noted or self._closing.is_set():
             self._wake.set()
             self.open()
         else:  # with the next note: the whole loop may be about to end
@@ -134,8 +148,8 @@ class Journal:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._in_inflight:
-            again = [(writer, replace(append, again=True)) for writer, append in self._in_inflight]
+        if self._in_flight:
+            again = [(writer, replace(append, again=True)) for writer, append in self._in_flight]
             await self._write(again)
             self.afterwards()
         while True:
@@ -152,9 +166,42 @@ class Journal:
                     ahead = _IN_A_ROW
                     loop.call_soon(self.afterwards)
                     await asyncio.sleep(0)
-            if self._closing.is_set():
+            if self._closing.is_set() and not self._beside:
                 self._closed.set()
                 return
+
+    def _write_beside(self, writer: Writer, append: Append) -> None:
+        self._apart[writer] = False
+        self._beside.append((writer, append))
+        if self._task_beside is None or self._task_beside.done():
+            self._open_beside()
+
+    def _open_beside(self) -> None:
+        self._task_beside = asyncio.get_running_loop().create_task(self._run_beside(), name="weft-journal-beside")
+        self._task_beside.add_done_callback(self._ended_beside)
+
+    def _ended_beside(self, task: asyncio.Task[None]) -> None:
+        if self._beside and task is self._task_beside:  # else another one has begun
+            _tell_of_end(task)
+            writer, append = self._beside[0]
+            self._beside[0] = writer, replace(append, again=True)
+            self._open_beside()
+
+    async def _run_beside(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._beside:
+            writer, append = self._beside[0]
+            results = await self._append([append])
+            self._beside.popleft()
+            has_more = self._apart.pop(writer)
+            try:
+                self._tell([(writer, append)], results)
+            finally:
+                if has_more:
+                    self.note(writer)
+                self._wake.set()  # a journal that is being closed waits for this
+                loop.call_soon(self.afterwards)
+            await asyncio.sleep(0)
 
     def _batch(self) -> list[tuple[Writer, Append]]:
         batch: list[tuple[Writer, Append]] = []
@@ -166,16 +213,24 @@ class Journal:
             except Exception as error:  # noqa: BLE001 - what one run cannot write must not keep the others from it
                 writer.refused(error)
                 continue
-            if append is not None:
+            if append is None:
+                continue
+            if append.facts and _is_large(append):
+                self._write_beside(writer, append)
+            else:
                 batch.append((writer, append))
         return batch
 
     async def _write(self, batch: list[tuple[Writer, Append]]) -> None:
         if not batch:
             return
-        self._in_inflight = batch
+        self._in_flight = batch
         results = await self._append([append for _, append in batch])
-        self._in_inflight = []
+        self._in_flight = []
+        self._tell(batch, results)
+
+    def _tell(self, batch: Sequence[tuple[Writer, Append]], results: Sequence[Exception | None]) -> None:
+        """Tell the writers of *batch* what became of it."""
         self.batches += 1
         self.is_telling, interrupted = True, None
         for (writer, append), refused in zip(batch, results, strict=True):
@@ -262,6 +317,19 @@ class Journal:
             told["error"] = error
         bus.emit(event, measured, told)
         return monotonic()
+
+
+def _is_large(append: Append) -> bool:
+    return sum(map(len, append.facts.values())) > LARGE
+
+
+def _tell_of_end(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    _log.error(
+        "the journal was %s by code that shares its event loop; it starts again",
+        "cancelled" if error is None else "ended",
+        exc_info=error,
+    )
 
 
 def _nothing() -> None:
