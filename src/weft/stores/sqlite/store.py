@@ -86,7 +86,7 @@ class SQLiteStore:
         self.path = schema.validated(path, synchronous, busy_timeout)
         self._synchronous, self._busy_timeout = synchronous, busy_timeout
         self._connect = partial(schema.connect, self.path, synchronous, busy_timeout)
-        self._large = LARGE
+        self._large = LARGE  # tests lower it
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
         self._definitions: dict[ContentHash, bytes] = {}
