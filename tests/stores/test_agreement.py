@@ -46,7 +46,7 @@ def appends(draw: st.DrawFn) -> Append:
         version=draw(st.sampled_from((None, None, "v2"))),
         release=draw(st.integers(0, 5)) == 0,
         again=draw(st.booleans()),
-        facts={b"f%d" % number: b"%d" % count} if draw(st.booleans()) else {},
+        facts={b"f%d" % number: b"%d" % number} if draw(st.booleans()) else {},  # a hash names one content
         definitions={b"d": b"%d" % count} if draw(st.booleans()) else {},
     )
 
