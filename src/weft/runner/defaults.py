@@ -9,14 +9,20 @@ from typing import Any
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import LogStore
+from weft.ports.store import LogStore, Store
 
 
-def store() -> LogStore:
-    """Return a store that lives as long as the process."""
-    from weft.stores import MemoryStore
+def store(given: Store | None) -> LogStore:
+    """Return *given*, as a store whose logs grow; one that lives as long as the process if there is none."""
+    if given is None:
+        from weft.stores import MemoryStore
 
-    return MemoryStore()
+        return MemoryStore()
+    if isinstance(given, LogStore):
+        return given
+    from weft.stores.whole_log import WholeLogAdapter
+
+    return WholeLogAdapter(given)
 
 
 def clock() -> Clock:

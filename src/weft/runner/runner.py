@@ -42,7 +42,6 @@ from weft.runner.queries import RunnerQueries
 from weft.runner.registry.children import ChildRuns
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
-from weft.runner.whole import growing
 from weft.typing import PoliciesMode
 
 
@@ -84,7 +83,7 @@ class AsyncRunner(RunnerQueries):
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
         """
         self._runtime = Runtime(
-            defaults.store() if store is None else growing(store),
+            defaults.store(store),
             {**defaults.executors(threads=threads, processes=processes), **(executors or {})},
             clock or defaults.clock(),
             counters or defaults.counters(),

@@ -22,9 +22,9 @@ from weft.errors import (
     StoreError,
 )
 from weft.ports.store import FIRST_EPOCH, Append, ContentHash
-from weft.stores.sqlite.loading import Loaded
+from weft.stores.sqlite.error_mapping import BAD_DATA
+from weft.stores.sqlite.large_values import Loaded
 from weft.stores.sqlite.ownership import transaction
-from weft.stores.sqlite.problems import BAD_DATA
 from weft.stores.sqlite.statements import RowStatement, query
 from weft.typing import RunId
 

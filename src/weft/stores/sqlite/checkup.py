@@ -24,7 +24,7 @@ from weft.log import chain, verify
 from weft.log.hash_chain import GENESIS
 from weft.ports.store import RunRecord
 from weft.stores.sqlite import commits, reading, rows, schema
-from weft.stores.sqlite.problems import problem, translated
+from weft.stores.sqlite.error_mapping import problem, translated
 from weft.stores.sqlite.statements import query
 from weft.stores.sqlite.view import Contents, Facts
 

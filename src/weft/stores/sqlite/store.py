@@ -39,14 +39,14 @@ from weft.ports.store import (
     RunRecord,
     RunStatus,
 )
-from weft.stores.sqlite import commits, keeping, reading, schema
+from weft.stores.sqlite import commands, commits, reading, schema
 from weft.stores.sqlite.commits import CommitNote
+from weft.stores.sqlite.database_thread import DatabaseThread
+from weft.stores.sqlite.error_mapping import file_problem, problem, translated
 from weft.stores.sqlite.file import StoreFile
-from weft.stores.sqlite.loading import LARGE
+from weft.stores.sqlite.large_values import LARGE
 from weft.stores.sqlite.ownership import Session
-from weft.stores.sqlite.problems import file_problem, problem, translated
-from weft.stores.sqlite.room import Room
-from weft.stores.sqlite.thread import DatabaseThread
+from weft.stores.sqlite.wal_room import Room
 from weft.stores.sqlite.writer import Writer
 from weft.typing import RunId
 
@@ -168,7 +168,7 @@ class SQLiteStore:
 
     async def save(self, record: RunRecord, body: bytes) -> None:
         """Put the whole log of a run in place of what was there."""
-        await self._remove([record.id], keeping.save, record, body)
+        await self._remove([record.id], commands.save, record, body)
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -204,7 +204,7 @@ class SQLiteStore:
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep *facts*; what is there already stays."""
-        await self._write_about([run], lambda db, _: keeping.save_facts(db, run, facts))
+        await self._write_about([run], lambda db, _: commands.save_facts(db, run, facts))
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
@@ -214,32 +214,32 @@ class SQLiteStore:
 
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run, in a new epoch."""
-        return await self._write_about([run], keeping.acquire, run)
+        return await self._write_about([run], commands.acquire, run)
 
     async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
         """Own each of *runs*, in a new epoch and one transaction; return its record, or why not."""
         asked = list(runs)
-        return await self._write_about(asked, keeping.acquire_many, asked)
+        return await self._write_about(asked, commands.acquire_many, asked)
 
     async def list_free(
         self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
     ) -> Sequence[RunRecord]:
         """Return a page of the runs in one of *statuses* that nobody alive owns, oldest first."""
-        await self._write_about([], keeping.bury)  # sessions that are dead: what is left of them is no owner
-        return await self._read(reading.free_page, statuses, after, limit, keeping.left_alone)
+        await self._write_about([], commands.bury)  # sessions that are dead: what is left of them is no owner
+        return await self._read(reading.free_page, statuses, after, limit, commands.left_alone)
 
     async def acquire_all(
         self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
     ) -> Sequence[RunRecord]:
         """Own every run in one of *statuses* that nobody alive owns, oldest first."""
-        return await self._write(keeping.acquire_all, statuses, limit)
+        return await self._write(commands.acquire_all, statuses, limit)
 
     async def release(self, runs: Iterable[RunId]) -> None:
         """Give these runs up; what is not owned by this store is left alone."""
         given_up, writer = list(runs), self._usable().writer
 
         def act(db: sqlite3.Connection, session: Session) -> None:
-            keeping.release(db, session, given_up)
+            commands.release(db, session, given_up)
             writer.forget(given_up)
 
         await self._write_about(given_up, act)
@@ -268,7 +268,7 @@ class SQLiteStore:
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
-        await self._remove([run], keeping.delete, run)
+        await self._remove([run], commands.delete, run)
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
         """Forget finished runs that nobody alive owns and that were last written before a time; return how many."""
@@ -277,7 +277,7 @@ class SQLiteStore:
         gone, more = 0, True
         while more and gone != limit:
             most = None if limit is None else limit - gone
-            some, more = await self._remove(None, keeping.purge, before, statuses, most)
+            some, more = await self._remove(None, commands.purge, before, statuses, most)
             gone += some
         return gone
 

@@ -28,8 +28,8 @@ import msgspec
 from weft.errors import CorruptStore, RunNotFound
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
 from weft.stores.sqlite import commits, reading, rows, schema
+from weft.stores.sqlite.error_mapping import translated
 from weft.stores.sqlite.ownership import is_alive
-from weft.stores.sqlite.problems import translated
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
 

@@ -8,7 +8,7 @@ once, so that a commit seldom has to, and everything after a second of quiet.  A
 is empty cannot be damaged.
 
 An append with large values is not written at once: its values are written ahead in parts, one after each other piece of
-work (loading.py).  Until that is done, what is about one of its runs waits, and so does what may be about any run.
+work (large_values.py).  Until that is done, what is about one of its runs waits, and so does what may be about any run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from weft.errors import StoreError
 from weft.ports.store import Append
 from weft.stores.sqlite.appending import Appender
 from weft.stores.sqlite.commits import CommitNote
+from weft.stores.sqlite.database_thread import Answer, DatabaseThread, Work, attempt
 from weft.stores.sqlite.file import StoreFile
-from weft.stores.sqlite.loading import Load, Loaded, has_large, remove_some
-from weft.stores.sqlite.room import Room, emptied, without_waiting
-from weft.stores.sqlite.thread import Answer, DatabaseThread, Work, attempt
+from weft.stores.sqlite.large_values import Load, Loaded, has_large, remove_some
+from weft.stores.sqlite.wal_room import Room, emptied, without_waiting
 from weft.typing import RunId
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
--- A large value that is written ahead of the append that it goes with, in parts (loading.py).
+-- A large value that is written ahead of the append that it goes with, in parts (large_values.py).
 -- Keys are never used again: they are given to values that nothing else names yet.
 create table large (
     key     integer primary key autoincrement,

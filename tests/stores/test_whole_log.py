@@ -9,7 +9,7 @@ import pytest
 from weft import Runner, Workflow, step
 from weft.errors import BrokenChain, CorruptLog, InvalidOption, RunNotFound, WorkflowAlreadyStarted
 from weft.ports.store import LoadedRun, LogStore, RunRecord, Segment, Store
-from weft.runner.whole import growing
+from weft.stores.whole_log import WholeLogAdapter
 from weft.testing.contracts.cases import first, more
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_log_is_refused() -> None:
 
 def test_events_that_follow_another_link_than_the_last_one_are_refused() -> None:
     async def main() -> list[type]:
-        logs = growing(Shelf())
+        logs = WholeLogAdapter(Shelf())
         batch = [
             first("r", b"a", chain=b"h1", previous=b""),
             more("r", 1, b"b", chain=b"h2", previous=b"h0"),

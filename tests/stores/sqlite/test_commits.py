@@ -21,7 +21,7 @@ import pytest
 from weft.errors import CorruptStore, InvalidAppend, LostCommits
 from weft.ports.store import Append, RunRecord
 from weft.stores import SQLiteStore, SQLiteView
-from weft.stores.sqlite import commits, room, schema
+from weft.stores.sqlite import commits, schema, wal_room
 from weft.stores.sqlite import writer as writers
 from weft.testing.contracts.cases import bodies, first, more, write
 
@@ -404,7 +404,7 @@ def test_a_pause_ends_with_an_empty_log(path: Path, monkeypatch: pytest.MonkeyPa
     done = threading.Event()
 
     def told(db: sqlite3.Connection) -> bool:
-        is_done = room.emptied(db)
+        is_done = wal_room.emptied(db)
         done.set()
         return is_done
 
@@ -485,7 +485,7 @@ def test_while_another_process_writes_its_log_is_left_as_it_is(path: Path, monke
 
     def told(db: sqlite3.Connection) -> bool:
         pauses.append("emptied")
-        return room.emptied(db)
+        return wal_room.emptied(db)
 
     monkeypatch.setattr(writers, "emptied", told)
     asyncio.run(main())

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from weft.errors import BrokenChain, ConcurrentAppend, CorruptLog, MissingContent, RunExists, RunNotFound, StoreError
-from weft.ports.store import FIRST_EPOCH, Append, ContentHash, LoadedRun, LogStore, RunRecord, Segment, Store
+from weft.ports.store import FIRST_EPOCH, Append, ContentHash, LoadedRun, RunRecord, Segment, Store
 from weft.typing import RunId
 
 
@@ -159,8 +159,3 @@ class WholeLogAdapter:
         self._definitions.update(whole.definitions)
         known = self._known[record.id] = (record, whole)
         return known
-
-
-def growing(store: Store) -> LogStore:
-    """Return *store* if its logs can grow, and else one around it whose logs can."""
-    return store if isinstance(store, LogStore) else WholeLogAdapter(store)

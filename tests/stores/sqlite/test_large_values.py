@@ -33,7 +33,7 @@ from weft.ports.store import Append
 from weft.stores import SQLiteStore, SQLiteView
 from weft.stores.sqlite import schema
 from weft.stores.sqlite.checkup import Checkup, Finding
-from weft.stores.sqlite.loading import LARGE, PART
+from weft.stores.sqlite.large_values import LARGE, PART
 from weft.testing.contracts.cases import first, more, write
 
 BOUND = 1000

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from weft.stores import SQLiteStore
-from weft.stores.sqlite import room
+from weft.stores.sqlite import wal_room
 from weft.stores.sqlite.statements import query
 from weft.testing.contracts.cases import first, more, write
 
@@ -105,7 +105,7 @@ def test_a_crash_loses_nothing(path: Path, tmp_path: Path, is_made: bool) -> Non
         async with SQLiteStore(path) as store:
             await write(store, first("r"))
             if is_made:
-                room.lengthen(path, 1 << 19)
+                wal_room.lengthen(path, 1 << 19)
                 await write(store, more("r", 1))
                 copy()
             else:
@@ -134,7 +134,7 @@ def test_none_is_made_while_somebody_writes(path: Path) -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as db:
                 db.execute("begin immediate")
                 before = log_of(path).stat().st_size
-                room.lengthen(path, 1 << 19)
+                wal_room.lengthen(path, 1 << 19)
                 return before, log_of(path).stat().st_size
 
     before, after = asyncio.run(main())
@@ -143,7 +143,7 @@ def test_none_is_made_while_somebody_writes(path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_not_made_again(path: Path) -> None:
-    room.lengthen(path, 1 << 16)
+    wal_room.lengthen(path, 1 << 16)
 
     assert not path.exists()
 
