@@ -27,7 +27,7 @@ from weft.core import events as ev
 from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.repeat import Repeat
 from weft.core.components.rule import Rule
-from weft.core.graph.wiring import INPUT_NAME
+from weft.core.compose.inlet import INPUT_NAME
 from weft.testing import Trial
 
 KINDS = (

@@ -28,8 +28,9 @@ from weft.core.components.inquiry import inquiry, verdict
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
 from weft.core.components.rule import Rule
+from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.function import Function
-from weft.core.graph.wiring import INPUT_NAME, Inlet, Wiring
+from weft.core.graph.wiring import Wiring
 
 if TYPE_CHECKING:
     from weft.core.compose.component import Component

@@ -27,6 +27,7 @@ from weft.core.components.map import Map
 from weft.core.compose.assembly import Assembly, without
 from weft.core.compose.component import Component, check_name, refers
 from weft.core.compose.flow import INPUT, Flow, Fragment, as_flow, connect
+from weft.core.compose.inlet import INPUT_NAME, ROOT
 from weft.core.compose.nesting import nested
 from weft.core.compose.symbol import tracing
 from weft.core.diagrams.workflow import sketch
@@ -36,7 +37,7 @@ from weft.core.functions.identity import canonical, digest
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import kept, outputs_in, renamed
 from weft.core.graph.port_types import Ports, Validate
-from weft.core.graph.wiring import INPUT_NAME, ROOT, Wiring
+from weft.core.graph.wiring import Wiring
 from weft.core.lint import Finding, check
 from weft.core.plan.plan import Plan
 from weft.core.signature import Signature

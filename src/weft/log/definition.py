@@ -26,8 +26,8 @@ from weft.core.components.map import Map
 from weft.core.compose.assembly import Assembly
 from weft.core.compose.component import Component
 from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
+from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.graph.outputs import Output, Template, kept
-from weft.core.graph.wiring import INPUT_NAME, Inlet
 from weft.core.workflow import Workflow
 from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
 from weft.log import functions

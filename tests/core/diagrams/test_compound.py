@@ -10,8 +10,8 @@ import pytest
 from sketches import aborted_run, account, agent, door, house, looped_run, one, opened_run, order, tank, travel, trip
 
 from weft import Component, Run, Saga, Workflow, each, repeat, state_machine, step
-from weft.core.diagrams.run_status import Progress
 from weft.core.draw.picture import Edge, Picture
+from weft.core.draw.progress import Progress
 from weft.core.functions.function import Function
 from weft.core.plan.expansion import Expansion
 

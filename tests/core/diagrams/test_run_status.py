@@ -22,7 +22,7 @@ from weft import (
     state_machine,
     step,
 )
-from weft.core.diagrams.run_status import Progress
+from weft.core.draw.progress import Progress
 from weft.stores import MemoryStore
 from weft.testing import VirtualClock
 

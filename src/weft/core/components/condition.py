@@ -41,6 +41,7 @@ class Condition(Component):
     takes_join: ClassVar[bool] = True
     makes_facts: ClassVar[bool] = False
     is_function: ClassVar[bool] = True
+    can_be_asked: ClassVar[bool] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> bool:
         """Ask the condition directly, as the plain function; inside ``@workflow``, draw it."""

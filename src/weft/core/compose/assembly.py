@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from weft.core.compose.component import Component
 from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
 from weft.core.compose.growing_dict import over
-from weft.core.graph.wiring import Inlet
+from weft.core.compose.inlet import Inlet
 from weft.errors import DuplicateName, InvalidJoin, MixedRegions
 
 _NUMBERED = re.compile(r"(?P<kind>.+)_\d+")

@@ -44,6 +44,8 @@ class Component(Fragment):
     """Whether it produces values, which others may read."""
     opens_region: ClassVar[bool] = False
     """Whether what it feeds runs in scopes that it opens: one per element, or per turn."""
+    can_be_asked: ClassVar[bool] = False
+    """Whether rules and conditions may ask it for yes or no: where nothing follows it, it runs only then."""
     makes_many: ClassVar[bool] = False
     """Whether one input may make several facts of it."""
     keeps_state: ClassVar[bool] = False

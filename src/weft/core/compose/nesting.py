@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from weft.core.components.condition import Condition
 from weft.core.compose.assembly import Assembly
 from weft.core.compose.component import Component
 from weft.core.compose.flow import ENTRY, Flow, Link
-from weft.core.graph.wiring import INPUT_NAME
+from weft.core.compose.inlet import INPUT_NAME
 from weft.typing import Wait
 
 
@@ -66,4 +65,4 @@ def _asked_only(assembly: Assembly) -> set[str]:
     """Return the conditions that nothing follows: they run when a rule asks, not on arrival."""
     components: Mapping[str, Component] = assembly.components
     followed = {p for inlets in assembly.inlets.values() for i in inlets if not i.errors for p in i.parents}
-    return {name for name, c in components.items() if isinstance(c, Condition) and name not in followed}
+    return {name for name, c in components.items() if c.can_be_asked and name not in followed}

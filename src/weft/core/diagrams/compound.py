@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from weft.core.diagrams.run_status import Progress
 from weft.core.draw.picture import Box, Edge
+from weft.core.draw.progress import Progress
 from weft.core.graph.topology import topological
 
 if TYPE_CHECKING:

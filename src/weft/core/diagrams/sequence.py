@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.core import events as ev
+from weft.core.compose.inlet import INPUT_NAME
 from weft.core.diagrams.compound import UNDIVIDED
 from weft.core.draw.mermaid import escaped, ids
 from weft.core.draw.text_width import visible
-from weft.core.graph.wiring import INPUT_NAME
 from weft.core.lineage.explain import shown
 from weft.core.lineage.lineage import Cell, Element
 from weft.typing import Address

@@ -17,12 +17,13 @@ from weft.core.components.expression import text
 from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.rule import Rule
 from weft.core.compose.component import Component
+from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.diagrams.compound import Inside
-from weft.core.diagrams.run_status import Progress
-from weft.core.draw.picture import Box, Edge, EdgeKind, Group, GroupKind, Picture
+from weft.core.draw.picture import INPUT_ID, Box, Edge, EdgeKind, Group, GroupKind, Picture
+from weft.core.draw.progress import Progress
 from weft.core.failure import EVERYTHING
 from weft.core.functions.function import Function
-from weft.core.graph.wiring import INPUT_NAME, Inlet, Wiring
+from weft.core.graph.wiring import Wiring
 
 if TYPE_CHECKING:
     from weft.core.workflow import Workflow
@@ -46,7 +47,7 @@ def sketch(workflow: Workflow, progress: Mapping[str, Progress] | None = None) -
     boxes: list[Box] = []
     edges = [*_flows(wiring, divided), *_ways_back(wiring), *_asks(wiring), *_reads(wiring)]
     if any(edge.source == INPUT_NAME for edge in edges):
-        boxes.append(Box(INPUT_NAME, "input", "input"))
+        boxes.append(Box(INPUT_ID, "input", "input"))
     for name in wiring.order:
         component = wiring.components[name]
         group = groups[frames[name]].id if frames[name] else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core.diagrams.run_status import Progress
 from weft.core.draw.picture import Box, Group, Picture
+from weft.core.draw.progress import Progress
 
 
 def to_cytoscape(picture: Picture) -> dict[str, list[dict[str, Any]]]:

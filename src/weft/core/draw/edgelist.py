@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from weft.core.draw.picture import Picture
-from weft.core.graph.wiring import INPUT_NAME
+from weft.core.draw.picture import INPUT_ID, Picture
 
 
 def to_edgelist(picture: Picture) -> list[tuple[str, str]]:
@@ -12,6 +11,6 @@ def to_edgelist(picture: Picture) -> list[tuple[str, str]]:
     pairs = [
         (owners[edge.source], owners[edge.target])
         for edge in picture.edges
-        if (edge.is_flow or edge.kind == "error") and edge.source != INPUT_NAME
+        if (edge.is_flow or edge.kind == "error") and edge.source != INPUT_ID
     ]
     return list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1]))

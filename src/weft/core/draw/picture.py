@@ -7,16 +7,19 @@ into text, each in its own format, so a new format is one file and sees what all
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
-from weft.core.diagrams.run_status import Progress
+from weft.core.draw.progress import Progress
 
 EdgeKind = Literal["flow", "join", "ask", "read", "error"]
 """A fact that goes on; one that waits for others; a condition that is asked; a value that is read; a failure's way."""
 
 GroupKind = Literal["map", "loop", "workflow", "parts"]
+
+INPUT_ID: Final = "INPUT"
+"""The id of the box that stands for the input.  It is not a component, so a list of edges leaves it out."""
 
 
 class Box(msgspec.Struct, frozen=True):

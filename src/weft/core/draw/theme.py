@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from weft.core.diagrams.run_status import State
 from weft.core.draw.picture import Box, EdgeKind
+from weft.core.draw.progress import State
 
 Shape = Literal["box", "pill", "hexagon", "octagon", "fan_out", "fan_in", "store", "frame"]
 

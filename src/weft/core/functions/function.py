@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from weft.core.compose.flow import Fragment
 from weft.core.functions.annotations import hints_of, made_by
 from weft.core.functions.identity import canonical, digest, fingerprint, hidden_state
 from weft.core.functions.offered import offer
@@ -73,8 +72,7 @@ class Function:
         inner = Function.inside(call)
         if inner is not None:
             return inner
-        given: object = call
-        if isinstance(given, Fragment) and not given.is_function:
+        if not getattr(type(call), "is_function", True):  # a fragment says so
             raise InvalidComponent(f"expected a function, got {call!r}; it can stand beside >> as it is")
         offer(call)
         try:

@@ -27,10 +27,11 @@ from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce, Stop
 from weft.core.compose.component import Component
 from weft.core.compose.growing_dict import over
+from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.failure import Failure
 from weft.core.functions.annotations import ANY, element_of, fits, members, shown
 from weft.core.functions.function import Function
-from weft.core.graph.wiring import INPUT_NAME, Inlet, Wiring
+from weft.core.graph.wiring import Wiring
 from weft.errors import DefinitionError, PortMismatch
 
 Validate: TypeAlias = Literal["error", "warn", "off"]

@@ -8,9 +8,6 @@ Computed once per definition, and the place where a graph that cannot work is re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
-from typing import Final
-
-import msgspec
 
 from weft.core.components.condition import Condition
 from weft.core.components.loop_ends import TurnEnd
@@ -18,6 +15,7 @@ from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
 from weft.core.compose.component import Component
 from weft.core.compose.growing_dict import over
+from weft.core.compose.inlet import INPUT_NAME, ROOT, Inlet
 from weft.core.functions.references import StateOf
 from weft.core.graph.topology import find_cycle, reachable, topological
 from weft.errors import (
@@ -30,37 +28,6 @@ from weft.errors import (
     UnknownReference,
     WrongArity,
 )
-from weft.typing import Wait
-
-INPUT_NAME: Final = "INPUT"
-
-
-class Inlet(msgspec.Struct, frozen=True):
-    """One way into a component: a parent, or several that are joined."""
-
-    parents: tuple[str, ...]
-    wait: Wait = "all"
-    errors: tuple[str, ...] = ()
-    """The names of exceptions: what comes by this inlet is a failure of the parent with one of them."""
-
-    @property
-    def is_join(self) -> bool:
-        """Whether there is something to wait for."""
-        return len(self.parents) > 1
-
-    def renamed(self, names: Mapping[str, str]) -> Inlet:
-        """Return this inlet where components go by other *names*."""
-        return Inlet(tuple(names.get(parent, parent) for parent in self.parents), self.wait, self.errors)
-
-    def __str__(self) -> str:
-        names = ", ".join(self.parents)
-        if self.errors:
-            return f"failures of {names}"
-        return names if self.wait == "all" else f"join({names}, wait={self.wait!r})"
-
-
-ROOT: Final = (Inlet((INPUT_NAME,)),)
-"""The inlets of a component that nothing else feeds."""
 
 
 class Wiring:

@@ -14,10 +14,11 @@ from collections.abc import Iterable
 from weft.core.components.condition import Condition
 from weft.core.components.expression import Expression, Leaf, expand
 from weft.core.components.loop_ends import TurnEnd
+from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import Hooks
 from weft.core.functions.references import AllValues, Latest, StateOf
-from weft.core.graph.wiring import INPUT_NAME, Inlet, Wiring
+from weft.core.graph.wiring import Wiring
 from weft.core.plan.arrival_order import One, Ways, either, failing, missing, row
 from weft.core.plan.expansion import Expansion
 from weft.core.plan.node import Kind, Node, Reading, Rescue
