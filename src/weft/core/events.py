@@ -17,7 +17,7 @@ import msgspec
 from weft.typing import Address
 
 if TYPE_CHECKING:
-    from weft.core.workflow import Workflow
+    from weft.core.plan.compiled_workflow import CompiledWorkflow
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="e", omit_defaults=True):
@@ -36,21 +36,21 @@ class WorkflowDefined(Event, frozen=True, tag="workflow_defined"):
     """The run began, with this definition."""
 
     run: str
-    workflow: Workflow
+    workflow: CompiledWorkflow
 
 
 class ComponentAdded(Event, frozen=True, tag="component_added"):
     """*components* joined the run while it was live; from here on it follows *workflow*."""
 
     components: tuple[str, ...]
-    workflow: Workflow
+    workflow: CompiledWorkflow
 
 
 class ComponentRemoved(Event, frozen=True, tag="component_removed"):
     """*component* left the run while it was live; from here on it follows *workflow*."""
 
     component: str
-    workflow: Workflow
+    workflow: CompiledWorkflow
 
 
 class InputReceived(Event, frozen=True, tag="input_received"):

@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import msgspec
 
 from weft.core.components.condition import Condition
-from weft.core.components.expression import Expression, Leaf, expand, leaves
 from weft.core.components.inquiry import inquiry, verdict
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
 from weft.core.components.rule import Rule
+from weft.core.compose.expression import Expression, Leaf, expand, leaves
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.function import Function
 from weft.core.graph.wiring import Wiring
 
 if TYPE_CHECKING:
     from weft.core.compose.component import Component
+    from weft.core.plan.compiled_workflow import CompiledWorkflow
     from weft.core.plan.node import Node
-    from weft.core.workflow import Workflow
 
 Trouble: TypeAlias = Literal["unreachable", "join_never_fires", "blind_read", "unbounded_fan_out", "unprotected_effect"]
 
@@ -65,7 +65,7 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.component}: {self.message}; {self.advice}"
 
 
-def check(workflow: Workflow) -> list[Finding]:
+def check(workflow: CompiledWorkflow) -> list[Finding]:
     """Return everything that is found, in the order of the graph."""
     reach = Reach(workflow.wiring)
     found = [*reach.findings(), *_reads(workflow, reach), *_fan_outs(workflow.wiring), *_effects(workflow)]
@@ -217,7 +217,7 @@ def _is_impossible(needs: Needs) -> bool:
 # -- the others ----------------------------------------------------------------------------------
 
 
-def _reads(workflow: Workflow, reach: Reach) -> Iterator[Finding]:
+def _reads(workflow: CompiledWorkflow, reach: Reach) -> Iterator[Finding]:
     for name, component in workflow.components.items():
         for function in component.functions().values():
             for parameter, read in function.reads.items():
@@ -254,7 +254,7 @@ def _is_map(wiring: Wiring, region: str) -> bool:
     return isinstance(wiring.components[region], Map)
 
 
-def _effects(workflow: Workflow) -> Iterator[Finding]:
+def _effects(workflow: CompiledWorkflow) -> Iterator[Finding]:
     if not any(EFFECT in component.tags for component in workflow.components.values()):
         return
     for node in workflow.compiled.nodes.values():

@@ -1,5 +1,5 @@
 """
-What a workflow takes and gives: its ports, what a run of it returns, and what a call of it does.
+The signature of a workflow: its input ports, its output ports, and what a run of it returns.
 
     >>> from weft import step, workflow
     >>> @step
@@ -8,21 +8,33 @@ What a workflow takes and gives: its ports, what a run of it returns, and what a
     >>> @workflow
     ... def twice(x: int) -> int:
     ...     return double(double(x))
-    >>> twice.inputs, twice.outputs, twice(10)
-    ({'x': <class 'int'>}, {'double_2': <class 'int'>}, 40)
+    >>> twice.inputs, twice.outputs
+    ({'x': <class 'int'>}, {'double_2': <class 'int'>})
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol
 
+from weft.core.compose.inlet import INPUT_NAME
 from weft.core.graph.outputs import Output, Template, port_names
 from weft.core.graph.port_types import Ports, Validate, listed
 from weft.core.graph.wiring import Wiring
 
-if TYPE_CHECKING:
-    from weft.core.workflow import Workflow
+
+class Drawn(Protocol):
+    """How a workflow was drawn by ``@workflow``: what it takes, and how it fits the arguments of a call."""
+
+    @property
+    def ports(self) -> Mapping[str, Any]:
+        """The types of the inputs, by name."""
+        ...
+
+    def fitted(self, workflow: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return *workflow* as a call with these arguments needs it, and the values for its inputs, by name."""
+        ...
 
 
 class Signature:
@@ -33,16 +45,31 @@ class Signature:
     validate: Validate
     returned: Template | None = None
     """What the function of a traced workflow returned; no part of the identity."""
-    traced: Any = None
+    traced: Drawn | None = None
     """How it was drawn, if it was and has not been changed since."""
 
-    @cached_property
+    @property
     def leaves(self) -> tuple[str, ...]:
         """The components that make values which nothing else takes."""
+        return self._leaves
+
+    @cached_property
+    def _leaves(self) -> tuple[str, ...]:
         return tuple(
             name
             for name, component in self.wiring.components.items()
             if component.makes_facts and self.wiring.is_last(name)
+        )
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The components that the input feeds."""
+        wiring = self.wiring
+        return tuple(
+            name
+            for name in wiring.order
+            if any(INPUT_NAME in inlet.parents for inlet in wiring.fed_by(name))
+            and not (wiring.is_asked_only(name) and name not in wiring.inlets)
         )
 
     @property
@@ -58,7 +85,7 @@ class Signature:
         """The input ports and their types: the parameters of a traced workflow, else the components the input feeds."""
         if self.traced is not None:
             return dict(self.traced.ports)
-        return {name: self.ports.takes(name) for name in cast("Workflow", self).roots}
+        return {name: self.ports.takes(name) for name in self.roots}
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -68,9 +95,3 @@ class Signature:
             is_inside = self.wiring.regions[name] is not None
             found[port] = listed(self.ports.made_by(name)) if is_inside else self.ports.made_by(name)
         return found
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run it on one input and return the output, or raise what failed; inside ``@workflow``, draw it as a part."""
-        from weft.core.trace.trace import call
-
-        return call(cast("Workflow", self), args, kwargs)

@@ -18,18 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from functools import cache, cached_property
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
 from weft.core.compose.assembly import Assembly, without
 from weft.core.compose.component import Component, check_name, refers
-from weft.core.compose.flow import INPUT, Flow, Fragment, as_flow, connect
+from weft.core.compose.flow import INPUT, Flow, NamedGraph, as_flow, connect
 from weft.core.compose.inlet import INPUT_NAME, ROOT
 from weft.core.compose.nesting import nested
 from weft.core.compose.symbol import tracing
+from weft.core.deferred import local, log
 from weft.core.diagrams.workflow import sketch
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
@@ -40,31 +41,13 @@ from weft.core.graph.port_types import Ports, Validate
 from weft.core.graph.wiring import Wiring
 from weft.core.lint import Finding, check
 from weft.core.plan.plan import Plan
+from weft.core.run.run import Run
 from weft.core.signature import Signature
-from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent
+from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent, WrongArity
 from weft.typing import PoliciesMode
 
-if TYPE_CHECKING:
-    from weft.core.run.run import Run
 
-
-@cache
-def local() -> Any:
-    """Return the package that executes: the core knows it only when it is asked to run something."""
-    import weft.local
-
-    return weft.local
-
-
-@cache
-def written() -> Any:
-    """Return the package that knows definitions as data."""
-    import weft.log
-
-    return weft.log
-
-
-class Workflow(Signature, Drawable, Fragment):
+class Workflow(Signature, Drawable, NamedGraph):
     """Named components and the edges between them."""
 
     changed: tuple[str, ...] = ()
@@ -161,16 +144,6 @@ class Workflow(Signature, Drawable, Fragment):
     def edges(self) -> set[tuple[str, str]]:
         """Return the flow between components as pairs of names; the input is not among them."""
         return {(parent, child) for parent, children in self.wiring.children.items() for child in children}
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """The components that the input feeds."""
-        return tuple(
-            name
-            for name in self.wiring.order
-            if any(INPUT_NAME in inlet.parents for inlet in self.wiring.fed_by(name))
-            and not (self.wiring.is_asked_only(name) and name not in self._assembly.inlets)
-        )
 
     def check(self) -> list[Finding]:
         """Return what is certainly wrong with it although it runs: parts that never will, effects that may repeat."""
@@ -323,7 +296,7 @@ class Workflow(Signature, Drawable, Fragment):
 
     def to_dict(self) -> dict[str, Any]:
         """Return this workflow as JSON: components, wiring, policies, and functions by where they stand."""
-        data: dict[str, Any] = written().to_dict(self)
+        data: dict[str, Any] = log().to_dict(self)
         return data
 
     @staticmethod
@@ -339,7 +312,7 @@ class Workflow(Signature, Drawable, Fragment):
             CorruptLog: *data* is no workflow.
             ChangedCode: *strict*, and some code has changed.
         """
-        read: Workflow = written().from_dict(data, workflow=workflow, strict=strict)
+        read: Workflow = log().from_dict(data, workflow=workflow, strict=strict)
         return read
 
     # -- nesting ---------------------------------------------------------------------------------
@@ -355,6 +328,30 @@ class Workflow(Signature, Drawable, Fragment):
         return nested(self.name, self._assembly, tails, order=self.wiring.order, rules=rules)
 
     # -- running ---------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it on one input and return the output, or raise what failed; inside ``@workflow``, draw it as a part."""
+        tracer = tracing()
+        if tracer is not None:
+            return tracer.draw(self, args, kwargs)
+        inner, given = self.fitted(args, kwargs)
+        value = next(iter(given.values()), None) if len(given) < 2 else given
+        return inner.run(value, raise_on_failure=True).output
+
+    def fitted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Workflow, dict[str, Any]]:
+        """
+        Return this workflow as a call with these arguments needs it, and the values for its inputs, by name.
+
+        A traced workflow is drawn again for other constants than its own.
+
+        Raises:
+            WrongArity: the arguments do not fit.
+        """
+        if self.traced is not None:
+            return self.traced.fitted(self, args, kwargs)
+        if kwargs or len(args) != 1:
+            raise WrongArity(f"workflow {self.name!r} takes one input, got {len(args) + len(kwargs)}")
+        return self, {"input": args[0]}
 
     def plan(self, value: Any = MISSING, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
         """Return a run that has *value* as its input and has done nothing yet."""
@@ -440,9 +437,13 @@ class Workflow(Signature, Drawable, Fragment):
         """The identity of components, wiring, code and constants; policies and modules are not part of it."""
         return self._digest(lambda component: component.identity)
 
-    @cached_property
+    @property
     def version(self) -> str:
         """The identity of names, kinds and wiring alone: what a running instance can go on with."""
+        return self._version
+
+    @cached_property
+    def _version(self) -> str:
         return self._digest(lambda component: component.outline())
 
     def _digest(self, identify: Callable[[Component], bytes]) -> str:
@@ -457,9 +458,13 @@ class Workflow(Signature, Drawable, Fragment):
             parts.append(digest(place, identify(component)))
         return digest(*parts).hex()
 
-    @cached_property
+    @property
     def compiled(self) -> Plan:
         """The compiled form that runs use."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> Plan:
         return Plan(self.wiring)
 
     def __eq__(self, other: object) -> bool:
@@ -473,8 +478,6 @@ class Workflow(Signature, Drawable, Fragment):
 
 
 def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str | None) -> Run:
-    from weft.core.run.run import Run
-
     tracer = tracing()
     if tracer is not None:
         raise TracingError(

@@ -3,7 +3,7 @@ Events as MessagePack maps, and back.
 
 What an event looks like on the wire follows from its class: a map of its tag (``e``) and its fields by
 name, without those at their default.  Three kinds of fields are special, and are found by their
-annotations: ``Any`` holds a user's value, ``Workflow`` is written as the hash of its definition, and what
+annotations: ``Any`` holds a user's value, ``CompiledWorkflow`` is written as the hash of its definition, and what
 only a type checker can name is treated as ``Any``.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from weft.core.events import Event, PolicyChanged, RunnableRetried
+from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.workflow import Workflow
 from weft.log.definition_json import Reader, Writer
 from weft.log.functions import Memo
@@ -72,7 +73,7 @@ def _from_terms(data: Any) -> Any:
 
 
 def _wire(kind: type[Event]) -> Wire:
-    names: dict[str, Any] = {"Workflow": Workflow}
+    names: dict[str, Any] = {"CompiledWorkflow": CompiledWorkflow}
     hints: dict[str, Any] = {}
     while not hints:
         try:
@@ -80,7 +81,7 @@ def _wire(kind: type[Event]) -> Wire:
         except NameError as error:  # imported for type checkers alone
             names[str(error.name)] = Any
     fields = kind.__struct_fields__
-    workflows = tuple(name for name in fields if hints[name] is Workflow)
+    workflows = tuple(name for name in fields if hints[name] is CompiledWorkflow)
     terms = _TERMS.get(kind, ())
     values = tuple(name for name in fields if hints[name] is Any and name not in terms)
     if not workflows and not terms and len(names) == 1:

@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.components.accumulator import Initial
 from weft.core.components.aggregate import Command
-from weft.core.components.expression import And, Leaf, Not, Or
 from weft.core.components.fsm import Transition
 from weft.core.components.join import Absent
 from weft.core.components.reduce import Stop
 from weft.core.components.saga import Deed
 from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.components.state_machine import Reactor
+from weft.core.compose.expression import And, Leaf, Not, Or
 from weft.core.failure import Failure
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import Hooks
+from weft.core.functions.initial import Initial
 from weft.core.functions.references import AllValues, Context, FactCount, Latest, StateOf, StepRan
 from weft.core.trace.projection import Argument, Attribute, Item, itself
 from weft.policy.fallback import Value

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from weft import INPUT, Run, Workflow, condition, each, join, reduce, rule, step
 from weft.core.components.condition import Condition
-from weft.core.components.expression import And, Expression, Leaf, Not, Or, leaves, sides, substitute
 from weft.core.components.inquiry import go_on, inquiry, verdict
+from weft.core.compose.expression import And, Expression, Leaf, Not, Or, leaves, sides, substitute
 from weft.errors import DuplicateName, InvalidComponent, UnknownReference, WrongArity
 
 
@@ -461,8 +461,8 @@ def test_a_workflow_of_such_conditions_is_checked_without_going_through_every_me
         looked_at.append(1)
         return sides(of)
 
-    for module in ("expression", "inquiry"):
-        monkeypatch.setattr(f"weft.core.components.{module}.sides", counted)
+    for module in ("compose.expression", "components.inquiry"):
+        monkeypatch.setattr(f"weft.core.{module}.sides", counted)
     workflow = Workflow("w", *ladder(), rule(when=f"c{LEVELS}", then=lambda x: x, name="keep"))
 
     assert workflow.check() == []

@@ -14,43 +14,18 @@ log, so no update is ever lost; a fold that fails leaves the state as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from weft.core.compose.component import Component, check_filled
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
-from weft.core.functions.identity import canonical, fingerprint, hidden_state
-from weft.core.functions.offered import offer
-from weft.errors import UnidentifiableValue, WrongArity
+from weft.core.functions.identity import hidden_state
+from weft.core.functions.initial import Initial
+from weft.errors import WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
-
-
-@dataclass(frozen=True, eq=False)
-class Initial:
-    """A state to begin with: a value, or a function that makes a fresh one."""
-
-    init: Any
-
-    def __post_init__(self) -> None:
-        offer(self.init)
-
-    def make(self) -> Any:
-        """Return the initial state; a callable *init* is called each time, a value is copied, so no runs share it."""
-        return cast("Callable[[], Any]", self.init)() if callable(self.init) else deepcopy(self.init)
-
-    @property
-    def identity(self) -> bytes:
-        """The hash of the value, or of the function."""
-        if callable(self.init):
-            return fingerprint(self.init)
-        try:
-            return canonical(self.init, "init")
-        except UnidentifiableValue:
-            return type(self.init).__qualname__.encode()
+    from weft.core.compose.expansion import Expansion
 
 
 def check_fold(component: str, function: Function, width: int, source: str, *, state: str) -> None:

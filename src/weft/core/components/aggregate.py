@@ -32,16 +32,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from weft.core.components.accumulator import Initial, check_fold
+from weft.core.components.accumulator import check_fold
 from weft.core.components.builder import Builder, Parts
 from weft.core.components.message_names import by_part, check_names, content, label, name_in
 from weft.core.components.state_change import Call, Decision, Ignored, StateChange, as_function
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest, hidden_state
+from weft.core.functions.initial import Initial
 from weft.errors import InvalidComponent, InvalidTurn
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -161,7 +162,7 @@ class Aggregate(Builder):
 
     def expand(self, into: Expansion) -> None:
         """One node, which decides and folds."""
-        into.turn(as_function(self.decide, self.functions()), Initial(self.init), several=True)
+        into.state(as_function(self.decide, self.functions()), Initial(self.init), several=True)
 
     def _held(self) -> list[object]:
         return [*super()._held(), *hidden_state(self.init)]

@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
-from weft.core.components.expression import And, Expression, Leaf, Not, Or, leaves, substitute, text, written
 from weft.core.components.inquiry import go_on, inquiry
 from weft.core.compose.component import Component, check_arity
+from weft.core.compose.expression import And, Expression, Leaf, Not, Or, leaves, substitute, text, written
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.errors import InvalidComponent, NoRun
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False, repr=False)

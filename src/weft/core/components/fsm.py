@@ -28,7 +28,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from weft.core.components.accumulator import Initial
 from weft.core.components.message_names import check_names, label, name_in
 from weft.core.components.state_change import Call, Decision, Ignored, StateChange, adapted, as_function
 from weft.core.compose.component import Component, check_arity
@@ -37,10 +36,11 @@ from weft.core.draw.picture import Picture
 from weft.core.draw.states import diagram
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
+from weft.core.functions.initial import Initial
 from weft.errors import InvalidComponent, InvalidTurn, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +223,9 @@ class FSM(Component, Drawable):
 
     def expand(self, into: Expansion) -> None:
         """The node that decides, and one for every action, which a transition fires."""
-        turn = into.turn(as_function(self.decide, self._guards()), Initial(self.initial), several=False)
+        state = into.state(as_function(self.decide, self._guards()), Initial(self.initial), several=False)
         for part, function in self._actions().items():
-            into.reaction(turn, adapted(function, _event_alone), part)
+            into.reaction(state, adapted(function, _event_alone), part)
 
     def details(self) -> bytes:
         """The table."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from weft.core.components.expression import And, Expression, Leaf, Not, Or, sides
+from weft.core.compose.expression import And, Expression, Leaf, Not, Or, sides
 
 Question = tuple[str | int, "int | bool", "int | bool"]
 """

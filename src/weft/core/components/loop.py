@@ -17,20 +17,17 @@ same, as elements of an ``each`` do.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.core.components.loop_ends import Otherwise, TurnEnd, TurnStart
 from weft.core.compose.assembly import Assembly
 from weft.core.compose.component import Component, check_name
-from weft.core.compose.flow import ENTRY, Flow, Fragment, Link, as_flow, rescue
+from weft.core.compose.flow import ENTRY, Flow, Fragment, Link, NamedGraph, as_flow, rescue
 from weft.core.compose.nesting import nested
 from weft.core.compose.symbol import tracing
 from weft.core.failure import names_of
 from weft.core.functions.function import Function
 from weft.errors import InvalidComponent, NoRun
-
-if TYPE_CHECKING:
-    from weft.core.workflow import Workflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +35,7 @@ class Loop(Fragment):
     """A graph that runs again on what it made: made of several components, with a name for all of them."""
 
     name: str
-    body: Flow | Workflow
+    body: Flow | NamedGraph
     until: Function
     at_most: int
     otherwise: Otherwise = "fail"

@@ -18,7 +18,7 @@ from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, InvalidJoin, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 Otherwise = Literal["fail", "last"]
 """What a loop gives that has made all its turns and is not done."""

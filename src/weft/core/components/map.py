@@ -24,7 +24,7 @@ from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, NoRun, NotACollection, UnidentifiableValue, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,17 +25,18 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from weft.core.components.accumulator import Initial, check_fold
+from weft.core.components.accumulator import check_fold
 from weft.core.components.builder import Builder, Parts
 from weft.core.components.message_names import by_part, label, name_in
 from weft.core.components.state_change import Call, Decision, Ignored, StateChange, States, adapted, as_function
 from weft.core.compose.component import check_arity
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest, hidden_state
+from weft.core.functions.initial import Initial
 from weft.errors import InvalidTurn
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -159,9 +160,9 @@ class ProcessManager(Builder):
         """One node that decides, and one that it fires when the process is complete."""
         asked = {part: function for part, function in self.functions().items() if part != "on_complete"}
         lead = as_function(self.decide, asked)
-        turn = into.turn(lead, Initial(self.init), several=True, by_key=self.key is not None, sees_states=True)
+        state = into.state(lead, Initial(self.init), several=True, by_key=self.key is not None, sees_states=True)
         if self.on_complete is not None:
-            into.reaction(turn, adapted(self.on_complete, _state_alone), "on_complete")
+            into.reaction(state, adapted(self.on_complete, _state_alone), "on_complete")
 
     def _held(self) -> list[object]:
         return [*super()._held(), *hidden_state(self.init)]

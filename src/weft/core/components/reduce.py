@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import msgspec
 
-from weft.core.components.accumulator import Initial, check_fold
+from weft.core.components.accumulator import check_fold
 from weft.core.components.map import elements_of
 from weft.core.compose.component import Component
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.core.functions.identity import hidden_state
+from weft.core.functions.initial import Initial
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 
 class Stop(msgspec.Struct, frozen=True):

@@ -17,23 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 from weft.core.components.loop import Loop
 from weft.core.components.loop_ends import ITSELF, Otherwise
 from weft.core.components.step import Step, step
 from weft.core.compose.component import Component, check_arity
-from weft.core.compose.flow import Flow, Fragment, Link, as_flow
+from weft.core.compose.flow import Flow, Fragment, Link, NamedGraph, as_flow
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, LoopExhausted, NoRun
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
-    from weft.core.plan.node import Node
-    from weft.core.workflow import Workflow
+    from weft.core.compose.expansion import Expansion, NodeHandle
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +108,7 @@ class Repeat(Component):
         into.loop(turn, until, at_most=self.at_most, gives_last=self.otherwise == "last")
         into.link(until, outcome)
 
-    def _work(self, into: Expansion, part: str, inner: Step[..., Any]) -> Node:
+    def _work(self, into: Expansion, part: str, inner: Step[..., Any]) -> NodeHandle:
         function = inner.function
         hooked = inner.hooks.around(function.call, is_async=function.is_async, component=f"{self.label}.{part}")
         return into.work(function, call=hooked if inner.hooks else None, spread=inner.spread, part=part)
@@ -124,7 +121,7 @@ class Repeat(Component):
 
 @overload
 def repeat(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
-    body: Flow | Workflow,
+    body: Flow | NamedGraph,
     *,
     until: Callable[..., object],
     at_most: int,
@@ -199,7 +196,7 @@ def _chain(body: object) -> list[Step[..., Any]] | None:
     given: Any = body  # what is still of any type after the checks
     if not isinstance(body, Fragment | list | tuple):
         return [step(given)]
-    if isinstance(body, workflows()):  # its components have names of their own, and it may have policies
+    if isinstance(body, NamedGraph):  # its components have names of their own, and it may have policies
         return None
     flow = as_flow(given)
     components = [component for part, _ in flow.walk() for component in part.components]
@@ -218,7 +215,7 @@ def _chain(body: object) -> list[Step[..., Any]] | None:
 
 
 def _loop(body: Any, until: Function, at_most: int, otherwise: Otherwise, name: str | None) -> Loop:
-    given = body if isinstance(body, workflows()) else as_flow(body)
+    given = body if isinstance(body, NamedGraph) else as_flow(body)
     name = name or getattr(body, "name", None)
     if name is None:
         raise InvalidComponent(
@@ -227,14 +224,6 @@ def _loop(body: Any, until: Function, at_most: int, otherwise: Otherwise, name: 
     if not given.flow().entries:
         raise InvalidComponent("the body of repeat() must take what arrives: start it with a component, not with INPUT")
     return Loop(name, given, until, at_most, otherwise)
-
-
-@cache
-def workflows() -> type[Workflow]:
-    """Return the class of workflows, which stand above components and are known here by name only."""
-    from weft.core.workflow import Workflow
-
-    return Workflow
 
 
 def _is_plain(link: Link) -> bool:

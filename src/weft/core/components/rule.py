@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from weft.core.components.condition import Condition, as_condition
-from weft.core.components.expression import Expression, leaves, substitute, text
 from weft.core.compose.component import Component, check_arity
+from weft.core.compose.expression import Expression, leaves, substitute, text
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.errors import InvalidComponent
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False, repr=False)

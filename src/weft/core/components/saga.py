@@ -25,28 +25,23 @@ A compensation that fails for good is kept as a dead letter: the saga is stuck u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeVar, cast, overload
 
-from weft.core import events as ev
-from weft.core.components.accumulator import Initial
 from weft.core.components.builder import Builder, Parts
-from weft.core.components.join import Absent
 from weft.core.components.message_names import by_part
-from weft.core.components.saga_outcome import SagaOutcome, Tale, Undo, retrace
+from weft.core.components.saga_outcome import SagaOutcome, Tale, Undo
 from weft.core.components.state_change import adapted
 from weft.core.compose.component import check_arity, check_filled, check_name
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical, digest
+from weft.core.functions.initial import Initial
 from weft.core.functions.references import MISSING
 from weft.errors import InvalidComponent, WrongArity
 
 if TYPE_CHECKING:
-    from weft.core.lineage.lineage import Lineage
-    from weft.core.plan.expansion import Expansion
-    from weft.core.plan.node import Node
+    from weft.core.compose.expansion import Expansion, NodeHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -230,15 +225,14 @@ class Saga(Builder):
 
     def expand(self, into: Expansion) -> None:
         """A chain of transactions, a chain of compensations back, and the outcome at the end of both."""
-        tale = Tale(self._names(into.name), self._undos())
+        tale = Tale(self.nodes(into.name), self.undoable())
         done = [into.relay(adapted(deed.function, tale.given), part=name) for name, deed in self.deeds.items()]
         undone = {
             at: into.relay(Undo(tale, name, deed.undo).function(), part=deed.undo_name, undoes=True)
             for at, (name, deed) in enumerate(self.deeds.items())
             if deed.undo is not None
         }
-        outcome = into.work(Function(tale.outcome, (), variadic=True))
-        outcome.initial, outcome.begin = _PENDING, _PENDING.make
+        outcome = into.work(Function(tale.outcome, (), variadic=True), pending=_PENDING)
         completed, aborted = [outcome], [outcome]
         for part, end, nodes in (("on_complete", self.on_complete, completed), ("on_abort", self.on_abort, aborted)):
             if end is not None:
@@ -254,38 +248,13 @@ class Saga(Builder):
                 for back in _before(at, undone) or aborted:
                     into.link(undone[at], back)
 
-    def _names(self, owner: str) -> dict[str, str]:
-        """Return the transactions, each with the name of its node."""
+    def nodes(self, owner: str) -> dict[str, str]:
+        """Return the transactions, each with the name of its node in the saga that is called *owner*."""
         return {name: f"{owner}.{name}" for name in self.deeds}
 
-    def _undos(self) -> frozenset[str]:
+    def undoable(self) -> frozenset[str]:
+        """Return the transactions that have a compensation."""
         return frozenset(name for name, deed in self.deeds.items() if deed.undo is not None)
-
-    def standing(self, name: str, lineage: Lineage, stuck: Iterable[ev.RunnableFailed] = ()) -> SagaOutcome:
-        """
-        Return how far the saga is that was last at work: it is all in the inputs of its last event.
-
-        Args:
-            stuck: the failures that somebody has to look at; a saga that has one of them is told of first.
-        """
-        names, undos = self._names(name), self._undos()
-        compensations = {f"{name}.{deed.undo_name}" for deed in self.deeds.values() if deed.undo is not None}
-        mine = {name, *names.values(), *compensations}
-        for event in chain(stuck, reversed(lineage.log)):
-            if not isinstance(event, (*ev.ENDINGS, ev.RunnableRetried)) or event.component not in mine:
-                continue
-            if isinstance(event, ev.ReactionOccurred) and event.component == name:
-                return cast("SagaOutcome", event.value)
-            values = [lineage.cell(at).value for at in event.inputs]
-            is_stuck = isinstance(event, ev.RunnableFailed) and event.component in compensations
-            if isinstance(event, ev.ReactionOccurred):
-                values.append(event.value)
-            elif isinstance(event, ev.RunnableFailed) and not is_stuck:
-                values.append(lineage.failure(event).value)
-            elif isinstance(event, ev.RunnableSkipped):
-                values.append(Absent(event.component, "skipped"))
-            return retrace(names, undos, values).outcome(stuck=is_stuck, over=False)
-        return SagaOutcome("pending")
 
     def outline(self) -> bytes:
         """The kind, and the order of the transactions, which is wiring."""
@@ -296,7 +265,7 @@ class Saga(Builder):
         return canonical([(name, deed.undo_name) for name, deed in self.deeds.items()])
 
 
-def _before(at: int, undone: Mapping[int, Node]) -> list[Node]:
+def _before(at: int, undone: Mapping[int, NodeHandle]) -> list[NodeHandle]:
     """Return the compensation that comes before the transaction *at*, on the way back."""
     found = [undone[before] for before in reversed(range(at)) if before in undone]
     return found[:1]

@@ -18,16 +18,12 @@ import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from weft.core.events import StateChanged
 from weft.core.functions.function import Function
-from weft.errors import InvalidFallback
-
-if TYPE_CHECKING:
-    from weft.core.plan.node import Node
 
 
 class StateChange(msgspec.Struct, frozen=True):
@@ -69,16 +65,6 @@ class States:
 
     def __repr__(self) -> str:
         return f"States of {len(self._turns)} keys"
-
-
-def unfit(node: Node, result: Any) -> InvalidFallback | None:
-    """Return what is wrong with a *result* of *node*, if that is a stateful component and this is not a decision."""
-    if node.emits is None or isinstance(result, StateChange | Ignored):
-        return None
-    return InvalidFallback(
-        f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
-        "let it fail, skip it, or retry with other context"
-    )
 
 
 # -- running a decision --------------------------------------------------------------------------

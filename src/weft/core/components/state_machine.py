@@ -22,14 +22,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from weft.core.components.accumulator import Initial, check_fold
+from weft.core.components.accumulator import check_fold
 from weft.core.compose.component import Component, check_arity, check_name, short
 from weft.core.functions.function import Function
 from weft.core.functions.identity import hidden_state
+from weft.core.functions.initial import Initial
 from weft.errors import InvalidComponent
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)

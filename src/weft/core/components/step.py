@@ -24,7 +24,7 @@ from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 
 if TYPE_CHECKING:
-    from weft.core.plan.expansion import Expansion
+    from weft.core.compose.expansion import Expansion
 
 P = ParamSpec("P")
 R = TypeVar("R")

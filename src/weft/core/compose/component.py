@@ -24,8 +24,8 @@ from weft.core.functions.offered import offer
 from weft.errors import InvalidComponent, NoRun, WrongArity
 
 if TYPE_CHECKING:
+    from weft.core.compose.expansion import Expansion
     from weft.core.functions.current import Current
-    from weft.core.plan.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ is walked once, when a workflow is made of it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -38,6 +39,16 @@ class Fragment:
 
     def __rrshift__(self, other: object) -> Flow:
         return connect(as_flow(other), self.flow())
+
+
+class NamedGraph(Fragment):
+    """A graph with a name, after which its components are called where it is a part of another: a workflow."""
+
+    name: str
+
+    @abstractmethod
+    def renamed(self, name: str) -> NamedGraph:
+        """Return the same graph under another *name*."""
 
 
 class Input(Fragment):

@@ -17,8 +17,8 @@ from weft.core.draw.progress import Progress
 from weft.core.graph.topology import topological
 
 if TYPE_CHECKING:
+    from weft.core.plan.compiled_workflow import CompiledWorkflow
     from weft.core.plan.node import Node
-    from weft.core.workflow import Workflow
 
 UNDIVIDED: Final = frozenset({"rule"})
 """The kinds that are one box although they run several functions."""
@@ -39,7 +39,7 @@ class Inside:
         self._nodes = {name: nodes[name] for name in order}
 
     @classmethod
-    def of(cls, workflow: Workflow, name: str) -> Inside | None:
+    def of(cls, workflow: CompiledWorkflow, name: str) -> Inside | None:
         """Return the inside of the component *name*; None if it is drawn as one box."""
         component = workflow.wiring.components[name]
         if component.kind in UNDIVIDED or len(component.functions()) < 2:

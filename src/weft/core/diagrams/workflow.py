@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from weft.core.components.expression import text
 from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.rule import Rule
 from weft.core.compose.component import Component
+from weft.core.compose.expression import text
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.diagrams.compound import Inside
 from weft.core.draw.picture import INPUT_ID, Box, Edge, EdgeKind, Group, GroupKind, Picture
@@ -26,7 +26,7 @@ from weft.core.functions.function import Function
 from weft.core.graph.wiring import Wiring
 
 if TYPE_CHECKING:
-    from weft.core.workflow import Workflow
+    from weft.core.plan.compiled_workflow import CompiledWorkflow
 
 DEEPEST: Final = 12
 """How many nested workflows are drawn as frames inside each other."""
@@ -35,7 +35,7 @@ Frame = tuple[GroupKind, str]
 """One group on the way from the outside to a box."""
 
 
-def sketch(workflow: Workflow, progress: Mapping[str, Progress] | None = None) -> Picture:
+def sketch(workflow: CompiledWorkflow, progress: Mapping[str, Progress] | None = None) -> Picture:
     """Return the picture of *workflow*; with *progress*, by component, of a run of it."""
     wiring = workflow.wiring
     divided = {name: inside for name in wiring.order if (inside := Inside.of(workflow, name)) is not None}

@@ -25,7 +25,7 @@ from weft.errors import InvalidEvent, shown
 from weft.typing import Address
 
 if TYPE_CHECKING:
-    from weft.core.workflow import Workflow
+    from weft.core.plan.compiled_workflow import CompiledWorkflow
 
 # Comparing with a plain int costs a third of looking a member of an enum up.
 _GATE, _JOIN, _COLLECT, _LOOP = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT), int(Kind.LOOP)
@@ -73,7 +73,7 @@ class Memory:
         "workflow",
     )
 
-    workflow: Workflow
+    workflow: CompiledWorkflow
     plan: Plan
     run_id: str
 

@@ -1,26 +1,28 @@
 """
-What is running here: what user code can know about its own execution, and say about it.
+The current execution, as the user's function sees it: ``weft.current()``.
 
-Whoever executes announces what is about to run; a component, or a hook of it, asks ``weft.current()``.
+The loop that executes announces what is about to run; a component, or a hook of it, asks.  What is announced is known
+here by the few attributes that are asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
 from weft.core.functions.references import MISSING
 from weft.errors import NoRun, NoRunner
+from weft.typing import Address
 
 if TYPE_CHECKING:
-    from weft.core.fold.memory import Memory
-    from weft.core.fold.scope import Activation, Key
-    from weft.core.lineage.lineage import Lineage
+    from weft.core.plan.compiled_workflow import CompiledWorkflow
     from weft.core.run.child import Child, Family
-    from weft.core.run.runnable import Runnable
-    from weft.core.workflow import Workflow
+
+Key: TypeAlias = tuple[str, tuple[Address, ...]]
+"""A component, or a part of one, and the addresses of what it runs on."""
 
 
 class Addition(msgspec.Struct, frozen=True, eq=False):
@@ -30,12 +32,81 @@ class Addition(msgspec.Struct, frozen=True, eq=False):
     to: Any = None
 
 
+class Origins(Protocol):
+    """The lineage of a run: facts by address, and ids that follow from them."""
+
+    def fact(self, address: Address) -> Any:
+        """Return the fact at *address*."""
+        ...
+
+    def runnable_id(self, component: str, inputs: tuple[Address, ...]) -> str:
+        """Return the id of *component* on *inputs*, the same in every process."""
+        ...
+
+    def idempotency_key(self, run: str, component: str, inputs: tuple[Address, ...]) -> str:
+        """Return the key of *component* on *inputs* in *run*."""
+        ...
+
+
+class Announced(Protocol):
+    """A runnable."""
+
+    run_id: str
+    attempt: int
+    own_key: str | None
+    added: tuple[Addition, ...]
+
+    @property
+    def key(self) -> Key:
+        """What identifies it in its run."""
+        ...
+
+    @property
+    def lineage(self) -> Origins:
+        """Where its inputs came from."""
+        ...
+
+    @property
+    def pulse(self) -> Callable[[], object] | None:
+        """Takes a heartbeat, where one is expected."""
+        ...
+
+    @property
+    def family(self) -> Family | None:
+        """Starts other runs, where there is a runner."""
+        ...
+
+
+class AnnouncedMemory(Protocol):
+    """The memory of a run whose activations are executed without a runnable, which is cheaper."""
+
+    run_id: str
+    adding: tuple[Addition, ...]
+
+    @property
+    def lineage(self) -> Origins:
+        """Where its facts came from."""
+        ...
+
+
+class AnnouncedActivation(Protocol):
+    """An activation in that memory."""
+
+    @property
+    def key(self) -> Key:
+        """What identifies it in its run."""
+        ...
+
+
+Running: TypeAlias = Announced | tuple[AnnouncedMemory, AnnouncedActivation]
+
+
 class Current:
-    """What user code can know about its own execution, and say about it."""
+    """The execution that this code is part of: what it runs on, and what it may ask for."""
 
     __slots__ = ("_running",)
 
-    def __init__(self, running: Runnable | tuple[Memory, Activation]) -> None:
+    def __init__(self, running: Running) -> None:
         self._running = running
 
     @property
@@ -91,7 +162,7 @@ class Current:
 
     def start_child(
         self,
-        workflow: Workflow,
+        workflow: CompiledWorkflow,
         value: Any = MISSING,
         *,
         id: str | None = None,
@@ -118,7 +189,7 @@ class Current:
 
     async def astart_child(
         self,
-        workflow: Workflow,
+        workflow: CompiledWorkflow,
         value: Any = MISSING,
         *,
         id: str | None = None,
@@ -138,7 +209,7 @@ class Current:
         return family
 
     @property
-    def _runnable(self) -> Runnable:
+    def _runnable(self) -> Announced:
         assert not isinstance(self._running, tuple)  # noqa: S101
         return self._running
 
@@ -147,16 +218,16 @@ class Current:
         return self._running[1].key if isinstance(self._running, tuple) else self._running.key
 
     @property
-    def _lineage(self) -> Lineage:
+    def _lineage(self) -> Origins:
         return self._running[0].lineage if isinstance(self._running, tuple) else self._running.lineage
 
     def __repr__(self) -> str:
         return f"Current(run_id={self.run_id!r}, component={self.component!r}, attempt={self.attempt})"
 
 
-_running: ContextVar[Runnable | tuple[Memory, Activation] | None] = ContextVar("weft_running", default=None)
+_running: ContextVar[Running | None] = ContextVar("weft_running", default=None)
 announce = _running.set
-"""Say what is about to run: a runnable, or an activation and its memory, which is cheaper."""
+"""Announces what is about to run: a runnable, or an activation and its memory."""
 announced = _running.get
 
 

@@ -1,8 +1,7 @@
 """
-What a component sees of a plan while it expands: it asks for nodes and says how they are linked.
+The expansion of a component into nodes, as the compiler carries it out.
 
-:meth:`Expansion.feed` gives a node the inlets of the component; the last node that makes something is what
-its children are fed from.
+Components know it as :class:`weft.core.compose.expansion.Expansion`, which says what each method is for.
 """
 
 from __future__ import annotations
@@ -10,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from weft.core.components.accumulator import Initial
-from weft.core.components.expression import Expression, leaves
 from weft.core.components.inquiry import inquiry
+from weft.core.compose.expansion import Expansion
+from weft.core.compose.expression import Expression, leaves
 from weft.core.failure import EVERYTHING
 from weft.core.functions.function import Function
+from weft.core.functions.initial import Initial
 from weft.core.plan.node import Kind, Node
 
 if TYPE_CHECKING:
     from weft.core.plan.plan import Compiler
 
 
-class Expansion:
+class PlanExpansion(Expansion):
     """One component on its way into a plan."""
 
     __slots__ = ("_compiler", "name", "region")
@@ -47,29 +47,23 @@ class Expansion:
         call: Callable[..., Any] | None = None,
         spread: bool = False,
         initial: Initial | None = None,
+        pending: Initial | None = None,
         fans_out: bool = False,
         part: str = "",
     ) -> Node:
-        """
-        Add a node that runs *function*.
-
-        Args:
-            call: what to run in its place, on the same arguments.
-            spread: spread one collection over the parameters.
-            initial: make it stateful: it gets its last value first, and runs one at a time.
-            fans_out: take its value apart, and open a region for the elements.
-            part: what to call it, below the component; the component itself if empty.
-        """
+        """Add a node that runs *function*."""
         node = self._node(Kind.FAN if fans_out else Kind.WORK, part)
         node.runs(function, call, spread=spread)
         if initial is not None:
             node.initial, node.stateful, node.begin = initial, True, initial.make
+        elif pending is not None:
+            node.initial, node.begin = pending, pending.make
         self._compiler.add_reads(node, function)
         if not part:
             self._compiler.outputs[self.name] = node
         return node
 
-    def turn(
+    def state(
         self,
         function: Function,
         initial: Initial,
@@ -78,15 +72,7 @@ class Expansion:
         by_key: bool = False,
         sees_states: bool = False,
     ) -> Node:
-        """
-        Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
-
-        Args:
-            function: takes the state and one value, and returns a StateChange or Ignored.
-            several: whether one turn may emit more than one fact.
-            by_key: keep one state per key, which its turns tell.
-            sees_states: give it all its states in place of one.
-        """
+        """Add the node that decides over the component's state, fed by its parents, and what hands on its facts."""
         node = self._node(Kind.STATE, "")
         node.runs(function, None, spread=False)
         node.initial, node.stateful, node.begin = initial, True, initial.make
@@ -100,18 +86,13 @@ class Expansion:
         self._compiler.states[self.name] = node
         return node
 
-    def reaction(self, turn: Node, function: Function, part: str) -> None:
-        """Let *turn* fire *part*, which runs *function* on the state and on what the turn was about."""
-        turn.fires[part] = node = self.work(function, part=part)
-        self.link(turn, node)
+    def reaction(self, state: Node, function: Function, part: str) -> None:
+        """Let a change of *state* fire *part*, which runs *function* on the new state and on what changed it."""
+        state.fires[part] = node = self.work(function, part=part)
+        self.link(state, node)
 
     def relay(self, function: Function, *, part: str, undoes: bool = False) -> Node:
-        """
-        Add a node that hands on everything that it was given, together with what it made.
-
-        Args:
-            undoes: it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter.
-        """
+        """Add a node that hands on everything that it was given, together with what it made."""
         node = self.work(function, part=part)
         node.carries, node.undoes = True, undoes
         return node

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from weft.core.components.accumulator import Initial
 from weft.core.components.inquiry import Inquiry
 from weft.core.functions.function import Function
+from weft.core.functions.initial import Initial
 from weft.core.functions.references import Context, Read
 from weft.core.plan.arrival_order import Ways
 from weft.typing import Wait

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.components.condition import Condition
-from weft.core.components.expression import Expression, Leaf, expand
 from weft.core.components.loop_ends import TurnEnd
+from weft.core.compose.expression import Expression, Leaf, expand
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import Hooks
 from weft.core.functions.references import AllValues, Latest, StateOf
 from weft.core.graph.wiring import Wiring
 from weft.core.plan.arrival_order import One, Ways, either, failing, missing, row
-from weft.core.plan.expansion import Expansion
+from weft.core.plan.expansion import PlanExpansion
 from weft.core.plan.node import Kind, Node, Reading, Rescue
 from weft.errors import DuplicateName
 
@@ -95,7 +95,7 @@ class Compiler:
                 self._entry_nodes.add(self.entries[name])
             if isinstance(component, Condition) and component.expression is not None:
                 self._spelled[name] = self.spelled_out(component.expression)  # those it names stand before it
-            component.expand(Expansion(self, name, self.wiring.regions[name]))
+            component.expand(PlanExpansion(self, name, self.wiring.regions[name]))
             if component.hooks:
                 self._hook(name, component.hooks)
         for node, function in self._reads:

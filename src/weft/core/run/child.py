@@ -4,11 +4,7 @@ Runs that a step starts, as the step sees them: what a runner offers to code tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from weft.core.run.runnable import Runnable
-    from weft.core.workflow import Workflow
+from typing import Any, Protocol
 
 
 class Child(Protocol):
@@ -56,13 +52,13 @@ class Family(Protocol):
     """Starts runs on behalf of steps."""
 
     def start(
-        self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
+        self, parent: Any, workflow: Any, value: Any, *, id: str | None, with_parent: bool, **options: Any
     ) -> Child:
         """Start a child from a plain function."""
         ...
 
     async def astart(
-        self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
+        self, parent: Any, workflow: Any, value: Any, *, id: str | None, with_parent: bool, **options: Any
     ) -> Child:
         """Start a child from a coroutine function."""
         ...

@@ -7,17 +7,20 @@ Each of these is an event, so a run that is restored from its log goes on in the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from weft.core import events as ev
+from weft.core.deferred import local
 from weft.core.fold.fold import record
 from weft.core.fold.scope import Letter
 from weft.core.functions.current import Addition
 from weft.core.functions.references import MISSING
 from weft.core.run.queries import Queries
-from weft.core.workflow import Workflow, local
 from weft.errors import NoSuchLetter, WrongArity
 from weft.typing import PoliciesMode
+
+if TYPE_CHECKING:
+    from weft.core.workflow import Workflow
 
 
 class Controls(Queries):
@@ -31,7 +34,7 @@ class Controls(Queries):
     @property
     def workflow(self) -> Workflow:
         """The definition in force now."""
-        return self.memory.workflow
+        return cast("Workflow", self.memory.workflow)
 
     # -- policies --------------------------------------------------------------------------------
 
@@ -72,7 +75,7 @@ class Controls(Queries):
     def policies(self) -> Any:
         """What holds for this run; None if neither it nor its workflow says anything about how to run."""
         rules = self.memory.rules
-        if self.ruling is None and (rules is not None or self.workflow.policies):
+        if self.ruling is None and (rules is not None or self.memory.workflow.policies):
             self.ruling = local().Policies(self.workflow, rules=rules)
         return self.ruling
 

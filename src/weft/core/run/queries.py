@@ -28,6 +28,7 @@ from weft.core.graph.outputs import Output, fill, port_names
 from weft.core.lineage.explain import Explanation
 from weft.core.lineage.fact import Fact
 from weft.core.plan.node import Node
+from weft.core.run.saga_status import saga_status
 from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, UnknownComponent
 from weft.typing import Address
 
@@ -194,7 +195,7 @@ class Queries(Drawable):
             letters = [
                 each.event for each in (self.memory.letters or {}).values() if each.activation.node.owner == name
             ]
-            return node.component.standing(name, self.memory.lineage, letters)
+            return saga_status(node.component, name, self.memory.lineage, letters)
         if node.by_key:
             return {key: turn.state for key, turn in self.memory.turns(node).items()}
         states = self.memory.produced.get(name)

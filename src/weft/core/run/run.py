@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.components.map import elements_of
-from weft.core.components.state_change import unfit
+from weft.core.components.state_change import Ignored, StateChange
+from weft.core.deferred import local
 from weft.core.failure import describe, described, text_of
 from weft.core.fold.event_equality import same_logs
 from weft.core.fold.fold import complete, fold, record
@@ -30,12 +31,14 @@ from weft.core.fold.memory import Memory
 from weft.core.fold.merge import merge_logs
 from weft.core.fold.scope import Activation, Key
 from weft.core.lineage.fact import Fact
+from weft.core.plan.compiled_workflow import CompiledWorkflow
+from weft.core.plan.node import Node
 from weft.core.run.controls import Controls
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
-from weft.core.workflow import Workflow, local
 from weft.errors import (
     AlreadyRunning,
     InvalidEvent,
+    InvalidFallback,
     MissingContext,
     NotACollection,
     StepFailed,
@@ -54,7 +57,7 @@ class Run(Controls):
 
     def __init__(
         self,
-        workflow: Workflow,
+        workflow: CompiledWorkflow,
         *,
         id: str | None = None,
         context: Mapping[str, Any] | None = None,
@@ -218,7 +221,7 @@ class Run(Controls):
                     self.fail(activation, error, outcome.attempt, outcome.duration_ns)
                     return
             node = activation.node
-            refused = None if node.emits is None else unfit(node, outcome.result)
+            refused = None if node.emits is None else _unfit(node, outcome.result)
             if refused is not None:
                 self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
             elif node.is_fan:
@@ -459,3 +462,13 @@ class Run(Controls):
 
     def __repr__(self) -> str:
         return f"Run({self.workflow.name!r}, id={self.id!r}, {self.status}, {len(self.memory.log)} events)"
+
+
+def _unfit(node: Node, result: Any) -> InvalidFallback | None:
+    """Return what is wrong with a *result* of *node*, if that is a stateful component and this is not a decision."""
+    if node.emits is None or isinstance(result, StateChange | Ignored):
+        return None
+    return InvalidFallback(
+        f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
+        "let it fail, skip it, or retry with other context"
+    )

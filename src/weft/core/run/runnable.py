@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from weft.core.components.state_change import States
+from weft.core.deferred import local
 from weft.core.events import Activated
 from weft.core.failure import PROPAGATES
 from weft.core.fold.reads import resolve
@@ -123,15 +124,11 @@ class Runnable(msgspec.Struct, eq=False):
 
     def execute(self) -> Outcome:
         """Run the function here and now; what it raises becomes part of the outcome."""
-        from weft.local import execute
-
-        return execute(self)
+        return cast("Outcome", local().execute(self))
 
     async def aexecute(self) -> Outcome:
         """Run the function in the running event loop."""
-        from weft.local import aexecute
-
-        return await aexecute(self)
+        return cast("Outcome", await local().aexecute(self))
 
     def __repr__(self) -> str:
         return f"Runnable({self.component!r}, args={self.args!r})"

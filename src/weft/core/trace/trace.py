@@ -149,7 +149,7 @@ class Drawing:
     def _nest(self, workflow: Workflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw *workflow* as a part of this one."""
         check_arguments(f"workflow {workflow.name!r}", args, kwargs)
-        inner, given = fitted(workflow, args, kwargs)
+        inner, given = workflow.fitted(args, kwargs)
         name = self._free(workflow.name, workflow)
         if name != workflow.name:
             inner = inner.renamed(name)
@@ -209,53 +209,32 @@ class Traced(msgspec.Struct, frozen=True):
             drawing_.is_open = False
             drawing.reset(token)
 
+    def fitted(
+        self, workflow: Workflow, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Workflow, dict[str, Any]]:
+        """Return *workflow*, drawn again if the constants are not its own, and the values for its inputs, by name."""
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise WrongArity(f"workflow {workflow.name!r}: {error}") from None
+        if tracing() is None:
+            values = {name: bound[name] for name in bound if name in self.inputs}
+        else:
+            values = {name: value for name, value in bound.items() if is_value(value)}
+        constants = {name: value for name, value in bound.items() if name not in values}
+        if tuple(values) == self.inputs and not constants:
+            return workflow, values
+        defaults = {name: value for name, value in self.constants.items() if name not in values}
+        again = Traced(self.function, tuple(values), {**defaults, **constants}, self.validate).draw(workflow.name)
+        again.policies = workflow.policies
+        return again, values
+
 
 def _call(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     positional = [
         given.pop(p.name) for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_ONLY
     ]
     return function(*positional, **given)
-
-
-def fitted(workflow: Workflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Workflow, dict[str, Any]]:
-    """
-    Return *workflow* as a call with these arguments needs it, and the values for its inputs, by name.
-
-    A traced workflow is drawn again for other constants than its own.
-
-    Raises:
-        WrongArity: the arguments do not fit.
-    """
-    traced = cast("Traced | None", workflow.traced)
-    if traced is None:
-        if kwargs or len(args) != 1:
-            raise WrongArity(f"workflow {workflow.name!r} takes one input, got {len(args) + len(kwargs)}")
-        return workflow, {"input": args[0]}
-    try:
-        bound = inspect.signature(traced.function).bind(*args, **kwargs).arguments
-    except TypeError as error:
-        raise WrongArity(f"workflow {workflow.name!r}: {error}") from None
-    if tracing() is None:
-        values = {name: bound[name] for name in bound if name in traced.inputs}
-    else:
-        values = {name: value for name, value in bound.items() if is_value(value)}
-    constants = {name: value for name, value in bound.items() if name not in values}
-    if tuple(values) == traced.inputs and not constants:
-        return workflow, values
-    defaults = {name: value for name, value in traced.constants.items() if name not in values}
-    again = Traced(traced.function, tuple(values), {**defaults, **constants}, traced.validate).draw(workflow.name)
-    again.policies = workflow.policies
-    return again, values
-
-
-def call(workflow: Workflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Draw *workflow* as a part of another, inside ``@workflow``; elsewhere run it, and return its output."""
-    tracer = tracing()
-    if tracer is not None:
-        return tracer.draw(workflow, args, kwargs)
-    inner, given = fitted(workflow, args, kwargs)
-    value = next(iter(given.values()), None) if len(given) < 2 else given
-    return inner.run(value, raise_on_failure=True).output
 
 
 _ITSELF: Component = step(itself)

@@ -75,7 +75,7 @@ class RunPolicies:
         """
         memory = self._run.memory
         if memory.workflow.policies if memory.rules is None else memory.rules:
-            self.table(memory.workflow, memory.plan)
+            self.table(self._run.workflow, memory.plan)
 
     # -- what a run asks of its policies, whoever drives it ----------------------------------------
 

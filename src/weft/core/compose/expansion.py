@@ -1,0 +1,130 @@
+"""
+The expansion of a component into the nodes of a plan, as the component sees it.
+
+A component asks for nodes and says how they are linked; it never looks inside of one.  :meth:`Expansion.feed` gives a
+node the inlets of the component.  The last node that makes something is what the children are fed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from weft.core.compose.expression import Expression
+from weft.core.functions.function import Function
+from weft.core.functions.initial import Initial
+
+NodeHandle: TypeAlias = Any
+"""A node that was asked for.  Components hand it back and do nothing else with it."""
+
+
+class Expansion(Protocol):
+    """One component while it expands."""
+
+    name: str
+    """The name of the component."""
+
+    @property
+    def closes_map(self) -> bool:
+        """Whether this component reduces the elements of an ``each``."""
+        ...
+
+    @property
+    def is_asked_only(self) -> bool:
+        """Whether this component is a condition that stands nowhere in the flow: others ask it."""
+        ...
+
+    def work(
+        self,
+        function: Function,
+        *,
+        call: Callable[..., Any] | None = None,
+        spread: bool = False,
+        initial: Initial | None = None,
+        pending: Initial | None = None,
+        fans_out: bool = False,
+        part: str = "",
+    ) -> NodeHandle:
+        """
+        Add a node that runs *function*.
+
+        Args:
+            call: what to run in its place, on the same arguments.
+            spread: spread one collection over the parameters.
+            initial: make it stateful: it gets its last value first, and runs one at a time.
+            pending: its state before it has run, for queries alone: it is not called with it.
+            fans_out: take its value apart, and open a region for the elements.
+            part: what to call it, below the component; the component itself if empty.
+        """
+        ...
+
+    def state(
+        self,
+        function: Function,
+        initial: Initial,
+        *,
+        several: bool,
+        by_key: bool = False,
+        sees_states: bool = False,
+    ) -> NodeHandle:
+        """
+        Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
+
+        Args:
+            function: takes the state and one value, and returns a StateChange or Ignored.
+            several: whether one change may emit more than one fact.
+            by_key: keep one state per key, which each change names.
+            sees_states: give it all its states in place of one.
+        """
+        ...
+
+    def reaction(self, state: NodeHandle, function: Function, part: str) -> None:
+        """Let a change of *state* fire *part*, which runs *function* on the new state and on what changed it."""
+        ...
+
+    def relay(self, function: Function, *, part: str, undoes: bool = False) -> NodeHandle:
+        """
+        Add a node that hands on everything that it was given, together with what it made.
+
+        Args:
+            undoes: it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter.
+        """
+        ...
+
+    def test(
+        self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None
+    ) -> NodeHandle:
+        """Add a node that asks *function* for yes or no; in the *region* given, if not where the component stands."""
+        ...
+
+    def gate(self, expression: Expression, *, part: str = "") -> NodeHandle:
+        """Add a gate over conditions of other components."""
+        ...
+
+    def feed(self, node: NodeHandle) -> None:
+        """Let the component's parents feed *node*."""
+        ...
+
+    def collect(self, node: NodeHandle) -> None:
+        """Let *node* run once on everything that the component's parents make in a scope."""
+        ...
+
+    def link(self, first: NodeHandle, then: NodeHandle) -> None:
+        """Let *first* feed *then*."""
+        ...
+
+    def link_failure(self, first: NodeHandle, then: NodeHandle) -> None:
+        """Let the failures of *first* feed *then*."""
+        ...
+
+    def loop(self, turn: list[NodeHandle], until: NodeHandle, *, at_most: int, gives_last: bool) -> None:
+        """Let *turn*, a chain of nodes that *until* follows, run again until it holds."""
+        ...
+
+    def opening(self) -> NodeHandle:
+        """Add a node that opens a scope for each turn of a loop."""
+        ...
+
+    def reopen(self, until: NodeHandle, start: str, *, at_most: int, gives_last: bool) -> None:
+        """Let *until* end the turns that the component *start* opens, and open the next one."""
+        ...

@@ -1,0 +1,44 @@
+"""
+The status of a saga in a run, read from the inputs of its last event.
+
+A transaction hands on everything that it was given, so one event tells how far its saga is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import cast
+
+from weft.core import events as ev
+from weft.core.components.join import Absent
+from weft.core.components.saga import Saga
+from weft.core.components.saga_outcome import SagaOutcome, retrace
+from weft.core.lineage.lineage import Lineage
+
+
+def saga_status(saga: Saga, name: str, lineage: Lineage, stuck: Iterable[ev.RunnableFailed] = ()) -> SagaOutcome:
+    """
+    Return how far *saga*, which is called *name*, is in the undertaking that was last at work.
+
+    Args:
+        stuck: the failures that are kept as dead letters; an undertaking that has one of them comes first.
+    """
+    nodes, undoable = saga.nodes(name), saga.undoable()
+    compensations = {f"{name}.{deed.undo_name}" for deed in saga.deeds.values() if deed.undo is not None}
+    mine = {name, *nodes.values(), *compensations}
+    for event in chain(stuck, reversed(lineage.log)):
+        if not isinstance(event, (*ev.ENDINGS, ev.RunnableRetried)) or event.component not in mine:
+            continue
+        if isinstance(event, ev.ReactionOccurred) and event.component == name:
+            return cast("SagaOutcome", event.value)
+        values = [lineage.cell(at).value for at in event.inputs]
+        is_stuck = isinstance(event, ev.RunnableFailed) and event.component in compensations
+        if isinstance(event, ev.ReactionOccurred):
+            values.append(event.value)
+        elif isinstance(event, ev.RunnableFailed) and not is_stuck:
+            values.append(lineage.failure(event).value)
+        elif isinstance(event, ev.RunnableSkipped):
+            values.append(Absent(event.component, "skipped"))
+        return retrace(nodes, undoable, values).outcome(stuck=is_stuck, over=False)
+    return SagaOutcome("pending")
