@@ -2,7 +2,10 @@
 The direction of the imports, read from the source.
 
 Core knows nothing; the ports know core; adapters and the runner know the ports; only the edges know
-which adapter.  An import that only a type checker sees (under ``if TYPE_CHECKING:``) is no arrow.
+which adapter.  Between packages, an import that only a type checker sees (under ``if TYPE_CHECKING:``) is not an arrow.
+
+Between the folders of core, and of the runner, it is one: what must be known to read a folder stands below it.  Only a
+Protocol may be imported against the arrow, and only for a type checker.
 """
 
 from __future__ import annotations
@@ -42,11 +45,49 @@ ALLOWED: dict[str, set[str]] = {
 # These may know everything, and nothing above may know them.
 EDGES = {"__init__", "__main__", "cli", "contrib", "testing", "web"}
 
-# `Workflow.run` and its like are thin: they import the loop when they are called, `to_dict` the codec.
+# `Workflow.run` and its like are thin: core/deferred.py imports the loop, and the codec, when they are called.
 # A runner takes the usual adapters where nobody gave it others (`runner/defaults.py`).
 WHEN_CALLED = {
     *(("core", "local"), ("core", "log")),
     *(("runner", "executors"), ("runner", "local"), ("runner", "stores")),
+}
+
+# package: its folders, and the modules beside them, from below: each may import what stands in an earlier row
+ROWS: dict[str, tuple[set[str], ...]] = {
+    "core": (
+        {"deferred", "draw", "events"},
+        {"failure"},
+        {"functions"},
+        {"compose"},
+        {"components"},
+        {"graph"},
+        {"plan"},
+        {"lineage"},
+        {"fold"},
+        {"diagrams"},
+        {"run"},
+        {"lint", "signature"},
+        {"workflow"},
+        {"trace"},
+    ),
+    "runner": (
+        {"checkpoints", "deadline", "defaults", "handle", "slices", "termination", "whole"},
+        {"options"},
+        {"durability"},
+        {"execution"},
+        {"waiting"},
+        {"registry"},
+        {"runtime"},
+        {"queries"},
+        {"runner"},
+        {"blocking"},
+    ),
+}
+
+# file and name that is imported for types: why it may go against the arrow
+AGAINST = {
+    ("core/run/controls.py", "weft.core.workflow.Workflow"): "`run.workflow` gives a user the whole workflow",
+    ("runner/registry/children.py", "weft.runner.runner.AsyncRunner"): "children are started by the runner itself",
 }
 
 EFFECTS = {
@@ -68,6 +109,10 @@ class Import(NamedTuple):
 
     name: str
     when_called: bool
+    for_types: bool
+    """Whether only a type checker sees it."""
+    member: str = ""
+    """What is imported from the module *name*, if that is not imported as a whole."""
 
     @property
     def package(self) -> str | None:
@@ -79,29 +124,38 @@ class Import(NamedTuple):
 
 
 def imports(path: Path, root: Path) -> Iterator[Import]:
-    """Every import that *path*, a module below *root*, makes at run time."""
+    """Every import that *path*, a module below *root*, makes."""
     here = ["weft", *path.relative_to(root).parent.parts]
 
-    def visit(node: ast.AST, *, when_called: bool) -> Iterator[Import]:
+    def visit(node: ast.AST, *, when_called: bool, for_types: bool) -> Iterator[Import]:
         match node:
             case ast.Import(names=names):
-                yield from (Import(alias.name, when_called) for alias in names)
+                yield from (Import(alias.name, when_called, for_types) for alias in names)
             case ast.ImportFrom(module=module, names=names, level=level):
                 base = here[: len(here) - level + 1] if level else []
                 source = ".".join([*base, module] if module else base)
                 # In `from weft import x`, x may be a package; deeper down the package is known already.
-                yield from (
-                    Import(f"weft.{alias.name}" if source == "weft" else source, when_called) for alias in names
-                )
-            case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=orelse):
+                for alias in names:
+                    if source == "weft":
+                        yield Import(f"weft.{alias.name}", when_called, for_types)
+                    else:
+                        yield Import(source, when_called, for_types, alias.name)
+            case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), body=body, orelse=orelse):
+                for branch in body:
+                    yield from visit(branch, when_called=when_called, for_types=True)
                 for branch in orelse:
-                    yield from visit(branch, when_called=when_called)
+                    yield from visit(branch, when_called=when_called, for_types=for_types)
             case _:
                 deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 for child in ast.iter_child_nodes(node):
-                    yield from visit(child, when_called=when_called or deferred)
+                    yield from visit(child, when_called=when_called or deferred, for_types=for_types)
 
-    yield from visit(ast.parse(path.read_text(encoding="utf-8")), when_called=False)
+    yield from visit(ast.parse(path.read_text(encoding="utf-8")), when_called=False, for_types=False)
+
+
+def imports_at_run_time(path: Path, root: Path) -> Iterator[Import]:
+    """Every import of *path* but for those that only a type checker sees."""
+    return (found for found in imports(path, root) if not found.for_types)
 
 
 def modules(root: Path, package: str) -> list[Path]:
@@ -116,16 +170,41 @@ def wrong_arrows(root: Path) -> list[str]:
         f"{path.relative_to(root).as_posix()} imports {found.name}"
         for package, allowed in ALLOWED.items()
         for path in modules(root, package)
-        for found in imports(path, root)
+        for found in imports_at_run_time(path, root)
         if found.package is not None
         and found.package not in allowed | VOCABULARY | {package}
         and not (found.when_called and (package, found.package) in WHEN_CALLED)
     ]
 
 
+def wrong_arrows_inside(root: Path) -> Iterator[str]:
+    """Every import between folders of one package that its rows do not allow."""
+    for package, rows in ROWS.items():
+        place = {name: number for number, row in enumerate(rows) for name in row}
+        for path in sorted((root / package).glob("*/**/*.py")) + sorted((root / package).glob("*.py")):
+            file = path.relative_to(root).as_posix()
+            own = path.relative_to(root / package).parts[0].removesuffix(".py")
+            for found in imports(path, root) if own != "__init__" else ():
+                _, *inside = f"{found.name}.{found.member}".split(".")
+                if inside[0] != package or len(inside) < 2 or inside[1] == own:
+                    continue
+                full = f"{found.name}.{found.member}".rstrip(".")
+                allowed = place.get(inside[1], len(rows)) < place.get(own, -1)
+                if not (allowed or (found.for_types and ((file, full) in AGAINST or is_protocol(found, root)))):
+                    yield f"{file} imports {full}"
+
+
+def is_protocol(found: Import, root: Path) -> bool:
+    """Whether *found* is a class that derives from Protocol."""
+    path = root.joinpath(*found.name.split(".")[1:]).with_suffix(".py")
+    classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+    bases = [ast.unparse(base) for kind in classes if kind.name == found.member for base in kind.bases]
+    return any(base.partition("[")[0] in ("Protocol", "typing.Protocol") for base in bases)
+
+
 def effects(path: Path, root: Path) -> Iterator[str]:
     """What *path* could use to see or change the world outside."""
-    yield from (found.name for found in imports(path, root) if found.name.split(".")[0] in EFFECTS)
+    yield from (found.name for found in imports_at_run_time(path, root) if found.name.split(".")[0] in EFFECTS)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in EFFECTFUL_BUILTINS:
@@ -150,6 +229,20 @@ def test_arrows_point_inward() -> None:
     assert wrong_arrows(ROOT) == []
 
 
+def test_arrows_between_folders_point_inward() -> None:
+    assert list(wrong_arrows_inside(ROOT)) == []
+
+
+def test_every_exception_is_needed() -> None:
+    known = {
+        (path.relative_to(ROOT).as_posix(), f"{found.name}.{found.member}")
+        for path in ROOT.rglob("*.py")
+        for found in imports(path, ROOT)
+    }
+
+    assert AGAINST.keys() - known == set()
+
+
 def test_core_is_pure() -> None:
     """The core cannot see the clock, the network, the loop, the disk or the log."""
     assert impurities(ROOT) == []
@@ -160,6 +253,15 @@ def test_every_package_has_its_place_in_the_table() -> None:
     folders = {path.name for path in ROOT.iterdir() if any(path.rglob("*.py"))}
 
     assert (files | folders) - ALLOWED.keys() - EDGES == set()
+
+
+@pytest.mark.parametrize("package", ROWS)
+def test_every_folder_stands_in_a_row(package: str) -> None:
+    files = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
+    folders = {path.name for path in (ROOT / package).iterdir() if any(path.rglob("*.py"))}
+    listed = [name for row in ROWS[package] for name in row]
+
+    assert sorted(listed) == sorted(files | folders)
 
 
 def test_the_table_has_no_circles() -> None:
@@ -174,7 +276,7 @@ def test_the_table_has_no_circles() -> None:
 def tree(root: Path, file: str, source: str) -> Path:
     """A made-up package of one module."""
     path = root / file
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source, encoding="utf-8")
     return root
 
@@ -221,6 +323,60 @@ def test_an_arrow_that_points_inward_is_accepted(tmp_path: Path, file: str, sour
     root = tree(tmp_path / "weft", file, source)
 
     assert wrong_arrows(root) == []
+
+
+def package_of(root: Path) -> Path:
+    """A made-up core with two classes in its plan, of which one is a Protocol."""
+    tree(root, "core/plan/node.py", "class Node: ...\nclass Seen(Protocol[T]): ...")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "wrong"),
+    [
+        ("core/graph/wiring.py", "from weft.core.plan.node import Node", "weft.core.plan.node.Node"),
+        ("core/graph/wiring.py", "from weft.core.plan.node import Seen", "weft.core.plan.node.Seen"),
+        ("core/graph/wiring.py", "import weft.core.plan.node", "weft.core.plan.node"),
+        ("core/graph/wiring.py", "from weft.core import plan", "weft.core.plan"),
+        ("core/graph/wiring.py", "from .. import plan", "weft.core.plan"),
+        ("core/events.py", "from .plan.node import Node", "weft.core.plan.node.Node"),
+        ("core/graph/wiring.py", "def f():\n    from weft.core.plan.node import Node", "weft.core.plan.node.Node"),
+        (
+            "core/graph/wiring.py",
+            "if TYPE_CHECKING:\n    from weft.core.plan.node import Node",
+            "weft.core.plan.node.Node",
+        ),
+        ("core/graph/wiring.py", "from weft.core.unheard import of", "weft.core.unheard.of"),
+        ("core/unheard.py", "from weft.core.plan.node import Node", "weft.core.plan.node.Node"),
+        ("core/draw/dot.py", "from weft.core.events import Event", "weft.core.events.Event"),
+        ("core/lint.py", "from weft.core.signature import Signature", "weft.core.signature.Signature"),
+        ("core/run/controls.py", "from weft.core.workflow import Workflow", "weft.core.workflow.Workflow"),
+        ("runner/handle.py", "from weft.runner.runner import AsyncRunner", "weft.runner.runner.AsyncRunner"),
+    ],
+)
+def test_an_arrow_between_folders_that_points_outward_is_found(
+    tmp_path: Path, file: str, source: str, wrong: str
+) -> None:
+    root = tree(package_of(tmp_path / "weft"), file, source)
+
+    assert list(wrong_arrows_inside(root)) == [f"{file} imports {wrong}"]
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("core/fold/memory.py", "from weft.core import events as ev\nfrom weft.core.plan.node import Node"),
+        ("core/fold/memory.py", "from weft.core.fold import scope\nfrom .scope import Scope\nimport msgspec"),
+        ("core/graph/wiring.py", "if TYPE_CHECKING:\n    from weft.core.plan.node import Seen"),
+        ("core/graph/wiring.py", "from weft.errors import WeftError\nfrom weft.log import codec"),
+        ("core/run/controls.py", "if TYPE_CHECKING:\n    from weft.core.workflow import Workflow"),
+        ("core/__init__.py", "from weft.core.trace.trace import workflow"),
+    ],
+)
+def test_an_arrow_between_folders_that_points_inward_is_accepted(tmp_path: Path, file: str, source: str) -> None:
+    root = tree(package_of(tmp_path / "weft"), file, source)
+
+    assert list(wrong_arrows_inside(root)) == []
 
 
 @pytest.mark.parametrize(
