@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import msgspec
 
 from weft.core.components.condition import Condition
-from weft.core.components.inquiry import inquiry, verdict
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce
 from weft.core.components.rule import Rule
 from weft.core.compose.expression import Expression, Leaf, expand, leaves
 from weft.core.compose.inlet import INPUT_NAME, Inlet
+from weft.core.compose.questions import questions_of, verdict
 from weft.core.functions.function import Function
 from weft.core.graph.wiring import Wiring
 
@@ -195,7 +195,7 @@ def _needs_of(expression: Expression, facts: Any) -> Needs:
     answers: list[dict[str, bool]] = [
         dict(zip(names, said, strict=True)) for said in product((True, False), repeat=len(names))
     ]
-    questions = inquiry(expression)
+    questions = questions_of(expression)
     holding = [answer for answer in answers if verdict(questions, answer)]
     if not holding:
         return _NEVER

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from weft import INPUT, Run, Workflow, condition, each, join, reduce, rule, step
 from weft.core.components.condition import Condition
-from weft.core.components.inquiry import go_on, inquiry, verdict
 from weft.core.compose.expression import And, Expression, Leaf, Not, Or, leaves, sides, substitute
+from weft.core.compose.questions import next_question, questions_of, verdict
 from weft.errors import DuplicateName, InvalidComponent, UnknownReference, WrongArity
 
 
@@ -427,9 +427,9 @@ def ladder(levels: int = LEVELS) -> list[Condition]:
 def test_the_questions_of_a_gate_are_as_many_as_its_conditions_however_often_they_are_mentioned() -> None:
     workflow = Workflow("w", *ladder(), rule(when=f"c{LEVELS}", then=lambda x: x, name="keep"))
 
-    gates = [node for node in workflow.compiled.nodes.values() if node.inquiry]
+    gates = [node for node in workflow.compiled.nodes.values() if node.questions]
 
-    assert max(len(gate.inquiry) for gate in gates) <= 6 * LEVELS
+    assert max(len(gate.questions) for gate in gates) <= 6 * LEVELS
 
 
 def test_conditions_that_are_mentioned_twice_at_every_level_are_asked_once_and_in_order() -> None:
@@ -461,7 +461,7 @@ def test_a_workflow_of_such_conditions_is_checked_without_going_through_every_me
         looked_at.append(1)
         return sides(of)
 
-    for module in ("compose.expression", "components.inquiry"):
+    for module in ("compose.expression", "compose.questions"):
         monkeypatch.setattr(f"weft.core.{module}.sides", counted)
     workflow = Workflow("w", *ladder(), rule(when=f"c{LEVELS}", then=lambda x: x, name="keep"))
 
@@ -475,7 +475,7 @@ def test_conditions_that_are_put_together_from_the_same_ones_are_one_part_each()
     for _ in range(LEVELS):
         whole = whole | ~whole
 
-    assert len(inquiry(substitute(whole.tree, lambda of: of.name))) <= 4 * LEVELS
+    assert len(questions_of(substitute(whole.tree, lambda of: of.name))) <= 4 * LEVELS
     assert len(list(leaves(whole.tree))) == 2
     assert whole(5) is True
 
@@ -510,11 +510,11 @@ def test_whatever_is_shared_the_same_questions_are_asked_in_the_same_order(drawn
     expression = tree(drawn)
     plainly: dict[str, bool] = {}
     asked: dict[str | int, bool] = {}
-    questions, inside = inquiry(expression), list[int]()
+    questions, inside = questions_of(expression), list[int]()
 
     expected = answer(expression, lambda name: plainly.setdefault(name, says[name]))
     at: int | bool = len(questions) - 1
-    while not isinstance(at := go_on(questions, asked, at, inside), bool):
+    while not isinstance(at := next_question(questions, asked, at, inside), bool):
         name = questions[at][0]
         assert isinstance(name, str)
         assert name not in asked

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
-from weft.core.components.inquiry import go_on, inquiry
 from weft.core.compose.component import Component, check_arity
 from weft.core.compose.expression import And, Expression, Leaf, Not, Or, leaves, substitute, text, written
+from weft.core.compose.questions import next_question, questions_of
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.errors import InvalidComponent, NoRun
@@ -52,9 +52,9 @@ class Condition(Component):
             return bool(self.function.plainly(args, kwargs))
         known: dict[str | int, bool] = {}
         asked: dict[str | int, Any] = {_label(leaf): leaf for leaf in leaves(self.tree)}
-        questions, inside = inquiry(substitute(self.tree, _label)), list[int]()
+        questions, inside = questions_of(substitute(self.tree, _label)), list[int]()
         at: int | bool = len(questions) - 1
-        while not isinstance(at := go_on(questions, known, at, inside), bool):
+        while not isinstance(at := next_question(questions, known, at, inside), bool):
             name = questions[at][0]
             if isinstance(asked[name], str):
                 raise NoRun(f"{self.label!r} asks {name!r}, which only a workflow knows by name")

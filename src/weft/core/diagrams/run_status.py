@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from weft.core import events as ev
-from weft.core.components.inquiry import verdict
+from weft.core.compose.questions import verdict
 from weft.core.draw.progress import Progress, State
 from weft.core.fold.meeting import maker_of
 from weft.core.fold.scope import BARRED, FIRED, Activation, Meeting, Scope
@@ -144,7 +144,7 @@ class _Tally:
         for gate in self._gates:
             inlets = memory.workflow.wiring.fed_by(gate.owner)
             for inputs, answers in self._answers.items():
-                said = verdict(gate.inquiry, answers)
+                said = verdict(gate.questions, answers)
                 if all(not inlet.is_join and answers.get(inlet.parents[0]) is False for inlet in inlets):
                     continue  # a condition before it said no
                 if said is None or not self._reaches(gate, [memory.lineage.cell(at) for at in inputs]):

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.core.components.inquiry import go_on
 from weft.core.components.join import Absent
+from weft.core.compose.questions import next_question
 from weft.core.events import ErrorDetail, InputReceived, RunnableFailed
 from weft.core.failure import Failure, distance
 from weft.core.fold.batch import Batch
@@ -68,8 +68,8 @@ def carry_nothing(memory: Memory, activation: Activation) -> None:
 def decide_gate(memory: Memory, asked: Asked) -> None:
     """Let the facts through, drop them, or ask the next condition."""
     gate, known = asked.gate, asked.known
-    while not isinstance(at := go_on(gate.inquiry, known, asked.at, asked.inside), bool):
-        asked.at, name = at, gate.inquiry[at][0]
+    while not isinstance(at := next_question(gate.questions, known, asked.at, asked.inside), bool):
+        asked.at, name = at, gate.questions[at][0]
         answer = _ask(memory, gate.tests[name], asked)
         if answer is None:
             return

@@ -282,7 +282,7 @@ class Memory:
         if node.tracked:
             scope.count(node.name, 1)
         if node.kind == _GATE:
-            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.inquiry) - 1, {}))
+            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.questions) - 1, {}))
         elif node.kind == _LOOP:
             loops.enter(self, node, facts[0], scope, order)
         elif node.shared:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from weft.core.components.inquiry import inquiry
 from weft.core.compose.expansion import Expansion
 from weft.core.compose.expression import Expression, leaves
+from weft.core.compose.questions import questions_of
 from weft.core.failure import EVERYTHING
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
@@ -110,7 +110,7 @@ class PlanExpansion(Expansion):
         """Add a gate over conditions of other components."""
         node = self._node(Kind.GATE, part)
         expression = self._compiler.spelled_out(expression)
-        node.inquiry = inquiry(expression)
+        node.questions = questions_of(expression)
         node.tests = {name: self._compiler.asked(name) for name in dict.fromkeys(leaves(expression))}
         if not part:
             self._compiler.outputs[self.name] = node

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from weft.core.components.inquiry import Inquiry
+from weft.core.compose.questions import Questions
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
 from weft.core.functions.references import Context, Read
@@ -95,7 +95,6 @@ class Node(Hot):
         "holds",
         "initial",
         "inlets",
-        "inquiry",
         "is_async",
         "is_fan",
         "is_inner",
@@ -111,6 +110,7 @@ class Node(Hot):
         "parents",
         "passes_on",
         "plain",
+        "questions",
         "readings",
         "records",
         "region",
@@ -207,7 +207,7 @@ class Node(Hot):
         self.gives_last = False
         """Whether a loop that made all its turns gives its last value, rather than fail."""
         # Gates, joins, batches.
-        self.inquiry: Inquiry = ()
+        self.questions: Questions = ()
         """What a gate asks."""
         self.tests: Mapping[str | int, Node] = {}
         self.shared = False
