@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from weft.core import events as ev
 from weft.core.compose.questions import verdict
 from weft.core.draw.progress import Progress, State
-from weft.core.fold.meeting import maker_of
-from weft.core.fold.scope import BARRED, FIRED, Activation, Meeting, Scope
+from weft.core.fold.joins import JoinState
+from weft.core.fold.ordering import maker_of
+from weft.core.fold.scope import BARRED, FIRED, Activation, Scope
 from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import Kind, Node
 from weft.typing import Address
@@ -209,15 +210,15 @@ class _Tally:
 
     def _asks(self, activation: Activation) -> None:
         """Mark what waits for the answer of a condition that is about to be asked."""
-        for asked in activation.asked or ():
-            self._mark(asked.gate, "waiting")
+        for state in activation.gates or ():
+            self._mark(state.gate, "waiting")
 
     def _held(self, scope: Scope) -> Iterable[Node]:
         """Return who waits for more facts to come, of those that already have some."""
         for name, held in (scope.slots or {}).items():
             node = self._nodes.get(name)
             is_over = held is FIRED or held is BARRED
-            if node is not None and not is_over and (not isinstance(held, Meeting) or any(held.groups)):
+            if node is not None and not is_over and (not isinstance(held, JoinState) or any(held.groups)):
                 yield from (target for target, _ in node.routes) if "\0" in name else (node,)
 
     # -- the sum ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from weft.core import events as ev
 from weft.core.components.state_change import Ignored, StateChange
-from weft.core.fold import loops, meeting, reads, settling
+from weft.core.fold import batches, error_routes, gates, loops, reads, settling
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
 from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope
@@ -205,9 +205,9 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         loops.go_on(memory, activation, event)
         return
     if node.gathers is not None:
-        meeting.gather(node.gathers, event, scope, activation.order)
+        batches.gather(node.gathers, event, scope, activation.order)
     elif node.carries:
-        meeting.carry(memory, node.routes, event, activation)
+        error_routes.carry(memory, node.routes, event, activation)
         return
     elif node.routes:
         memory.deliver(node, (event,), (event.seq,), scope, activation.order)
@@ -269,7 +269,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
     node, scope, order = activation.node, activation.scope, activation.order
     seq, name, origin = event.seq, node.name, event.inputs[0]
     for collect, port in node.collects:
-        meeting.batch_of(collect, scope).fans.append(((port, order), event))
+        batches.batch_of(collect, scope).fans.append(((port, order), event))
     for exit_ in node.opened:
         scope.count(exit_.name, len(event.value))
     plan = scope.plan
@@ -315,10 +315,10 @@ def answered(memory: Memory, activation: Activation, holds: bool) -> None:
         scope.outcomes[activation.key] = holds
     if holds and activation.flows:
         memory.deliver(node, activation.facts, activation.key[1], scope, activation.order)
-    if activation.asked is not None:
-        for asked in activation.asked:
-            asked.known[node.name] = holds
-            meeting.decide_gate(memory, asked)
+    if activation.gates is not None:
+        for state in activation.gates:
+            state.known[node.name] = holds
+            gates.decide(memory, state)
     if node.tracked:
         memory.release(activation)
 
@@ -343,13 +343,13 @@ def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
 
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
-    routes = meeting.rescuers(activation.node, event.error) if activation.node.rescues else []
+    routes = error_routes.rescuers(activation.node, event.error) if activation.node.rescues else []
     if routes:
         failure = memory.lineage.failure(event)
         if activation.node.carries:
-            meeting.carry(memory, routes, failure, activation)
+            error_routes.carry(memory, routes, failure, activation)
         else:
-            meeting.rescue(memory, routes, failure, activation.scope, activation.order)
+            error_routes.rescue(memory, routes, failure, activation.scope, activation.order)
             memory.end(activation, "handled")
         return
     if memory.failures is None:
@@ -419,7 +419,7 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     memory.skipped[event.component] = None
     activation = letter or memory.take(event)
     if activation.node.carries:
-        meeting.carry_nothing(memory, activation)
+        error_routes.carry_nothing(memory, activation)
     elif letter is not None:
         memory.bury(letter)
     else:

@@ -63,8 +63,8 @@ def replan(memory: Memory, old: Plan) -> None:
     scopes = list({id(scope): scope for activation in moving for scope in activation.scope.around()}.values())
     for activation in moving:
         activation.node = memory.plan.nodes[activation.node.name]
-        for asked in activation.asked or ():
-            asked.gate = memory.plan.nodes[asked.gate.name]
+        for state in activation.gates or ():
+            state.gate = memory.plan.nodes[state.gate.name]
     blocked = list((memory.blocked or {}).values())
     memory.blocked = None
     _reopen(memory.plan, old, scopes, moving)
@@ -82,7 +82,7 @@ def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]
     """Count again, in every one of *scopes*, what is open under the new *plan*."""
     pending: dict[tuple[int, str], int] = {}
     for activation in moving:
-        asking = [asked.gate for asked in activation.asked or ()]
+        asking = [state.gate for state in activation.gates or ()]
         loop = activation.node.again  # which stays open for as long as it turns
         if loop is not None and loop is not activation.node:
             asking.append(loop)

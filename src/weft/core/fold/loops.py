@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.events import ErrorDetail, RunnableFailed
-from weft.core.fold import meeting, settling
+from weft.core.fold import error_routes, settling
 from weft.core.fold.scope import NOTHING, Activation, Order, Scope
 from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import Node
@@ -108,11 +108,11 @@ def _exhaust(memory: Memory, activation: Activation) -> None:
         "last value with otherwise='last'",
     )
     failed = RunnableFailed(len(memory.log) + 1, until.owner, activation.key[1], error, attempts=0)
-    routes = meeting.rescuers(until, error)
+    routes = error_routes.rescuers(until, error)
     if routes:
         value = memory.lineage.failure(failed).value
-        fact = meeting.without_event(memory, value, until.owner, scope)
-        meeting.rescue(memory, routes, fact, scope, activation.order)
+        fact = memory.lineage.without_event(value, until.owner, scope.address)
+        error_routes.rescue(memory, routes, fact, scope, activation.order)
     else:
         memory.failures = {**(memory.failures or {}), until.owner: failed}
     if until.tracked:

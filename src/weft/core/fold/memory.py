@@ -5,8 +5,8 @@ Only events change it (``weft.core.fold.fold``).  What follows from them is deri
 waits and for what.  No user function is called.
 
 The way of a fact: it is *delivered* along the routes of its node; a node that can run is *admitted* once
-what it reads has settled, and *offered* in ``ready``; gates, joins and batches hold facts until they are
-complete (``weft.core.fold.meeting``); a node that can make nothing more *settles* (``weft.core.fold.settling``).
+what it reads has settled, and *offered* in ``ready``; gates, joins and batches, each in a module of its own, hold facts
+until they are complete; a node that can make nothing more *settles* (``weft.core.fold.settling``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from weft.core import events as ev
-from weft.core.fold import loops, meeting, settling
+from weft.core.fold import batches, gates, joins, loops, ordering, settling
 from weft.core.fold.reads import pin
-from weft.core.fold.scope import ALONE, Activation, Asked, Attempts, Ending, Key, Letter, Opening, Order, Scope
+from weft.core.fold.scope import ALONE, Activation, Attempts, Ending, Key, Letter, Opening, Order, Scope
 from weft.core.lineage.lineage import Cell, Lineage
 from weft.core.plan.node import Kind, Node
 from weft.core.plan.plan import Plan
@@ -250,13 +250,13 @@ class Memory:
     ) -> None:
         """Bring *facts* to *target*, by its inlet *port*."""
         if target.kind == _JOIN:
-            meeting.arrive(self, target, port, facts, scope, order)
+            joins.arrive(self, target, port, facts, scope, order)
         elif target.kind == _COLLECT:
-            meeting.gather((target, port), facts[0], scope, meeting.place(facts, scope, order, target.handed[port]))
+            batches.gather((target, port), facts[0], scope, ordering.place(facts, scope, order, target.handed[port]))
         elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
         elif target.ways is not None:  # in order of where the facts were made, not of the way that was quicker
-            self.accept(target, facts, inputs, scope, meeting.place(facts, scope, order, target.ways))
+            self.accept(target, facts, inputs, scope, ordering.place(facts, scope, order, target.ways))
         elif target.inlets == 1:
             self.accept(target, facts, inputs, scope, order)
         else:
@@ -282,11 +282,11 @@ class Memory:
         if node.tracked:
             scope.count(node.name, 1)
         if node.kind == _GATE:
-            meeting.decide_gate(self, Asked(node, facts, inputs, scope, order, len(node.questions) - 1, {}))
+            gates.decide(self, gates.GateState(node, facts, inputs, scope, order, len(node.questions) - 1, {}))
         elif node.kind == _LOOP:
             loops.enter(self, node, facts[0], scope, order)
         elif node.shared:
-            meeting.test_shared(self, node, facts, inputs, scope, order)
+            gates.reach_shared_condition(self, node, facts, inputs, scope, order)
         else:
             self.admit(Activation(node, (node.name, inputs), facts, scope, order, gathers))
 
@@ -430,5 +430,5 @@ class Memory:
             if scope.outcomes is None:
                 scope.outcomes = {}
             scope.outcomes[activation.key] = ending
-        for asked in activation.asked or ():
-            meeting.abandon(self, asked, ending)
+        for state in activation.gates or ():
+            gates.abandon(self, state, ending)

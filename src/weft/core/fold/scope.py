@@ -22,6 +22,8 @@ from weft.typing import Address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.core.fold.gates import GateState
+
 T = TypeVar("T")
 
 Order = tuple[Any, ...]
@@ -160,7 +162,7 @@ class Activation(msgspec.Struct, eq=False):
     """How many nodes that it reads have not settled."""
     flows: bool = True
     """Whether the outcome of a test gates its own children, or only answers gates that asked."""
-    asked: list[Asked] | None = None
+    gates: list[GateState] | None = None
     """The gates that wait for this test."""
     turn: int = 1
     """In a loop: which turn this is."""
@@ -233,29 +235,6 @@ class Attempts(msgspec.Struct, frozen=True):
     last: int
     retry_at: float
     since: float
-
-
-class Asked(msgspec.Struct, eq=False):
-    """Facts that wait at a gate for the conditions it asks."""
-
-    gate: Node
-    facts: tuple[Cell, ...]
-    inputs: tuple[Address, ...]
-    scope: Scope
-    order: Order
-    at: int | bool
-    """The question of the gate that is asked now, or what the answers have come to."""
-    known: dict[str | int, bool]
-    """What conditions have said, and what parts of the expression come to."""
-    inside: list[int] = []
-    """The questions about parts of the expression that are being asked."""
-
-
-class Meeting(msgspec.Struct, eq=False):
-    """What a join holds: by parent, the facts that arrived; and how many parents have sent any."""
-
-    groups: list[list[tuple[Order, tuple[Cell, ...]]]]
-    present: int = 0
 
 
 class _Mark:

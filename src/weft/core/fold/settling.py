@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core.fold import meeting
+from weft.core.fold import batches, joins
 from weft.core.fold.scope import FIRED, Scope
 from weft.core.plan.node import Node
 
@@ -35,7 +35,7 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
     stack = [(node, scope)]
     while stack:
         node, scope = stack.pop()
-        absorbed = meeting.conclude(memory, node, scope) if node.closes else scope.held(node.name) is FIRED
+        absorbed = _conclude(memory, node, scope) if node.closes else scope.held(node.name) is FIRED
         scope.settle(node.name)
         ending = None if absorbed or scope.endings is None else scope.endings.get(node.name)
         for dependent in node.dependents:
@@ -52,6 +52,14 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
         if scope.waiters is not None:
             for activation in scope.waiters.pop(node.name, ()):
                 memory.unblock(activation)
+
+
+def _conclude(memory: Memory, node: Node, scope: Scope) -> bool:
+    """Nothing more can reach *node*, a join or a collect.  Return whether it takes failures in."""
+    if node.parents:
+        return joins.conclude(memory, node, scope)
+    batches.conclude(memory, node, scope)
+    return False
 
 
 def _count_down(stack: list[tuple[Node, Scope]], node: Node, scope: Scope) -> None:

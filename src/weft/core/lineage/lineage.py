@@ -126,6 +126,13 @@ class Lineage:
         place = bisect_left(own, seq)
         return (own[place - 1], *read) if place else read
 
+    def without_event(self, value: Any, producer: str, origin: Address) -> Element:
+        """Return a new fact that follows from others and is not recorded by itself; its address is negative."""
+        if self.absent is None:
+            self.absent = []
+        self.absent.append(Element(-len(self.absent) - 1, value, producer, origin))
+        return self.absent[-1]
+
     def cell(self, address: Address) -> Cell:
         """Return what stands at *address*."""
         if isinstance(address, tuple):

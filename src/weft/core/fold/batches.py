@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from itertools import chain, groupby, zip_longest
 from operator import itemgetter
-from typing import Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from weft.core.fold.scope import Order, Scope
+from weft.core.events import ErrorDetail, RunnableFailed
+from weft.core.fold.error_routes import rescue, rescuers
+from weft.core.fold.scope import BARRED, FIRED, Order, Scope
 from weft.core.lineage.lineage import Cell
+from weft.core.plan.node import Node
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
 
 MOST_RESULTS: Final = 32
 """How many lists a batch keeps for a collection: each may become as long as the collection, and be nearly empty."""
@@ -58,7 +64,7 @@ class Results(msgspec.Struct, eq=False):
         return [(self.port, self.fan, at, self.order) for at, fact in enumerate(self.facts) if fact is not None]
 
 
-class Batch(msgspec.Struct, eq=False):
+class BatchState(msgspec.Struct, eq=False):
     """What a collect holds: the collections that were taken apart, and what came of their elements."""
 
     fans: list[tuple[Order, Cell]] = []
@@ -108,3 +114,69 @@ class Batch(msgspec.Struct, eq=False):
             return self.results[keys[0]].present()
         elements = zip_longest(*[self.results[key].facts for key in keys])
         return [fact for element in elements for fact in element if fact is not None]
+
+
+# -- in the fold ---------------------------------------------------------------------------------
+
+
+def batch_of(collect: Node, scope: Scope) -> BatchState:
+    """Return what *collect* holds in *scope*."""
+    batch: Any = scope.held(collect.name)
+    if batch is None:
+        batch = BatchState()
+        scope.hold(collect.name, batch)
+    return BatchState() if batch is BARRED else batch
+
+
+def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> None:
+    """Keep *fact*, of an element or a collection, for the batch at the end of *route*."""
+    collect, port = route
+    if collect.is_inner:
+        outer: Any = scope.parent
+        batch = outer.slots[collect.name]  # which the fan has put there
+        if batch is BARRED:
+            return
+        last = batch.last
+        if last is None or last.fan is not scope.order or last.order != order or last.port != port:
+            batch.add(port, scope, order, fact)
+        elif len(last.facts) == scope.index:  # elements mostly end in their order
+            last.facts.append(fact)
+        elif not last.put(scope.index, fact):
+            batch.add(port, scope, order, fact)
+    else:
+        batch = batch_of(collect, scope)
+        batch.facts.append(fact)
+        batch.places.append((port, order))
+
+
+def conclude(memory: Memory, collect: Node, scope: Scope) -> None:
+    """Nothing more can reach *collect*: let what reduces its batch run, or fail if an element did."""
+    batch: Any = scope.held(collect.name)
+    if batch is None or batch is BARRED:
+        return
+    scope.hold(collect.name, FIRED)
+    reduce = collect.routes[0][0]
+    if scope.endings is not None and scope.endings.get(collect.name) == "failed":
+        origins = tuple(fan.address for _, fan in batch.fans) or tuple(fact.address for fact in batch.facts)
+        failed = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
+        routes = rescuers(reduce, _BROKEN)
+        if routes:
+            scope.endings[collect.name] = "handled"
+            value = memory.lineage.failure(failed).value
+            fact = memory.lineage.without_event(value, reduce.name, scope.address)
+            rescue(memory, routes, fact, scope, ())
+        else:
+            memory.failures = {**(memory.failures or {}), reduce.name: failed}
+        return
+    batch.fans.sort(key=itemgetter(0))
+    facts = batch.in_order()
+    named = [fan for _, fan in batch.fans] if collect.is_inner else facts
+    inputs = tuple(fact.address for fact in named)
+    memory.accept(reduce, facts, inputs, scope, (), gathers=collect.is_inner)
+
+
+_BROKEN = ErrorDetail(
+    "weft.errors.BatchFailed",
+    ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception", "BaseException"),
+    "an element of the batch failed, so there is nothing whole to reduce; the failure of the element says why",
+)

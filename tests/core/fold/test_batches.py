@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from weft import Aggregate, Run, Workflow, condition, each, reduce, repeat, step
 from weft.core.events import FannedOut
-from weft.core.fold import batch as batches
-from weft.core.fold import meeting
-from weft.core.fold.batch import Batch
+from weft.core.fold import batches
+from weft.core.fold.batches import BatchState
 from weft.core.fold.scope import Order, Scope
 from weft.core.lineage.lineage import Cell, Element
 from weft.core.plan.node import Kind, Node
@@ -32,25 +31,25 @@ Arrival = tuple[int, Order, int, Order]
 arrivals = st.tuples(st.integers(0, 2), st.sampled_from(FANS), st.integers(0, 9), st.sampled_from(ORDERS))
 
 
-def scope_around(batch: Batch) -> Scope:
+def scope_around(batch: BatchState) -> Scope:
     """Return the scope whose collect holds *batch*."""
     return Scope(1, 1, Workflow("w").compiled, {}, slots={COLLECT.name: batch})
 
 
-def gathered(came: list[Arrival], most: int = batches.MOST_RESULTS) -> Batch:
+def gathered(came: list[Arrival], most: int = batches.MOST_RESULTS) -> BatchState:
     """Return the batch of what *came*, by the numbers of its arrival, where each collection has *most* lists."""
-    batch = Batch([((0, fan), FannedOut(1, "each", (1,), ())) for fan in FANS])
+    batch = BatchState([((0, fan), FannedOut(1, "each", (1,), ())) for fan in FANS])
     outer = scope_around(batch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "MOST_RESULTS", most)
         for number, (port, fan, index, order) in enumerate(came):
             equal = fan if number % 2 else (*fan,)  # the same collection, whether it is the same tuple or not
             inner = Scope((1, index), index, outer.plan, {}, outer, "each", equal)
-            meeting.gather((COLLECT, port), Element(number, None, "", 1), inner, order)
+            batches.gather((COLLECT, port), Element(number, None, "", 1), inner, order)
     return batch
 
 
-def numbers(batch: Batch) -> list[object]:
+def numbers(batch: BatchState) -> list[object]:
     """Return the facts of *batch*, each by the number of its arrival."""
     return [fact.address for fact in batch.in_order()]
 
@@ -84,8 +83,8 @@ def test_there_are_no_holes_once_every_element_has_ended() -> None:
 
 def test_elements_that_end_in_their_order_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[Order] = []
-    add = Batch.add
-    monkeypatch.setattr(Batch, "add", lambda *given: looked_up.append(given[3]) or add(*given))
+    add = BatchState.add
+    monkeypatch.setattr(BatchState, "add", lambda *given: looked_up.append(given[3]) or add(*given))
 
     drive(WORKFLOWS["one port"].plan([1, 2, 3]), First())
 
@@ -102,12 +101,12 @@ def test_facts_of_very_many_orders_take_no_lists_of_their_own() -> None:
 
 
 def test_nothing_is_kept_of_what_a_barred_batch_gathers() -> None:
-    outer = scope_around(meeting.BARRED)
+    outer = scope_around(batches.BARRED)
     inner = Scope((1, 0), 0, outer.plan, {}, outer, "each")
 
-    meeting.gather((COLLECT, 0), Element((1, 0), None, "each", 1, 0), inner, ())
+    batches.gather((COLLECT, 0), Element((1, 0), None, "each", 1, 0), inner, ())
 
-    assert outer.held(COLLECT.name) is meeting.BARRED
+    assert outer.held(COLLECT.name) is batches.BARRED
 
 
 # -- whole runs ----------------------------------------------------------------------------------
@@ -163,9 +162,9 @@ PAGE = 3
 @contextmanager
 def checked() -> Iterator[list[int]]:
     """Compare every batch with its facts sorted by place as they arrived; give how many facts each had."""
-    arrived: dict[int, tuple[Batch, list[tuple[Order, Cell]]]] = {}
+    arrived: dict[int, tuple[BatchState, list[tuple[Order, Cell]]]] = {}
     lengths: list[int] = []
-    gather, in_order = meeting.gather, Batch.in_order
+    gather, in_order = batches.gather, BatchState.in_order
 
     def noted(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> None:
         gather(route, fact, scope, order)
@@ -175,7 +174,7 @@ def checked() -> Iterator[list[int]]:
         batch = outer.held(collect.name)
         arrived.setdefault(id(batch), (batch, []))[1].append((place, fact))
 
-    def compared(batch: Batch) -> tuple[Cell, ...]:
+    def compared(batch: BatchState) -> tuple[Cell, ...]:
         facts = in_order(batch)
         _, known = arrived.get(id(batch), (batch, []))
         assert facts == tuple(fact for _, fact in sorted(known, key=lambda each: each[0]))
@@ -183,8 +182,8 @@ def checked() -> Iterator[list[int]]:
         return facts
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meeting, "gather", noted)
-        patch.setattr(Batch, "in_order", compared)
+        patch.setattr(batches, "gather", noted)
+        patch.setattr(BatchState, "in_order", compared)
         yield lengths
 
 
@@ -250,9 +249,9 @@ def test_every_batch_of_these_runs_is_compared() -> None:
 
 
 def test_a_reduce_of_many_elements_is_not_sorted_whichever_ends_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    complete: list[Batch] = []
-    in_order = Batch.in_order
-    monkeypatch.setattr(Batch, "in_order", lambda batch: complete.append(batch) or in_order(batch))
+    complete: list[BatchState] = []
+    in_order = BatchState.in_order
+    monkeypatch.setattr(BatchState, "in_order", lambda batch: complete.append(batch) or in_order(batch))
 
     run = drive(WORKFLOWS["two ports of one map"].plan(list(range(100))), Random(1))  # noqa: S311
 

@@ -1,0 +1,54 @@
+"""
+Error routes: where the failure of a node goes, and how a saga hands its history on.
+
+A failure goes along the routes that name the nearest class of its exception; a route inside of a loop comes before one
+around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from weft.core.components.join import Absent
+from weft.core.events import ErrorDetail
+from weft.core.failure import distance
+from weft.core.fold.scope import Activation, Order, Scope
+from weft.core.lineage.lineage import Cell
+from weft.core.plan.node import Node
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+def rescuers(node: Node, error: ErrorDetail) -> list[tuple[Node, int]]:
+    """Return where *error*, with which *node* failed, goes: by the routes that name the nearest class, inner first."""
+    near = [(distance(names, error), target, port) for names, target, port in node.rescues]
+    own = [route for route in near if route[0] is not None and route[1].region == node.region]
+    near = own or near
+    best = min((steps for steps, _, _ in near if steps is not None), default=None)
+    return [] if best is None else [(target, port) for steps, target, port in near if steps == best]
+
+
+def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Scope, order: Order) -> None:
+    """Bring the failure *fact* to those who handle it, also outside of the loop that it happened in."""
+    for target, port in routes:
+        where, place = scope, order
+        while where.region != target.region and not (target.is_inner and where.outward(1).region == target.region):
+            where, place = where.outward(1), where.order
+        memory.send(target, port, (fact,), (fact.address,), where, place)
+
+
+def carry(memory: Memory, routes: Iterable[tuple[Node, int]], fact: Cell, activation: Activation) -> None:
+    """Hand on everything that *activation* was given, together with *fact*."""
+    facts, inputs = (*activation.facts, fact), (*activation.key[1], fact.address)
+    for target, _ in routes:
+        memory.accept(target, facts, inputs, activation.scope, activation.order)
+    memory.release(activation)
+
+
+def carry_nothing(memory: Memory, activation: Activation) -> None:
+    """Hand on everything that *activation*, which was skipped, was given, with what stands for its fact."""
+    node = activation.node
+    nothing = memory.lineage.without_event(Absent(node.name, "skipped"), node.name, activation.scope.address)
+    carry(memory, node.routes, nothing, activation)

@@ -1,0 +1,105 @@
+"""
+Gates: facts wait until the conditions that a gate asks have answered, one after the other.
+
+A condition is asked once about the same facts, however many gates ask it, also if it stands in the flow itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from weft.core.compose.questions import next_question
+from weft.core.fold.scope import Activation, Ending, Order, Scope
+from weft.core.lineage.lineage import Cell
+from weft.core.plan.node import Node
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+
+
+class GateState(msgspec.Struct, eq=False):
+    """Facts that wait at a gate for the conditions it asks."""
+
+    gate: Node
+    facts: tuple[Cell, ...]
+    inputs: tuple[Address, ...]
+    scope: Scope
+    order: Order
+    at: int | bool
+    """The place of the question that is asked now, or what the answers have come to."""
+    known: dict[str | int, bool]
+    """What conditions have said, and what parts of the expression come to."""
+    inside: list[int] = []
+    """The questions about parts of the expression that are being asked."""
+
+
+def decide(memory: Memory, state: GateState) -> None:
+    """Let the facts through, drop them, or ask the next condition."""
+    gate, known = state.gate, state.known
+    while not isinstance(at := next_question(gate.questions, known, state.at, state.inside), bool):
+        state.at, name = at, gate.questions[at][0]
+        answer = _ask(memory, gate.tests[name], state)
+        if answer is None:
+            return
+        known[name] = answer
+    state.at = at
+    if at:
+        memory.deliver(gate, state.facts, state.inputs, state.scope, state.order)
+    if gate.tracked:
+        memory.close(gate, state.scope)
+
+
+def abandon(memory: Memory, state: GateState, ending: Ending) -> None:
+    """A condition that the gate needs will never answer."""
+    if state.gate.tracked:
+        state.scope.end(state.gate.name, ending)
+        memory.close(state.gate, state.scope)
+
+
+def _ask(memory: Memory, test: Node, state: GateState) -> bool | None:
+    """Return what *test* says of the facts; None if the gate has to wait, or will never hear."""
+    scope = state.scope
+    key = (test.name, state.inputs)
+    if scope.outcomes is not None and key in scope.outcomes:
+        answer = scope.outcomes[key]
+        if isinstance(answer, bool):
+            return answer
+        abandon(memory, state, answer)
+        return None
+    pending = memory.pending(key)
+    if pending is None:
+        memory.admit(Activation(test, key, state.facts, scope, state.order, flows=False, gates=[state]))
+    elif pending.gates is None:
+        pending.gates = [state]
+    else:
+        pending.gates.append(state)
+    return None
+
+
+def reach_shared_condition(
+    memory: Memory,
+    node: Node,
+    facts: tuple[Cell, ...],
+    inputs: tuple[Address, ...],
+    scope: Scope,
+    order: Order,
+) -> None:
+    """Facts reach a condition that gates may have asked about them already."""
+    key = (node.name, inputs)
+    if scope.outcomes is not None and key in scope.outcomes:
+        holds = scope.outcomes[key]
+        if holds is True:
+            memory.deliver(node, facts, inputs, scope, order)
+        if node.tracked:
+            if not isinstance(holds, bool):
+                scope.end(node.name, holds)
+            memory.close(node, scope)
+        return
+    pending = memory.pending(key)
+    if pending is None:
+        memory.admit(Activation(node, key, facts, scope, order))
+    else:
+        pending.flows, pending.order = True, order

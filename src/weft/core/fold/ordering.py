@@ -1,0 +1,37 @@
+"""
+The order of facts that reach the same node: by where they were made, never by which came first.
+"""
+
+from __future__ import annotations
+
+from weft.core.events import InputReceived
+from weft.core.failure import Failure
+from weft.core.fold.scope import Order, Scope
+from weft.core.lineage.lineage import Cell, Element, Failed
+from weft.core.plan.arrival_order import Ways, failing, missing
+
+
+def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: Ways | None) -> Order:
+    """
+    Return where *facts* stand among others that reach the same node in *scope*.
+
+    First by the first of the *ways* by which they could come, then by *order*.  All of it follows from the facts
+    alone: it does not matter which way they came, nor who was quicker.
+    """
+    if ways is None:
+        return order
+    begins, region = scope.address, scope.region
+    rank = ways.rank(tuple([region if region and fact.address == begins else maker_of(fact) for fact in facts]))
+    assert rank is not None, f"{facts} came by a way that is not in the plan"  # noqa: S101
+    return rank + order
+
+
+def maker_of(fact: Cell) -> str:
+    """Return who made *fact*, as ways know it."""
+    if isinstance(fact, Element):
+        if isinstance(fact.address, tuple):
+            return fact.producer
+        return failing(fact.producer) if isinstance(fact.value, Failure) else missing(fact.producer)
+    if isinstance(fact, Failed):
+        return failing(fact.component)
+    return "" if isinstance(fact, InputReceived) else fact.component
