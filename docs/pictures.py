@@ -1,13 +1,14 @@
 """
 Draws the pictures of the documentation: ``make pictures``.
 
-Each is a workflow or a run of one: those of the how-to are given here, those of the gallery come of its own code.
-A test checks that the files are what this program would write.
+Most show a workflow or a run of one: those of the how-to pages are defined here, those of the gallery come from the
+code on that page.  ``imports.py`` draws the imports.  A test checks that the files are what this program would write.
 """
 
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def two(name: str) -> Any:
 
 
 def count() -> Workflow:
-    """What the README begins with."""
+    """The first workflow of the README."""
     lines = step(lambda text: text.splitlines(), name="lines")
     words = step(lambda line: len(line.split()), name="words")
     total = reduce(lambda acc, n: acc + n, init=0, name="total")
@@ -65,7 +66,7 @@ def shapes() -> Workflow:
 
 
 def joins() -> Workflow:
-    """Ways to wait, and a component with two ways in."""
+    """Several kinds of joins, and a component with two inlets."""
     a, b, c = one("a"), one("b"), one("c")
     return Workflow(
         "joins", [a, b] >> two("both"), join(b, c, wait="any") >> one("first"), a >> one("log"), c >> one("log")
@@ -80,7 +81,7 @@ def site() -> Workflow:
 
 
 def order(tries: int = 1) -> Workflow:
-    """An order, priced line by line while its stock is reserved, which takes some *tries*."""
+    """An order, priced line by line while its stock is reserved, which succeeds after *tries* attempts."""
     tried: list[None] = []
 
     def reserve(lines: list[int]) -> list[int]:
@@ -97,7 +98,7 @@ def order(tries: int = 1) -> Workflow:
 
 
 def timed(run: Run, turns: int = 1_000) -> Run:
-    """Drive *run* for some *turns*, and then say that everything took as long as it has letters."""
+    """Drive *run* for up to *turns* steps, and replace all durations by ones that depend on names alone."""
     for _ in range(turns):
         runnables = run.prepare()
         if not runnables:
@@ -107,7 +108,7 @@ def timed(run: Run, turns: int = 1_000) -> Run:
 
 
 def steady(run: Run) -> Run:
-    """Return *run* with times that are the same whenever it is drawn."""
+    """Return *run* with durations that are the same whenever it is drawn."""
     return Run.from_log(
         msgspec.structs.replace(event, duration_ns=len(event.component) * 1_100_000)
         if hasattr(event, "duration_ns")
@@ -117,7 +118,7 @@ def steady(run: Run) -> Run:
 
 
 def gallery() -> Iterator[tuple[str, str]]:
-    """Run the gallery: a picture has the name of what it draws, or is of the ``run`` of the code above it."""
+    """Run the gallery: a picture shows the variable of its name, or else the ``run`` of the code above it."""
     known: dict[str, Any] = {"__name__": "gallery"}
     for found in SHOWN.finditer(GALLERY.read_text(encoding="utf-8")):
         if found["code"]:
@@ -144,7 +145,8 @@ def how_to() -> dict[str, str]:
 
 def pictures() -> dict[str, str]:
     """Every picture, by its path in the documentation, as it should be."""
-    return {**{f"how-to/pictures/{name}": text for name, text in how_to().items()}, **dict(gallery())}
+    imports = runpy.run_path(str(DOCS / "imports.py"))["pictures"]()
+    return {**{f"how-to/pictures/{name}": text for name, text in how_to().items()}, **dict(gallery()), **imports}
 
 
 if __name__ == "__main__":
