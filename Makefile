@@ -38,9 +38,9 @@ stress: $(DEV)  ## Run the tests several times on a busy machine; prints every t
 simulate: $(DEV)  ## Simulate runners that crash, for a minute; a failure prints its seed
 	@$(BIN)/python tests/simulation $(ARGS)
 
-check: $(DEV)  ## Lint, formatting and types: all run, one failure fails
+check: $(DEV)  ## Lint, formatting, types and words: all run, one failure fails
 	@failed=; \
-	for tool in 'ruff check .' 'ruff format --check .' mypy pyright; do \
+	for tool in 'ruff check .' 'ruff format --check .' mypy pyright 'python tests/words.py'; do \
 		echo "$$tool"; $(BIN)/$$tool || failed="$$failed [$$tool]"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi

@@ -1,9 +1,9 @@
 """
 An order, from the basket to the door: what Weft does in memory, in one screen.
 
-A basket is priced line by line (a map within the graph), checked for fraud and stock side by side, and
-either shipped or held.  Then three questions that most engines cannot answer: why is this value what it is,
-what exactly happened, and can it go on where it stopped, in a process that never saw the beginning?
+A basket is priced line by line (a map within the graph), checked for fraud and stock in parallel, and either shipped
+or held.  Then come three questions that most engines cannot answer: where did this value come from, what exactly
+happened, and can the run continue in a process that never saw its beginning?
 """
 
 from __future__ import annotations
@@ -94,19 +94,19 @@ def main() -> None:
     title("Why did we celebrate?  The causes of that value, back to the order")
     print(run.explain("celebrate"))
 
-    title("A step fails: it is recorded, its branch ends, everything else goes on")
+    title("A step fails: it is recorded, its branch ends, everything else continues")
     broken = run.run({"customer": "joan", "basket": {"tea": 1, "unicorn": 1}})
     for name, failure in broken.failures.items():
         print(f"  {name:6} {type(failure.__cause__).__name__}: {failure}")
-    print(f"  still running side by side: {run.values('reserve_stock')[-1]!r}, {run.values('screen_fraud')[-1]!r}")
+    print(f"  the other branches ran: {run.values('reserve_stock')[-1]!r}, {run.values('screen_fraud')[-1]!r}")
 
-    title("Stop in the middle, keep the log, go on elsewhere: nothing that has run runs again")
+    title("Stop in the middle, keep the log, continue elsewhere: no completed step runs again")
     half = orders.react({"customer": "alan", "basket": {"tea": 10}}, context={"carrier": "bike"})
     log = half.log()
     print(f"  stopped after {len(log)} events; ready: {', '.join(r.component for r in half.prepare())}")
     rest = Run.from_log(log, context={"carrier": "ship"})
     rest.react_until_satisfied()
-    print(f"  went on to {len(rest.log())} events: {rest.value('ship')!r}")
+    print(f"  continued to {len(rest.log())} events: {rest.value('ship')!r}")
     for event in rest.log()[1:6]:
         value = getattr(event, "value", getattr(event, "holds", ""))
         print(f"    {event.seq:2} {type(event).__name__:18} {getattr(event, 'component', ''):14} {value!r}")

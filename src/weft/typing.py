@@ -8,13 +8,13 @@ ComponentName: TypeAlias = str
 RunId: TypeAlias = str
 
 Address: TypeAlias = int | tuple[int, int]
-"""Where a fact stands in its log: the position of its event, or that position and an index for an element."""
+"""The address of a fact in its log: the position of its event, or that position and an index for an element."""
 
 Wait: TypeAlias = Literal["all", "any", "all_done"] | int
-"""What a join waits for."""
+"""Which of its parents a join waits for."""
 
 Status: TypeAlias = Literal["running", "idle"]
-"""What a run in memory can be: there is something to do, or there is not."""
+"""The states of a run in memory: there is something to do, or there is not."""
 
 PoliciesMode = Literal["merge", "replace"]
 """Whether rules go in front of those in force, or in their place."""
