@@ -186,13 +186,13 @@ def test_a_loop_is_checked_like_the_rest() -> None:
 @pytest.mark.parametrize("name", ["s01", "s02", "s03", "s04", "s05", "s06", "s07", "s13"])
 def test_nothing_is_found_in_the_programs_of_the_specification(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Workflow] = []
-    settle = Workflow._settle
+    set_up = Workflow._set_up
 
     def remember(self: Workflow, *args: Any, **kwargs: Any) -> None:
-        settle(self, *args, **kwargs)
+        set_up(self, *args, **kwargs)
         made.append(self)
 
-    monkeypatch.setattr(Workflow, "_settle", remember)
+    monkeypatch.setattr(Workflow, "_set_up", remember)
     (source,) = SPEC.glob(f"{name}_*.py")
 
     runpy.run_path(str(source), run_name="__main__")

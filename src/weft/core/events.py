@@ -104,7 +104,7 @@ class FannedOut(Activated, frozen=True, tag="fanned_out"):
 
 class StateChanged(Activated, frozen=True, tag="state_changed"):
     """
-    A component that decides over its state took its input in: this was its turn, and *state* is what it came to.
+    A component that decides over its state took its input in, and *state* is what it came to.
 
     What it *emitted* are facts, addressed by this event and their index; the parts that it *fired* run next.
     """

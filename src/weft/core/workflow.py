@@ -69,9 +69,9 @@ class Workflow(Signature, Drawable, NamedGraph):
         assembly = Assembly()
         assembly.take(*(as_flow(fragment) for fragment in fragments))
         self.validate: Validate = validate
-        self._settle(name, assembly)
+        self._set_up(name, assembly)
 
-    def _settle(
+    def _set_up(
         self, name: str, assembly: Assembly, base: Workflow | None = None, policies: tuple[Any, ...] = ()
     ) -> None:
         self.name = name
@@ -84,7 +84,7 @@ class Workflow(Signature, Drawable, NamedGraph):
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
         twin.validate = self.validate
-        twin._settle(self.name, assembly, self if grown else None, self.policies)  # noqa: SLF001
+        twin._set_up(self.name, assembly, self if grown else None, self.policies)  # noqa: SLF001
         twin.returned = kept(self.returned, assembly.components)
         return twin
 
@@ -94,7 +94,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         check_name(name, "a workflow")
         made = cls.__new__(cls)
         made.validate = "off"  # it was checked when it was written
-        made._settle(name, assembly, None, local().checked(policies))  # noqa: SLF001
+        made._set_up(name, assembly, None, local().checked(policies))  # noqa: SLF001
         return made
 
     @property
@@ -242,7 +242,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
         twin.validate = self.validate
-        twin._settle(name, self._draft(), None, self.policies)  # noqa: SLF001
+        twin._set_up(name, self._draft(), None, self.policies)  # noqa: SLF001
         twin.returned, twin.traced = self.returned, self.traced
         return twin
 
@@ -287,7 +287,7 @@ class Workflow(Signature, Drawable, NamedGraph):
 
     def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
         twin = copy(self)
-        for known in ("_ruling", "_nested"):
+        for known in ("_policy_table", "_nested"):
             twin.__dict__.pop(known, None)
         twin.policies = rules
         return twin

@@ -122,13 +122,13 @@ class _Loop:
         run = self.run
         run.check_context()
         enter(run)
-        run.memory.fresh[:] = run.memory.offered()
+        run.memory.newly_ready[:] = run.memory.offered()
         if self.threads > 1 or self.off_loop:
             self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
         try:
             while True:
-                self._line_up(run.memory.fresh)
-                run.memory.fresh.clear()
+                self._line_up(run.memory.newly_ready)
+                run.memory.newly_ready.clear()
                 self._dispatch()
                 if not self.ended and not self.under_way:
                     if not self.waiting:  # what waits is offered too, and must not be started twice

@@ -5,7 +5,7 @@ The policies of one run: which rules hold, and what they say of each node, looke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -105,9 +105,9 @@ def _shared(workflow: Workflow, plan: Plan, rules: tuple[PolicyRule, ...]) -> Po
     """Return what *rules* say of *plan*; all runs of a definition share what its own rules say."""
     if rules is not workflow.policies or plan is not workflow.compiled:
         return _worked_out(plan, rules)
-    found: PolicyTable | None = workflow.__dict__.get("_ruling")
+    found: PolicyTable | None = workflow.__dict__.get("_policy_table")
     if found is None:
-        found = workflow.__dict__["_ruling"] = _worked_out(plan, rules)
+        found = workflow.__dict__["_policy_table"] = _worked_out(plan, rules)
     return found
 
 
@@ -117,9 +117,9 @@ def _worked_out(plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:
 
 def policies_of(run: Run) -> Policies | None:
     """Return what holds for *run*; None where nobody said how to run, and no deadline is to be kept."""
-    known: Policies | None = run.policies
+    known = cast("Policies | None", run.policies)
     if known is None and (run.memory.has_deadlines or run.memory.retried):
-        known = run.under(clock=SystemClock()).policies
+        known = cast("Policies | None", run.under(clock=SystemClock()).policies)
     if known is not None:
         known.table(run.workflow, run.memory.plan)
     return known

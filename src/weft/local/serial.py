@@ -28,14 +28,15 @@ def react(run: Run) -> None:
     """Run one cycle of *run*."""
     run.check_context()
     memory = run.memory
-    memory.fresh.clear()
+    memory.newly_ready.clear()
     plan = memory.plan
     outer = announced()
     enter(run)
     try:
         offered = memory.offered()
         policies = None
-        if run.ruling is not None or memory.has_deadlines or memory.workflow.policies or memory.rules or memory.retried:
+        is_told = run.known_policies is not None or memory.workflow.policies or memory.rules
+        if is_told or memory.has_deadlines or memory.retried:
             policies = policies_of(run)
         if policies is not None and (priorities := policies.table(run.workflow, plan).priorities):
             offered.sort(key=lambda activation: -priorities.get(activation.node.name, 0))

@@ -33,7 +33,7 @@ class RunnerQueries:
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it needs a person.
         """
-        return (await self._idle(id, timeout)).still()
+        return (await self._idle(id, timeout)).frozen_copy()
 
     async def _idle(self, id: str, timeout: float | None) -> Run:
         """Return the run *id* itself, once it has nothing left to do."""
@@ -85,7 +85,7 @@ class RunnerQueries:
 
     async def get_workflow(self, id: str) -> Run:
         """Return the run *id* as it is now."""
-        return (await self._runtime.worker(id)).run.still()
+        return (await self._runtime.worker(id)).run.frozen_copy()
 
     async def log(self, id: str) -> list[ev.AnyEvent]:
         """Return everything that has happened in the run *id*."""

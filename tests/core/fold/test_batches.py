@@ -231,7 +231,7 @@ def test_a_run_that_is_resumed_and_one_that_is_forked_come_to_the_same(
     workflow = WORKFLOWS[shape]
     with checked():
         run = drive(workflow.plan(value), random, events)
-        frozen, log = run.still(), run.log()
+        frozen, log = run.frozen_copy(), run.log()
         resumed = drive(Run.from_log(log), random)
         forked = drive(Run.from_log(resumed.log()[:events]), random)
         drive(run, random)

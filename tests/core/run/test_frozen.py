@@ -33,7 +33,7 @@ def half_way(workflow: Workflow, value: Any, *, steps: int = 1) -> Run:
 def test_it_knows_what_the_run_knew_and_nothing_of_what_came_after() -> None:
     run = Workflow("w", double >> total).run(1)
 
-    still = run.still()
+    still = run.frozen_copy()
     run.run(2)
 
     assert (still.values("double"), still.state_of("total")) == ([2], 2)
@@ -44,7 +44,7 @@ def test_it_knows_what_the_run_knew_and_nothing_of_what_came_after() -> None:
 def test_it_answers_every_question() -> None:
     run = Workflow("w", each(double) >> collected).run([1, 2])
 
-    still = run.still()
+    still = run.frozen_copy()
 
     assert still.results() == run.results()
     assert str(still.explain("collected")) == str(run.explain("collected"))
@@ -59,7 +59,7 @@ def test_it_knows_states_by_key() -> None:
         return count + 1, []
 
     run = Workflow("w", order).run({"event": "paid", "id": 7})
-    still = run.still()
+    still = run.frozen_copy()
     run.run({"event": "paid", "id": 7})
 
     assert (still.state_of("order"), run.state_of("order")) == ({7: 1}, {7: 2})
@@ -67,7 +67,7 @@ def test_it_knows_states_by_key() -> None:
 
 
 def test_it_cannot_be_driven() -> None:
-    still = Workflow("w", double).plan(1).still()
+    still = Workflow("w", double).plan(1).frozen_copy()
 
     with pytest.raises(RunFrozen):
         still.react_until_satisfied()
@@ -96,7 +96,7 @@ def damage_by_adding(still: Run) -> None:
 @pytest.mark.parametrize("damage", [damage_a_join, damage_by_input, damage_by_running, damage_by_adding])
 def test_nothing_that_is_done_to_it_reaches_the_run(damage: Callable[[Run], None]) -> None:
     run = half_way(pair, 1)
-    still, log = run.still(), run.log()
+    still, log = run.frozen_copy(), run.log()
 
     with pytest.raises(RunFrozen):
         damage(still)
@@ -107,7 +107,7 @@ def test_nothing_that_is_done_to_it_reaches_the_run(damage: Callable[[Run], None
 
 def test_a_batch_that_it_shows_is_the_runs_own() -> None:
     run = half_way(Workflow("w", each(double) >> collected), [1, 2, 3], steps=2)
-    still = run.still()
+    still = run.frozen_copy()
 
     for runnable in still.prepare():
         with pytest.raises(RunFrozen):
@@ -118,7 +118,7 @@ def test_a_batch_that_it_shows_is_the_runs_own() -> None:
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_everything_that_would_change_it_is_refused(name: str) -> None:
-    still = half_way(pair, 1).still()
+    still = half_way(pair, 1).frozen_copy()
     [runnable], [activation] = still.prepare(), still.memory.ready.values()
     outcome = runnable.execute()
     given: dict[str, tuple[Any, ...]] = {
@@ -135,7 +135,7 @@ def test_everything_that_would_change_it_is_refused(name: str) -> None:
         "remove": ("both",),
         "run": (1,),
         "set_policies": ([],),
-        "settle": (activation, outcome),
+        "apply_outcome": (activation, outcome),
         "under": ([("left", Policy(max_retries=1))],),
     }
     before = still.log()
@@ -148,9 +148,9 @@ def test_everything_that_would_change_it_is_refused(name: str) -> None:
 
 def test_every_method_of_a_run_either_reads_or_is_refused_when_it_is_frozen() -> None:
     reads = {
-        *("check_context", "explain", "fact", "facts", "from_log", "hash_of", "is_complete", "lineage"),
+        *("check_context", "explain", "fact", "facts", "from_log", "frozen_copy", "hash_of", "is_complete", "lineage"),
         *("log", "pending_runnables", "picture", "prepare", "preview", "productions", "results", "runnable"),
-        *("state_of", "still", "to_cytoscape", "to_dot", "to_edgelist", "to_mermaid", "to_svg", "value", "values"),
+        *("state_of", "to_cytoscape", "to_dot", "to_edgelist", "to_mermaid", "to_svg", "value", "values"),
         "where",
     }
     methods = {name for name, _ in inspect.getmembers(Run, inspect.isroutine) if not name.startswith("_")}
@@ -161,7 +161,7 @@ def test_every_method_of_a_run_either_reads_or_is_refused_when_it_is_frozen() ->
 def test_a_copy_of_it_that_can_be_changed_is_made_of_its_log() -> None:
     run = half_way(pair, 1)
 
-    own = Run.from_log(run.still().log())
+    own = Run.from_log(run.frozen_copy().log())
 
     assert own.react_until_satisfied().value("both") == (2, 10)
     assert run.values("both") == []
@@ -169,7 +169,7 @@ def test_a_copy_of_it_that_can_be_changed_is_made_of_its_log() -> None:
 
 def test_it_shows_joins_and_what_is_ready_as_they_were() -> None:
     run = half_way(pair, 1)
-    still, drawn = run.still(), run.to_mermaid()
+    still, drawn = run.frozen_copy(), run.to_mermaid()
 
     run.react_until_satisfied()
 
@@ -180,7 +180,7 @@ def test_it_shows_joins_and_what_is_ready_as_they_were() -> None:
 
 def test_it_is_as_it_was_after_its_run_was_changed() -> None:
     run = half_way(pair, 1)
-    still = run.still()
+    still = run.frozen_copy()
     before = (still.to_mermaid(), [runnable.key for runnable in still.prepare()])
 
     run.add(step(lambda x: x, name="more"), to="left").run(5)
@@ -200,7 +200,7 @@ def test_its_letters_are_those_that_lay_dead() -> None:
 
     flow = Workflow("w", step(fragile, name="fragile"))
     run = flow.with_policies([("fragile", Policy(on_failure="dead_letter"))]).run(1)
-    still = run.still()
+    still = run.frozen_copy()
     run.retry().react_until_satisfied()
 
     assert [letter.component for letter in still.dead_letters] == ["fragile"]
@@ -218,7 +218,7 @@ def test_it_prepares_with_the_deadline_and_the_context_of_its_run() -> None:
         return x + limit
 
     run = Run(Workflow("w", step(limited, name="limited")), context={"limit": 3}).plan(1, deadline=60.0)
-    [own], [shown] = run.prepare(), run.still().prepare()
+    [own], [shown] = run.prepare(), run.frozen_copy().prepare()
 
     assert (shown.deadline, shown.kwargs) == (own.deadline, own.kwargs)
     assert shown.execute().result == 4
@@ -232,7 +232,7 @@ def test_a_reader_that_is_ready_reads_what_it_would_have_read() -> None:
     flow = Workflow("w", double, step(reads, name="reads"))
     run = flow.run(1).plan(2)
     run.apply(run.prepare()[0].execute())
-    still = run.still()
+    still = run.frozen_copy()
     run.react_until_satisfied().run(50)
 
     [runnable] = still.prepare()
@@ -245,7 +245,7 @@ def test_a_saga_that_it_shows_is_where_it_was() -> None:
     trip.transaction(lambda request, results: "booked", name="flight", compensate=lambda request, results: None)
     trip.transaction(lambda request, results: "booked", name="hotel", compensate=lambda request, results: None)
     run = half_way(Workflow("w", trip), 1)
-    still = run.still()
+    still = run.frozen_copy()
     before = str(still.state_of("trip")), still.is_complete("trip")
 
     run.react_until_satisfied()
@@ -259,7 +259,7 @@ def test_a_gate_that_waits_is_shown_as_waiting() -> None:
     even = condition(lambda x: x % 2 == 0, name="even")
     flow = Workflow("w", (positive & even) >> double)
     run = half_way(flow, 2)
-    still, drawn = run.still(), run.to_mermaid()
+    still, drawn = run.frozen_copy(), run.to_mermaid()
 
     run.react_until_satisfied()
 
@@ -268,17 +268,17 @@ def test_a_gate_that_waits_is_shown_as_waiting() -> None:
 
 def test_it_can_be_frozen_again_copied_and_compared() -> None:
     run = half_way(pair, 1)
-    still = run.still()
+    still = run.frozen_copy()
     run.react_until_satisfied()
 
-    assert still.still() == still == copy.copy(still) == Run.from_log(still.log())
+    assert still.frozen_copy() == still == copy.copy(still) == Run.from_log(still.log())
     assert still != run
-    assert still.still().log() == still.log()
+    assert still.frozen_copy().log() == still.log()
 
 
 def test_what_it_keeps_of_the_log_is_written_as_a_plain_list() -> None:
     run = Workflow("w", double).run(1)
-    still = run.still()
+    still = run.frozen_copy()
     run.run(2)
 
     assert copy.copy(still.memory.log) == still.log()
@@ -287,7 +287,7 @@ def test_what_it_keeps_of_the_log_is_written_as_a_plain_list() -> None:
 def test_it_is_merged_into_another_run_like_any_other() -> None:
     run = half_way(pair, 1)
     elsewhere = Run.from_log(run.log()).react_until_satisfied()
-    still = elsewhere.still()
+    still = elsewhere.frozen_copy()
     elsewhere.run(2)
 
     assert run.merge(still).values("both") == [(2, 10)]
@@ -329,10 +329,10 @@ def test_a_predicate_that_raises_leaves_the_run_as_it_was() -> None:
 
 def taken(run: Run) -> int:
     """Return how many bytes freezing *run* takes at its worst moment."""
-    run.still()
+    run.frozen_copy()
     tracemalloc.start()
     try:
-        kept = run.still()
+        kept = run.frozen_copy()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

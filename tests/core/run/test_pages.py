@@ -82,7 +82,7 @@ def test_an_element_whose_turn_has_not_come_can_be_asked_for() -> None:
 def test_a_copy_to_be_read_has_all_elements_and_touches_nothing() -> None:
     run = fanned(10)
 
-    assert len(run.still().memory.offered()) == 10
+    assert len(run.frozen_copy().memory.offered()) == 10
     assert len(run.memory.ready) == PAGE
 
 
@@ -110,7 +110,7 @@ def test_whatever_ends_first_the_run_is_the_fold_of_its_log_and_comes_to_the_sam
         activation = random.choice(run.memory.opened()[: 1 + PAGE])
         run.apply(run.runnable(RunnableRef(*activation.key)).execute())
         if random.random() < 0.2:
-            assert run.still() == Run.from_log(run.log())
+            assert run.frozen_copy() == Run.from_log(run.log())
 
     assert run.results() == workflow.run(elements).results()
     again = paged(workflow)

@@ -53,18 +53,18 @@ Decision: TypeAlias = Generator[Call, Any, StateChange | Ignored]
 class States:
     """The states of a component that keeps one per key, as the function that decides sees them."""
 
-    __slots__ = ("_turns",)
+    __slots__ = ("_changes",)
 
-    def __init__(self, turns: Mapping[Any, StateChanged]) -> None:
-        self._turns = turns
+    def __init__(self, changes: Mapping[Any, StateChanged]) -> None:
+        self._changes = changes
 
     def of(self, key: Any, begin: Callable[[], Any]) -> tuple[Any, bool]:
         """Return the state of *key*, or what *begin* makes, and whether it is complete."""
-        turn = self._turns.get(key)
-        return (begin(), False) if turn is None else (turn.state, turn.done)
+        last = self._changes.get(key)
+        return (begin(), False) if last is None else (last.state, last.done)
 
     def __repr__(self) -> str:
-        return f"States of {len(self._turns)} keys"
+        return f"States of {len(self._changes)} keys"
 
 
 # -- running a decision --------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Assembly:
                 self.rules += part.rules
             links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
         for component, home in inside:
-            self._settle_home(self.names[component], self.names[home])
+            self._put_home(self.names[component], self.names[home])
         links.sort(key=lambda link: link.place)  # what feeds a nested workflow is said after what is inside of it
         self._connect(
             (self.names[link.child], Inlet(tuple(self._named(p) for p in link.parents), link.wait, link.errors))
@@ -93,10 +93,10 @@ class Assembly:
         changed = {name: new for name, new in moved.items() if name != new}
         for name, component in other.components.items():
             if name not in same:
-                self._settle(moved[name], component.renamed(changed) if changed else component)
+                self._put(moved[name], component.renamed(changed) if changed else component)
         self._connect((moved[name], inlet.renamed(moved)) for name, fed in other.inlets.items() for inlet in fed)
         for name, home in other.homes.items():
-            self._settle_home(moved[name], moved[home])
+            self._put_home(moved[name], moved[home])
         self.names.update({component: moved[name] for component, name in other.names.items()})
 
     def _named(self, parent: Any) -> str:
@@ -108,7 +108,7 @@ class Assembly:
         """Give *component* its name and its place among the others."""
         if component not in self.names:
             name = component.name or self._number(component.kind)
-            self._settle(name, component.placed(name, self.names))
+            self._put(name, component.placed(name, self.names))
             self.names[component] = name
             self.names[self.components[name]] = name
 
@@ -119,7 +119,7 @@ class Assembly:
         self._numbers[kind] = number
         return f"{kind}_{number}"
 
-    def _settle(self, name: str, component: Component) -> None:
+    def _put(self, name: str, component: Component) -> None:
         known = self.components.get(name)
         if known is None:
             self.components[name] = component
@@ -132,7 +132,7 @@ class Assembly:
         if not known.is_interchangeable_with(component):
             raise DuplicateName(name, f"two {known.kind}s of the same code that hold different objects")
 
-    def _settle_home(self, name: str, home: str) -> None:
+    def _put_home(self, name: str, home: str) -> None:
         known = self.homes.setdefault(name, home)
         if known != home:
             raise MixedRegions(

@@ -271,8 +271,8 @@ def _standing(memory: Memory, name: str) -> str:
     component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
     if component is None or node is None or not node.stateful or node.by_key:
         return ""
-    turns = memory.turns(node)
-    last = turns[None] if turns else None
+    changes = memory.state_changes(node)
+    last = changes[None] if changes else None
     return component.told(node.begin() if last is None else last.value)
 
 

@@ -115,7 +115,7 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
             log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
         else:
             said: StateChange = value
-            turn = ev.StateChanged(
+            change = ev.StateChanged(
                 seq,
                 key[0],
                 key[1],
@@ -127,8 +127,8 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
                 attempt,
                 duration_ns,
             )
-            turned(memory, activation, turn)
-            log.append(turn)
+            change_state(memory, activation, change)
+            log.append(change)
     else:
         node, event = activation.node, ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
         if not node.bare:
@@ -232,10 +232,10 @@ def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
     activation = memory.take(event, _STATE)
     if event.key is not None and not activation.node.by_key:
         raise InvalidEvent(f"{event.component!r} keeps one state, and none for {shown(event.key)}", memory.log[-STORY:])
-    turned(memory, activation, event)
+    change_state(memory, activation, event)
 
 
-def turned(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
+def change_state(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
     """A component has decided over its state: hand on what it emitted, and let run what it fired."""
     node, scope, order = activation.node, activation.scope, activation.order
     emits = node.emits
@@ -279,7 +279,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
         memory.take_in_pages(Opening(event, entry.easy, scope, order))
         memory.release(activation)
         return
-    ready, fresh = memory.ready, memory.fresh
+    ready, newly_ready = memory.ready, memory.newly_ready
     for index, value in enumerate(event.value):
         address = (seq, index)
         element = Element(address, value, name, origin, index)
@@ -289,7 +289,7 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
             for target in entry.easy:
                 key = (target.name, inputs)
                 ready[key] = following = Activation(target, key, facts, inner)
-                fresh.append(following)
+                newly_ready.append(following)
         else:
             memory.begin(element, inner)
     memory.release(activation)
@@ -356,7 +356,7 @@ def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
         memory.failures = {}
     memory.failures[event.component] = event
     if event.on_failure == "dead_letter" or activation.node.undoes:
-        memory.park(activation, event)
+        memory.keep_dead_letter(activation, event)
     else:
         memory.end(activation, "failed")
 
@@ -374,7 +374,7 @@ def _attempt_failed(memory: Memory, event: ev.AttemptFailed) -> None:
 
 
 def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
-    activation = memory.unpark(event)
+    activation = memory.take_dead_letter(event)
     if activation is None:
         raise memory.story(event)
     if event.values is not None:
@@ -408,12 +408,12 @@ def _notified(memory: Memory, event: ev.Notified) -> None:
 def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
-    memory.fresh.clear()
-    memory.unopened = memory.blocked = memory.lines = memory.dispatched = memory.attempts = memory.letters = None
+    memory.newly_ready.clear()
+    memory.unopened = memory.blocked = memory.state_queues = memory.dispatched = memory.attempts = memory.letters = None
 
 
 def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
-    letter = memory.unpark(event)
+    letter = memory.take_dead_letter(event)
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
@@ -421,7 +421,7 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     if activation.node.carries:
         error_routes.carry_nothing(memory, activation)
     elif letter is not None:
-        memory.bury(letter)
+        memory.discard_dead_letter(letter)
     else:
         memory.end(activation, "skipped")
 

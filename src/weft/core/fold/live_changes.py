@@ -68,7 +68,7 @@ def replan(memory: Memory, old: Plan) -> None:
     blocked = list((memory.blocked or {}).values())
     memory.blocked = None
     _reopen(memory.plan, old, scopes, moving)
-    waiting = {id(activation) for line in (memory.lines or {}).values() for activation in line}
+    waiting = {id(activation) for queue in (memory.state_queues or {}).values() for activation in queue}
     for activation in blocked:
         if id(activation) in waiting:
             memory.block(activation)
@@ -83,7 +83,7 @@ def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]
     pending: dict[tuple[int, str], int] = {}
     for activation in moving:
         asking = [state.gate for state in activation.gates or ()]
-        loop = activation.node.again  # which stays open for as long as it turns
+        loop = activation.node.again  # which stays open for as long as it runs
         if loop is not None and loop is not activation.node:
             asking.append(loop)
         for node in [activation.node, *asking] if activation.flows else asking:

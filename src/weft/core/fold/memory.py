@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _GATE, _JOIN, _COLLECT, _LOOP = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT), int(Kind.LOOP)
 
 PAGE = 512
-"""How many elements of a collection a runner takes in before everything else in its loop has had its turn."""
+"""How many elements of a collection a runner takes in before it lets other tasks run."""
 
 STORY = 8
 """How many events an error shows of what happened before."""
@@ -49,15 +49,14 @@ class Memory:
         "children",
         "dispatched",
         "failures",
-        "fresh",
         "has_deadlines",
         "keyed",
         "keys",
         "letters",
         "lineage",
-        "lines",
         "log",
         "needs_context",
+        "newly_ready",
         "notified",
         "page",
         "partitions",
@@ -69,6 +68,7 @@ class Memory:
         "rules",
         "run_id",
         "skipped",
+        "state_queues",
         "unopened",
         "workflow",
     )
@@ -91,19 +91,19 @@ class Memory:
         self.produced: dict[str, list[Cell]] = {}
         """By component that keeps state or is read by others: what it has made."""
         self.partitions: dict[str, dict[Any, ev.StateChanged]] | None = None
-        """By component that keeps a state per key: the last turn of each key."""
+        """By component that keeps a state per key: the last change of each."""
         # Dicts used as ordered sets: insertion order is dispatch order.
         self.ready: dict[Key, Activation] = {}
-        self.fresh: list[Activation] = []
-        """What became ready since somebody last emptied this list."""
+        self.newly_ready: list[Activation] = []
+        """What became ready since the loop that drives the run last emptied this list."""
         self.page: int | None = None
         """How many elements of a collection become ready at once, where that is a runner's concern; None for all."""
         self.unopened: list[Opening] | None = None
         """Collections of which some elements are not in *ready* yet; while there are any, *ready* is not empty."""
         self.blocked: dict[Key, Activation] | None = None
-        """What waits for the settling of something it reads, or for its turn at a stateful node."""
-        self.lines: dict[str, deque[Activation]] | None = None
-        """By stateful node that is busy: who comes next."""
+        """What waits for the settling of something it reads, or for a stateful node that is busy."""
+        self.state_queues: dict[str, deque[Activation]] | None = None
+        """By stateful node that is busy: what it runs on next."""
         self.keyed: dict[str, list[Order]] | None = None
         self.keys: dict[str, int] | None = None
         """Idempotency keys of inputs, and their ordinals."""
@@ -143,7 +143,7 @@ class Memory:
         return self.opened()
 
     def opened(self) -> list[Activation]:
-        """Return what may run now, but for the elements of large collections whose turn has not come."""
+        """Return what may run now, but for those elements of large collections that are not opened yet."""
         ready = self.ready
         count = len(ready)
         if count > self._peak:
@@ -181,10 +181,10 @@ class Memory:
         return self.ready
 
     def _open(self, opening: Opening, most: int) -> None:
-        ready, fresh = self.ready, self.fresh
+        ready, newly_ready = self.ready, self.newly_ready
         for activation in opening.page(most):
             ready[activation.key] = activation
-            fresh.append(activation)
+            newly_ready.append(activation)
         if opening.is_done and self.unopened is not None:
             self.unopened.remove(opening)
             self.unopened = self.unopened or None
@@ -204,8 +204,8 @@ class Memory:
             self.partitions = {}
         self.partitions.setdefault(node.name, {})[event.key] = event
 
-    def turns(self, node: Node) -> dict[Any, Any]:
-        """Return the last turn of *node*, or of each of its keys."""
+    def state_changes(self, node: Node) -> dict[Any, Any]:
+        """Return the last state change of *node*, or of each of its keys."""
         if node.by_key:
             return (self.partitions or {}).get(node.name, {})
         return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
@@ -219,11 +219,11 @@ class Memory:
         inputs = ALONE[address] if isinstance(address, int) and address < len(ALONE) else (address,)
         facts = (fact,)
         if entry.easy:
-            ready, fresh = self.ready, self.fresh
+            ready, newly_ready = self.ready, self.newly_ready
             for target in entry.easy:
                 key = (target.name, inputs)
                 ready[key] = activation = Activation(target, key, facts, scope)
-                fresh.append(activation)
+                newly_ready.append(activation)
             return
         self.deliver(entry, facts, inputs, scope, ())
         for node in scope.plan.released[scope.region]:
@@ -234,11 +234,11 @@ class Memory:
     ) -> None:
         """Send *facts* along the routes of *node*."""
         if node.easy:
-            ready, fresh = self.ready, self.fresh
+            ready, newly_ready = self.ready, self.newly_ready
             for target in node.easy:
                 key = (target.name, inputs)
                 ready[key] = activation = Activation(target, key, facts, scope, order)
-                fresh.append(activation)
+                newly_ready.append(activation)
                 if target.tracked:
                     scope.count(target.name, 1)
             return
@@ -255,8 +255,8 @@ class Memory:
             batches.gather((target, port), facts[0], scope, ordering.place(facts, scope, order, target.handed[port]))
         elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
-        elif target.ways is not None:  # in order of where the facts were made, not of the way that was quicker
-            self.accept(target, facts, inputs, scope, ordering.place(facts, scope, order, target.ways))
+        elif target.arrival_order is not None:  # in order of where the facts were made, not of the way that was quicker
+            self.accept(target, facts, inputs, scope, ordering.place(facts, scope, order, target.arrival_order))
         elif target.inlets == 1:
             self.accept(target, facts, inputs, scope, order)
         else:
@@ -291,7 +291,7 @@ class Memory:
             self.admit(Activation(node, (node.name, inputs), facts, scope, order, gathers))
 
     def admit(self, activation: Activation) -> None:
-        """Offer *activation*, as soon as everything that it reads has settled and it is its turn."""
+        """Offer *activation*, as soon as everything that it reads has settled and its node is free."""
         node = activation.node
         if node.readings:
             missing = 0
@@ -308,24 +308,24 @@ class Memory:
             if missing:
                 self.block(activation)
                 return
-        self.line_up(activation)
+        self.enqueue(activation)
 
-    def line_up(self, activation: Activation) -> None:
-        """Offer *activation*, or let it stand in line at a stateful node that is busy."""
+    def enqueue(self, activation: Activation) -> None:
+        """Offer *activation*, or queue it at a stateful node that is busy."""
         node = activation.node
         if node.stateful:
-            if self.lines is None:
-                self.lines = {}
-            line = self.lines.get(node.name)
-            if line is not None:
-                line.append(activation)
+            if self.state_queues is None:
+                self.state_queues = {}
+            queue = self.state_queues.get(node.name)
+            if queue is not None:
+                queue.append(activation)
                 self.block(activation)
                 return
-            self.lines[node.name] = deque()
+            self.state_queues[node.name] = deque()
         if node.readings:
             activation.pins = tuple(pin(self, reading, activation.scope) for reading in node.readings)
         self.ready[activation.key] = activation
-        self.fresh.append(activation)
+        self.newly_ready.append(activation)
 
     def block(self, activation: Activation) -> None:
         """Keep *activation* until it can be offered."""
@@ -338,7 +338,7 @@ class Memory:
         activation.missing -= 1
         if activation.missing == 0 and self.blocked is not None:
             del self.blocked[activation.key]
-            self.line_up(activation)
+            self.enqueue(activation)
 
     # -- activations that end --------------------------------------------------------------------
 
@@ -366,14 +366,14 @@ class Memory:
             return self.letters[key].activation
         return found
 
-    def park(self, activation: Activation, event: ev.RunnableFailed) -> None:
+    def keep_dead_letter(self, activation: Activation, event: ev.RunnableFailed) -> None:
         """Keep *activation*, which failed for good, as a dead letter."""
         if self.letters is None:
             self.letters = {}
         self.letters[activation.key] = Letter(activation, event)
-        self._next_in_line(activation.node)
+        self._run_next(activation.node)
 
-    def unpark(self, event: ev.Activated) -> Activation | None:
+    def take_dead_letter(self, event: ev.Activated) -> Activation | None:
         """Return the dead letter that *event* is about; what it failed with no longer counts."""
         letter = (self.letters or {}).pop((event.component, event.inputs), None)
         if letter is None:
@@ -383,20 +383,20 @@ class Memory:
         return letter.activation
 
     def release(self, activation: Activation) -> None:
-        """Let the next one in line run, and the node settle if this was the last."""
-        self._next_in_line(activation.node)
+        """Let the next one in the queue run, and the node settle if this was the last."""
+        self._run_next(activation.node)
         if activation.node.tracked and activation.flows:
             settling.close(self, activation.node, activation.scope)
 
-    def _next_in_line(self, node: Node) -> None:
-        if node.stateful and self.lines is not None:
-            line = self.lines.pop(node.name)
-            if line:
-                following = line.popleft()
+    def _run_next(self, node: Node) -> None:
+        if node.stateful and self.state_queues is not None:
+            queue = self.state_queues.pop(node.name)
+            if queue:
+                following = queue.popleft()
                 assert self.blocked is not None  # noqa: S101
                 del self.blocked[following.key]
-                self.line_up(following)
-                self.lines[node.name] = line
+                self.enqueue(following)
+                self.state_queues[node.name] = queue
 
     def close(self, node: Node, scope: Scope) -> None:
         """One source or one activation of a tracked *node* in *scope* is done with."""
@@ -408,8 +408,8 @@ class Memory:
         self.release(activation)
         self._end_loop(activation)
 
-    def bury(self, activation: Activation) -> None:
-        """Give up *activation*, a dead letter, which left its place in line when it was parked."""
+    def discard_dead_letter(self, activation: Activation) -> None:
+        """Give up *activation*, a dead letter, which left the queue of its node when it failed."""
         self._tell(activation, "skipped")
         if activation.node.tracked and activation.flows:
             settling.close(self, activation.node, activation.scope)

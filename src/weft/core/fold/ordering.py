@@ -8,10 +8,10 @@ from weft.core.events import InputReceived
 from weft.core.failure import Failure
 from weft.core.fold.scope import Order, Scope
 from weft.core.lineage.lineage import Cell, Element, Failed
-from weft.core.plan.arrival_order import Ways, failing, missing
+from weft.core.plan.arrival_order import ArrivalOrder, failing, missing
 
 
-def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: Ways | None) -> Order:
+def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: ArrivalOrder | None) -> Order:
     """
     Return where *facts* stand among others that reach the same node in *scope*.
 

@@ -50,10 +50,10 @@ Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged |
 """What the fold hands from node to node: anything with a value and an address."""
 
 
-def emission(turn: ev.StateChanged, index: int) -> Element:
-    """Return what *turn* emitted at *index*; what was emitted alone needs no number."""
-    number = index if len(turn.emitted) > 1 else None
-    return Element((turn.seq, index), turn.emitted[index], turn.component, turn.inputs[0], number)
+def emission(change: ev.StateChanged, index: int) -> Element:
+    """Return what *change* emitted at *index*; what was emitted alone needs no number."""
+    number = index if len(change.emitted) > 1 else None
+    return Element((change.seq, index), change.emitted[index], change.component, change.inputs[0], number)
 
 
 _MADE: dict[type, tuple[type, ...]] = {int: (ev.ReactionOccurred, ev.StateChanged), tuple: (ev.StateChanged,)}
@@ -67,7 +67,10 @@ _LAST = 8
 class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
-    __slots__ = ("_hashes", "_index", "_indexed", "_origins", "_turns", "absent", "gathered", "log", "read", "stateful")
+    __slots__ = (
+        *("_hashes", "_index", "_indexed", "_origins", "_state_changes"),
+        *("absent", "gathered", "log", "read", "stateful"),
+    )
 
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
         self.log = log
@@ -81,8 +84,8 @@ class Lineage:
         """The components that keep state: each of their facts was made of the one before."""
         self._index: dict[str, list[Address]] | None = None
         self._indexed = 0
-        self._turns: dict[tuple[str, Any], list[int]] = {}
-        """By component that decides over its state, and key: where its turns stand."""
+        self._state_changes: dict[tuple[str, Any], list[int]] = {}
+        """By component that decides over its state, and key: where its state changes stand."""
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
@@ -97,7 +100,7 @@ class Lineage:
                 elements = self._index.setdefault(event.component, [])
                 elements.extend((event.seq, i) for i in range(len(event.value)))
             elif isinstance(event, ev.StateChanged):
-                self._turns.setdefault((event.component, event.key), []).append(event.seq)
+                self._state_changes.setdefault((event.component, event.key), []).append(event.seq)
                 emitted = self._index.setdefault(event.component, [])
                 emitted.extend((event.seq, i) for i in range(len(event.emitted)))
         self._indexed = len(self.log)
@@ -117,7 +120,7 @@ class Lineage:
         own: Any = ()
         if isinstance(event, ev.StateChanged):
             self.index()
-            own = self._turns[event.component, event.key]
+            own = self._state_changes[event.component, event.key]
         elif not isinstance(event, ev.ReactionOccurred):
             return ()
         elif event.component in self.stateful:

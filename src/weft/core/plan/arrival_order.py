@@ -1,12 +1,12 @@
 """
-The ways by which facts can reach a node, in the order in which they are written.
+The order of facts that can reach a node by several ways.
 
 Conditions and joins hand on what others have made, so the same facts may come by several ways.  Where they
-stand among others must not depend on which way was quicker: it is the *rank* of the first way by which they
-can come, which follows from the graph and from who made them.
+stand among others must not depend on which way was quicker: it is the *rank* of the first way, as they are written,
+by which they can come.  That follows from the graph and from the makers of the facts.
 
-    >>> a, b = One(["a"]), One(["b"])
-    >>> ways = either([row([b, a], 2), row([a, b], 2), a])
+    >>> a, b = SingleFact(["a"]), SingleFact(["b"])
+    >>> ways = any_inlet([joined([b, a], 2), joined([a, b], 2), a])
     >>> ways.rank(("b", "a")), ways.rank(("a", "b")), ways.rank(("a",)), ways.rank(("b",))
     ((0, 0, 0), (1, 0, 0), (2, 0), None)
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 Makers = tuple[str, ...]
-"""Who made each of some facts that arrive together; the input is called by no name."""
+"""The makers of facts that arrive together, by name; the input is the empty name."""
 Rank = tuple[int, ...]
 
 
@@ -33,7 +33,7 @@ def failing(component: str) -> str:
     return f"\0failure of {component}"
 
 
-class One:
+class SingleFact:
     """One fact, by one of several makers."""
 
     __slots__ = ("ranks", "width")
@@ -47,12 +47,12 @@ class One:
         return self.ranks.get(makers[0]) if len(makers) == 1 else None
 
 
-class Row:
+class JoinedFacts:
     """Facts that a join brings together: one or more of each column, or one of as many as are *needed*."""
 
     __slots__ = ("columns", "needed", "width")
 
-    def __init__(self, columns: Sequence[Ways], needed: int) -> None:
+    def __init__(self, columns: Sequence[ArrivalOrder], needed: int) -> None:
         self.columns, self.needed = tuple(columns), needed
         self.width: int = needed if needed < len(columns) else sum(column.width for column in columns)
 
@@ -89,12 +89,12 @@ class Row:
         return tuple(found)
 
 
-class Either:
+class AnyInlet:
     """What can come by several inlets, of which some bring several facts at once."""
 
     __slots__ = ("found", "inlets", "width")
 
-    def __init__(self, inlets: Sequence[Ways]) -> None:
+    def __init__(self, inlets: Sequence[ArrivalOrder]) -> None:
         self.inlets = tuple(inlets)
         self.width: int = inlets[0].width
         self.found: dict[Makers, Rank | None] = {}
@@ -108,19 +108,19 @@ class Either:
         return self.found[makers]
 
 
-Ways = One | Row | Either
+ArrivalOrder = SingleFact | JoinedFacts | AnyInlet
 
 
-def either(inlets: Sequence[Ways]) -> Ways:
+def any_inlet(inlets: Sequence[ArrivalOrder]) -> ArrivalOrder:
     """Return the ways of all *inlets*, the first ones first."""
     if len(inlets) == 1:
         return inlets[0]
-    single = [inlet for inlet in inlets if isinstance(inlet, One)]
+    single = [inlet for inlet in inlets if isinstance(inlet, SingleFact)]
     if len(single) == len(inlets):
-        return One(chain.from_iterable(inlet.ranks for inlet in single))
-    return Either(inlets)
+        return SingleFact(chain.from_iterable(inlet.ranks for inlet in single))
+    return AnyInlet(inlets)
 
 
-def row(columns: Sequence[Ways], needed: int) -> Ways:
+def joined(columns: Sequence[ArrivalOrder], needed: int) -> ArrivalOrder:
     """Return the ways of a join of *columns* that takes as many of them as are *needed*."""
-    return either(columns) if needed == 1 else Row(columns, needed)
+    return any_inlet(columns) if needed == 1 else JoinedFacts(columns, needed)

@@ -3,7 +3,7 @@ The vertices that components expand to.  Internal: users see components.
 
 Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``STATE``); the others are part of the fold: a ``GATE``
 decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
-an ``each`` are through with a node, an ``EMIT`` hands on what a turn emitted, a ``LOOP`` begins a turn of a loop.
+an ``each`` are through with a node, an ``EMIT`` hands on what a change of state emitted, a ``LOOP`` begins a turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.core.compose.questions import Questions
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
 from weft.core.functions.references import Context, Read
-from weft.core.plan.arrival_order import Ways
+from weft.core.plan.arrival_order import ArrivalOrder
 from weft.typing import Wait
 
 
@@ -40,7 +40,7 @@ class Kind(IntEnum):
     STATE = 7
     """Runs a function that decides over a state, and emits facts."""
     EMIT = 8
-    """Hands on the facts that a turn emitted."""
+    """Hands on the facts that a state change emitted."""
     LOOP = 9
     """Opens a scope for a turn of a loop."""
 
@@ -69,6 +69,7 @@ class Node(Hot):
 
     __slots__ = (
         "again",
+        "arrival_order",
         "arrivals",
         "at_most",
         "begin",
@@ -128,7 +129,6 @@ class Node(Hot):
         "undoes",
         "upstream",
         "wait",
-        "ways",
     )
 
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
@@ -165,9 +165,9 @@ class Node(Hot):
         self.follows_log = False
         """Whether its facts are in the order of the log by nature: its states, or what was emitted with them."""
         self.emits: Node | None = None
-        """Of a turn: what hands its facts on."""
+        """Of a state: what hands on the facts that its changes emit."""
         self.fires: dict[str, Node] = {}
-        """Of a turn: by part, what may run after it."""
+        """Of a state: by part, what may run after a change of it."""
         # Where facts go.
         self.bare = False
         """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""
@@ -181,11 +181,11 @@ class Node(Hot):
         self.inlets = 0
         self.multi = False
         """Whether it may run more than once in one scope."""
-        self.ways: Ways | None = None
-        """By which ways facts can come, where there are several for the same; they put what arrives into order."""
-        self.arrivals: Ways | None = None
-        """Of a gate: by which ways facts can come."""
-        self.handed: Mapping[int, Ways | None] = {}
+        self.arrival_order: ArrivalOrder | None = None
+        """What puts facts into order that can come by several ways; None where there is only one."""
+        self.arrivals: ArrivalOrder | None = None
+        """Of a gate: the ways by which facts can come."""
+        self.handed: Mapping[int, ArrivalOrder | None] = {}
         """By parent of a join or collect: the same, of what a condition hands on to it."""
         self.carries = False
         """Whether it hands on everything that it was given, together with what it made."""

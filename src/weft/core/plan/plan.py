@@ -19,7 +19,7 @@ from weft.core.functions.function import Function
 from weft.core.functions.hooks import Hooks
 from weft.core.functions.references import AllValues, Latest, StateOf
 from weft.core.graph.wiring import Wiring
-from weft.core.plan.arrival_order import One, Ways, either, failing, missing, row
+from weft.core.plan.arrival_order import ArrivalOrder, SingleFact, any_inlet, failing, joined, missing
 from weft.core.plan.expansion import PlanExpansion
 from weft.core.plan.node import Kind, Node, Reading, Rescue
 from weft.errors import DuplicateName
@@ -76,7 +76,7 @@ class Compiler:
         self._parts: dict[str, list[Node]] = {}
         """By component: its nodes that run a function."""
         self._joins: dict[Inlet, Node] = {}
-        self._ways: dict[Node, Ways] = {}
+        self._orders: dict[Node, ArrivalOrder] = {}
         """By node that hands on what it has not made: the ways by which that can reach it."""
         self._spelled: dict[str, Expression] = {}
         """By condition that is an expression over others: the expression in full."""
@@ -142,26 +142,26 @@ class Compiler:
         if self.wiring.is_asked_only(component) and component not in self.wiring.inlets:
             return
         inlets = self.wiring.fed_by(component)
-        ways: list[Ways] = []
+        ways: list[ArrivalOrder] = []
         hands_on = False
         for port, inlet in enumerate(inlets):
             if inlet.errors:
                 parts = self._failing(inlet.parents[0])
                 for part in parts:
                     self.connect(part, node, port, errors=inlet.errors)
-                ways.append(One([failing(part.name) for part in parts]))
+                ways.append(SingleFact([failing(part.name) for part in parts]))
             else:
                 source = self._joined(inlet, node.region)
                 self.connect(source, node, port)
-                ways.append(self._ways_of(source))
-                hands_on = hands_on or source in self._ways or source in self._entry_nodes
+                ways.append(self._order_of(source))
+                hands_on = hands_on or source in self._orders or source in self._entry_nodes
         if node.passes_on and ways:
-            self._ways[node] = node.arrivals = either(ways)
+            self._orders[node] = node.arrivals = any_inlet(ways)
         if len(inlets) > 1 and node.kind is not Kind.COLLECT:
             node.multi = True
             node.deduplicates = hands_on
             if node.deduplicates or node.passes_on:
-                node.ways = either(ways)
+                node.arrival_order = any_inlet(ways)
 
     def _failing(self, component: str) -> list[Node]:
         """Return the nodes whose failures are those of *component*: of a loop, also what runs in a turn."""
@@ -198,9 +198,9 @@ class Compiler:
             target.upstream.append(before)
         if target.kind in (Kind.JOIN, Kind.COLLECT):
             hands_on = source.passes_on and not errors
-            target.handed = {**target.handed, port: source.ways if hands_on else None}
-        elif source.passes_on and target.ways is None and not errors:
-            target.ways = source.ways  # what comes by one way here came by several there
+            target.handed = {**target.handed, port: source.arrival_order if hands_on else None}
+        elif source.passes_on and target.arrival_order is None and not errors:
+            target.arrival_order = source.arrival_order  # what comes by one way here came by several there
         if target.kind is not Kind.COLLECT:
             target.multi = target.multi or source.multi
 
@@ -214,10 +214,10 @@ class Compiler:
     def _joined(self, inlet: Inlet, region: str | None) -> Node:
         return self._join(inlet, region) if inlet.is_join else self._source(inlet.parents[0])
 
-    def _ways_of(self, source: Node) -> Ways:
+    def _order_of(self, source: Node) -> ArrivalOrder:
         """Return the ways by which facts come from *source*: one, if it is who makes them."""
         maker = source.owner if source.kind is Kind.EMIT else source.name
-        return self._ways.get(source) or One(["" if source is self.entries[None] else maker])
+        return self._orders.get(source) or SingleFact(["" if source is self.entries[None] else maker])
 
     def _join(self, inlet: Inlet, region: str | None) -> Node:
         known = self._joins.get(inlet)
@@ -229,16 +229,19 @@ class Compiler:
         sources = [self._source(parent) for parent in inlet.parents]
         for port, source in enumerate(sources):
             self.connect(source, node, port)
-        columns = [self._ways_of(source) for source in sources]
+        columns = [self._order_of(source) for source in sources]
         if inlet.wait == "all_done":
-            columns = [either([ways, One([missing(name)])]) for ways, name in zip(columns, inlet.parents, strict=True)]
+            columns = [
+                any_inlet([ways, SingleFact([missing(name)])])
+                for ways, name in zip(columns, inlet.parents, strict=True)
+            ]
         if inlet.wait in ("all", "all_done"):
             node.needed = len(sources)
             node.closes = inlet.wait == "all_done" or node.multi
         else:
             node.needed = 1 if inlet.wait == "any" else int(inlet.wait)
             node.multi = False
-        self._ways[node] = row(columns, node.needed)
+        self._orders[node] = joined(columns, node.needed)
         return node
 
     def _closed(self, region: str | None, outer: str | None) -> Node:
@@ -337,7 +340,7 @@ class Compiler:
                 and not node.readings
                 and not node.shared
                 and not node.deduplicates
-                and node.ways is None
+                and node.arrival_order is None
                 and node.inlets == 1
             )
         for node in [*self.nodes.values(), *self.entries.values()]:

@@ -15,6 +15,7 @@ from weft.core.fold.fold import record
 from weft.core.fold.scope import Letter
 from weft.core.functions.current import Addition
 from weft.core.functions.references import MISSING
+from weft.core.run.policies import PoliciesInForce, PoliciesInMemory
 from weft.core.run.queries import Queries
 from weft.errors import NoSuchLetter, WrongArity
 from weft.typing import PoliciesMode
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 class Controls(Queries):
     """The instructions; all of them are recorded."""
 
-    __slots__ = ("ruling",)
+    __slots__ = ("known_policies",)
 
-    ruling: Any
+    known_policies: PoliciesInForce | None
     """The policies in force, once they have been worked out; ask ``policies``."""
 
     @property
@@ -46,7 +47,7 @@ class Controls(Queries):
             InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
         """
         if clock is not None:
-            self.ruling = local().Policies(self.workflow, clock=clock, rules=self.memory.rules)
+            self.known_policies = local().Policies(self.workflow, clock=clock, rules=self.memory.rules)
         return self if policies is None else self.set_policies(policies, mode=mode)
 
     def set_policies(self, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> Self:
@@ -61,9 +62,9 @@ class Controls(Queries):
             InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
         """
         rules = self._combined(policies, mode)
-        ruling = self.policies or local().Policies(self.workflow)
-        ruling.change(self.memory.plan, rules)
-        self.ruling = ruling
+        known = cast("PoliciesInMemory", self.policies or local().Policies(self.workflow))
+        known.change(self.memory.plan, rules)
+        self.known_policies = known
         record(self.memory, ev.PolicyChanged(len(self.memory.log) + 1, rules))
         return self
 
@@ -72,12 +73,12 @@ class Controls(Queries):
         return cast("list[Any]", local().preview(self, self._combined(policies, mode)))
 
     @property
-    def policies(self) -> Any:
+    def policies(self) -> PoliciesInForce | None:
         """What holds for this run; None if neither it nor its workflow says anything about how to run."""
         rules = self.memory.rules
-        if self.ruling is None and (rules is not None or self.memory.workflow.policies):
-            self.ruling = local().Policies(self.workflow, rules=rules)
-        return self.ruling
+        if self.known_policies is None and (rules is not None or self.memory.workflow.policies):
+            self.known_policies = local().Policies(self.workflow, rules=rules)
+        return self.known_policies
 
     def _combined(self, policies: Iterable[Any], mode: PoliciesMode) -> tuple[Any, ...]:
         rules = self.memory.rules
@@ -115,9 +116,9 @@ class Controls(Queries):
         memory, letters = self.memory, self._letters(which)
         if policy is not None:
             local().checked([("", policy)])
-            ruling = self.policies or local().Policies(self.workflow)
+            policies: PoliciesInForce = self.policies or local().Policies(self.workflow)
             for letter in letters:
-                ruling.check(letter.event.component, policy)
+                policies.check(letter.event.component, policy)
         given = [None if input is MISSING else _fitting(letter, input) for letter in letters]
         for letter, values in zip(letters, given, strict=True):
             event = letter.event
@@ -171,9 +172,9 @@ class Controls(Queries):
         for addition in additions:
             changed = changed.add(addition.fragment, to=addition.to)
         new = tuple(name for name in changed.components if name not in memory.workflow.components)
-        ruling = self.policies or (local().Policies(changed) if changed.policies else None)
-        if ruling is not None:
-            ruling.table(changed, changed.compiled)
+        policies: PoliciesInForce | None = self.policies or (local().Policies(changed) if changed.policies else None)
+        if policies is not None:
+            policies.table(changed, changed.compiled)
         record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
 
     def remove(self, which: object) -> Self:

@@ -3,7 +3,7 @@ A run as it was at one moment: it can be read, and refuses to be changed.
 
     >>> from weft import Workflow, step
     >>> run = Workflow("w", step(lambda x: x * 2, name="double")).run(21)
-    >>> frozen = run.still()
+    >>> frozen = run.frozen_copy()
     >>> run.run(1).values("double"), frozen.values("double")
     ([42, 2], [42])
     >>> frozen.plan(2)
@@ -69,8 +69,8 @@ class Beginning(Sequence[T]):
 
 
 _FOLDED: Final = (
-    *("_peak", "attempts", "blocked", "children", "dispatched", "fresh", "keys", "letters", "lines", "partitions"),
-    *("ready", "retried"),
+    *("_peak", "attempts", "blocked", "children", "dispatched", "keys", "letters", "newly_ready", "partitions"),
+    *("ready", "retried", "state_queues"),
 )
 """What a frozen memory does not take over, and folds again from its log if it is asked for."""
 
@@ -117,12 +117,12 @@ class FrozenMemory(Memory):
         """What had failed for good and was kept, in order."""
         return self._dead_letters.copy()
 
-    def turns(self, node: Node) -> dict[Any, Any]:
-        """Return the last turn of *node*, or of each of its keys; these are read from the log."""
+    def state_changes(self, node: Node) -> dict[Any, Any]:
+        """Return the last state change of *node*, or of each of its keys; these are read from the log."""
         if not node.by_key:
-            return super().turns(node)
-        turns = (event for event in self.log if isinstance(event, ev.StateChanged))
-        return {event.key: event for event in turns if event.component == node.name}
+            return super().state_changes(node)
+        changes = (event for event in self.log if isinstance(event, ev.StateChanged))
+        return {event.key: event for event in changes if event.component == node.name}
 
 
 def _beginnings(lists: dict[str, list[T]]) -> dict[str, list[T]]:
@@ -137,9 +137,9 @@ class Frozen(Run):
 
 REFUSED: Final = frozenset(
     {
-        *("add", "apply", "arun", "discard", "extend", "fail", "feed_back", "merge", "plan", "plan_eagerly", "react"),
-        *("react_until_satisfied", "record", "record_dispatch", "remove", "retry", "run", "set_policies", "settle"),
-        "under",
+        *("add", "apply", "apply_outcome", "arun", "discard", "extend", "fail", "feed_back", "merge", "plan"),
+        *("plan_eagerly", "react", "react_until_satisfied", "record", "record_dispatch", "remove", "retry", "run"),
+        *("set_policies", "under"),
     }
 )
 """The methods of a run that change it.  A method that is neither here nor known to read fails a test."""

@@ -197,7 +197,7 @@ class Queries(Drawable):
             ]
             return saga_status(node.component, name, self.memory.lineage, letters)
         if node.by_key:
-            return {key: turn.state for key, turn in self.memory.turns(node).items()}
+            return {key: change.state for key, change in self.memory.state_changes(node).items()}
         states = self.memory.produced.get(name)
         return states[-1].value if states else node.begin()
 
@@ -216,9 +216,9 @@ class Queries(Drawable):
             raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
         if isinstance(node.component, FSM):
             return self.state_of(which) in node.component.final
-        turns = self.memory.turns(node)
-        of = list(turns.values()) if key is None else [turns[key]] if key in turns else []
-        return bool(of) and all(isinstance(turn, StateChanged) and turn.done for turn in of)
+        changes = self.memory.state_changes(node)
+        of = list(changes.values()) if key is None else [changes[key]] if key in changes else []
+        return bool(of) and all(isinstance(last, StateChanged) and last.done for last in of)
 
     def _is_under_way(self, saga: str) -> bool:
         """Whether some undertaking of *saga* is not over: a part of it may still run, or is kept as a dead letter."""

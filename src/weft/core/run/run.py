@@ -34,6 +34,7 @@ from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.plan.node import Node
 from weft.core.run.controls import Controls
+from weft.core.run.policies import PoliciesInMemory
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.errors import (
     AlreadyRunning,
@@ -71,7 +72,7 @@ class Run(Controls):
         self._causes: dict[str, tuple[int, BaseException]] | None = None
         self._done: dict[Key, None] | None = None
         self._checked: object = None
-        self.ruling = None
+        self.known_policies = None
         self.is_driven = False
         """Whether a loop is at work on it."""
 
@@ -88,7 +89,7 @@ class Run(Controls):
         fold(run.memory, log)
         if not run.memory.log:
             raise InvalidEvent("an empty log is no run")
-        run.memory.fresh.clear()
+        run.memory.newly_ready.clear()
         return run
 
     # -- what it is ------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ class Run(Controls):
         """Return everything that has happened, in order."""
         return list(self.memory.log)
 
-    def still(self) -> Run:
+    def frozen_copy(self) -> Run:
         """
         Return this run as it is now, to be read while it goes on elsewhere.
 
@@ -161,10 +162,15 @@ class Run(Controls):
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
-            now: float = at if at is not None else local().now() if self.ruling is None else self.ruling.clock.time()
+            now = self._time() if at is None else at
             value, end = local().whole(value), None if deadline is None else now + deadline
             record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end))
         return self
+
+    def _time(self) -> float:
+        """Return the time, by the clock that the run was given or by that of the system."""
+        known = cast("PoliciesInMemory | None", self.known_policies)
+        return cast("float", local().now() if known is None else known.clock.time())
 
     def prepare(self) -> list[Runnable]:
         """
@@ -176,7 +182,7 @@ class Run(Controls):
         self.check_context()
         memory = self.memory
         if not self.is_driven:  # a loop that drives the run needs to know what became ready
-            memory.fresh.clear()
+            memory.newly_ready.clear()
         return [bind(activation, memory, self.context) for activation in memory.offered()]
 
     def runnable(self, ref: RunnableRef) -> Runnable:
@@ -208,10 +214,10 @@ class Run(Controls):
         if activation is None:
             self._check_known(key)
         else:
-            self.settle(activation, outcome)
+            self.apply_outcome(activation, outcome)
         return self
 
-    def settle(self, activation: Activation, outcome: Outcome) -> None:
+    def apply_outcome(self, activation: Activation, outcome: Outcome) -> None:
         """Take the *outcome* of *activation*, which is ready, into the run."""
         if outcome.status == "completed":
             if outcome.added:
@@ -279,7 +285,7 @@ class Run(Controls):
                 self._record_of_driver(event)
             else:
                 fold(memory, [cast("ev.AnyEvent", event)])
-        memory.fresh.clear()
+        memory.newly_ready.clear()
         return self
 
     def _record_of_driver(self, event: ev.Activated) -> None:

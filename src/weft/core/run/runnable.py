@@ -184,7 +184,7 @@ def _arguments(node: Node, args: tuple[Any, ...], memory: Memory) -> tuple[Any, 
     if node.spread and len(args) == 1:
         return _spread(node, args[0])
     if node.sees_states:
-        return (States(memory.turns(node)), *args)
+        return (States(memory.state_changes(node)), *args)
     if node.stateful:
         known = memory.produced.get(node.name)
         return (known[-1].value if known else node.begin(), *args)

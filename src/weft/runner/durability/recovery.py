@@ -83,7 +83,7 @@ async def recover(
         run.memory.page = PAGE
         for events in itertools.chain([first[1:]], batches):
             fold(run.memory, events)
-            run.memory.fresh.clear()
+            run.memory.newly_ready.clear()
             await pace.keep(len(events))
     except CorruptLog as error:
         raise error.of(loaded.record.id) from error

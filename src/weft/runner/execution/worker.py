@@ -85,7 +85,7 @@ class Worker:
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
-        self.rules = run.ruling = RunPolicies(run, dispatcher, options.executor)
+        self.rules = run.known_policies = RunPolicies(run, dispatcher, options.executor)
         self.attempts = Attempts(self, dispatcher, self.rules)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
@@ -129,7 +129,7 @@ class Worker:
         """Whether it will have another turn, to take in more elements of a large collection."""
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
-            run.memory.fresh[:] = run.memory.opened()
+            run.memory.newly_ready[:] = run.memory.opened()
 
     @property
     def acknowledged(self) -> int:
@@ -338,7 +338,7 @@ class Worker:
         while True:
             if memory.unopened is not None:
                 self._open_more()
-            if memory.fresh:
+            if memory.newly_ready:
                 self._take_in()
             known = len(log)
             if known != unsaved.acknowledged:
@@ -360,7 +360,7 @@ class Worker:
         memory = self.run.memory
         if self.options.hooks is not None and self.options.hooks.transform is not None:  # it puts all of them in order
             memory.open_all()
-        elif not self._is_opening and not memory.fresh and self._wants_more():
+        elif not self._is_opening and not memory.newly_ready and self._wants_more():
             memory.open_more()
             if memory.unopened is not None:
                 self._is_opening = True
@@ -390,7 +390,7 @@ class Worker:
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""
         memory = self.run.memory
-        offered, memory.fresh = memory.fresh, []
+        offered, memory.newly_ready = memory.newly_ready, []
         if self.options.hooks is not None and self.options.hooks.transform is not None:
             offered = self._transformed(offered)
         rules = memory.retried or (memory.workflow.policies if memory.rules is None else memory.rules)
@@ -415,7 +415,7 @@ class Worker:
         by_key = {activation.key: activation for activation in offered}
         wanted = [by_key[runnable.key] for runnable in self.report.transformed(runnables) if runnable.key in by_key]
         left = set(by_key) - {activation.key for activation in wanted}
-        memory.fresh.extend(by_key[key] for key in by_key if key in left)
+        memory.newly_ready.extend(by_key[key] for key in by_key if key in left)
         return wanted
 
     def hand_over(self) -> None:
@@ -534,7 +534,7 @@ class Worker:
         self._units += 1
         self._in_flight.pop(key, None)
         if self.run.memory.ready.get(key) is activation:
-            self.run.settle(activation, outcome)
+            self.run.apply_outcome(activation, outcome)
         else:
             self.run.apply(outcome)
         if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
@@ -584,7 +584,7 @@ class Worker:
     def _status(self) -> RunStatus:
         if self.state in ("parked", "cancelled"):
             return "running" if self.orphans else self.state
-        return "idle" if self.is_idle and not self.owes_notice and not self.run.memory.fresh else "running"
+        return "idle" if self.is_idle and not self.owes_notice and not self.run.memory.newly_ready else "running"
 
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""

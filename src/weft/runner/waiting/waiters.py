@@ -182,7 +182,7 @@ class Waiters:
         assert function is not None  # noqa: S101
         _CALLING.set(call)
         try:
-            await self._callbacks.call(function, worker.id, worker.run.still(), *worker.options.on_complete_args)
+            await self._callbacks.call(function, worker.id, worker.run.frozen_copy(), *worker.options.on_complete_args)
         except BaseException as error:
             if call.is_dropped or is_ctrl_c(error):
                 raise
