@@ -1,4 +1,4 @@
-"""Workflows as values: composing, changing, nesting, names and identity."""
+"""Workflows: looking at them, adding, removing, replacing, merging."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from weft import (
     step,
 )
 from weft.core.components.step import Step
-from weft.core.compose.component import Component
 from weft.errors import (
     CyclicWorkflow,
     DefinitionError,
@@ -42,7 +41,7 @@ is_even = condition(lambda x: x % 2 == 0, name="is_even")
 total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
 
 
-# -- looking -------------------------------------------------------------------------------------
+# -- looking ---------------------------------------------------------------------------------------
 
 
 def test_a_workflow_knows_its_components_edges_roots_and_leaves() -> None:
@@ -118,7 +117,7 @@ def test_context_keys_are_listed_with_their_defaults() -> None:
     assert set(keys["r"]) == {"limit", "secret"}
 
 
-# -- adding --------------------------------------------------------------------------------------
+# -- adding ----------------------------------------------------------------------------------------
 
 
 def test_adding_returns_another_workflow() -> None:
@@ -303,63 +302,7 @@ def test_what_cannot_work_is_refused_when_it_is_added(
         grow(workflow)
 
 
-# -- names ---------------------------------------------------------------------------------------
-
-
-def test_one_name_with_different_code_is_refused() -> None:
-    other = step(lambda x: x + 2, name="add_one")
-
-    with pytest.raises(DuplicateName, match=r"called 'add_one' .*give one of them another name"):
-        Workflow("w", add_one >> other)
-
-
-def test_one_name_for_two_kinds_is_refused() -> None:
-    other = condition(lambda x: x + 1, name="add_one")
-
-    with pytest.raises(DuplicateName, match="a step and a condition"):
-        Workflow("w", root >> add_one, root >> other >> double)
-
-
-def test_one_name_with_another_constant_is_refused() -> None:
-    times = step(lambda x, k: x * k, name="times")
-
-    with pytest.raises(DuplicateName, match="'times'"):
-        Workflow("w", times.bind(k=2), times.bind(k=3))
-
-
-def test_one_name_with_the_same_code_is_one_component() -> None:
-    again = step(lambda x: x + 1, name="add_one")
-
-    workflow = Workflow("w", root >> add_one, add_one >> double, root >> again)
-
-    assert workflow.hash == Workflow("w", root >> add_one >> double).hash
-
-
-def test_unnamed_components_are_numbered_by_kind() -> None:
-    workflow = Workflow(
-        "w",
-        step(lambda x: x + 1) >> step(lambda x: x + 2),
-        condition(lambda x: x > 1) >> step(lambda x: x + 3),
-        each(step(lambda x: x + 4)) >> reduce(lambda acc, x: acc + x, init=0),
-        rule(then=lambda x: x),
-        accumulator(lambda s, x: s + x, init=0),
-    )
-
-    assert set(workflow.components) == {
-        *("step_1", "step_2", "step_3", "step_4"),
-        *("condition_1", "map_1", "reduce_1", "rule_1", "accumulator_1"),
-    }
-
-
-def test_a_number_that_is_taken_is_left_out() -> None:
-    taken = step(lambda x: x + 1, name="step_1")
-
-    workflow = Workflow("w", taken).add(step(lambda x: x + 2)).add(step(lambda x: x + 3))
-
-    assert list(workflow.components) == ["step_1", "step_2", "step_3"]
-
-
-# -- removing ------------------------------------------------------------------------------------
+# -- removing --------------------------------------------------------------------------------------
 
 
 def test_removing_a_step_feeds_its_children_from_its_parent() -> None:
@@ -468,7 +411,7 @@ def test_what_was_removed_can_be_added_again_with_other_code() -> None:
     assert workflow.run(1).output == 101
 
 
-# -- replacing -----------------------------------------------------------------------------------
+# -- replacing -------------------------------------------------------------------------------------
 
 
 def test_a_replacement_stands_where_the_old_one_stood() -> None:
@@ -540,7 +483,7 @@ def test_a_replacement_must_take_what_arrives() -> None:
         Workflow("w", root >> add_one).replace("add_one", pair)
 
 
-# -- merging -------------------------------------------------------------------------------------
+# -- merging ---------------------------------------------------------------------------------------
 
 
 def test_merging_keeps_what_both_have_once() -> None:
@@ -606,323 +549,7 @@ def test_merging_brings_maps_conditions_and_reads_along() -> None:
     assert run.results() == {"root": 12, "total": 12, "over": ("over", 12), "most": 12}
 
 
-# -- nesting -------------------------------------------------------------------------------------
-
-
-def test_a_nested_workflow_stands_like_a_component() -> None:
-    inner = Workflow("inner", add_one >> double)
-
-    run = Workflow("outer", root >> inner >> minus_one).run(5)
-
-    assert run.values() == [5, 6, 12, 11]
-    assert [fact.producer for fact in run.productions()] == ["root", "inner.add_one", "inner.double", "minus_one"]
-
-
-def test_a_nested_workflow_may_be_a_root_or_a_leaf() -> None:
-    inner = Workflow("inner", add_one >> double)
-
-    assert Workflow("outer", inner).run(5).results() == {"inner.double": 12}
-    assert Workflow("outer", inner >> minus_one).run(5).results() == {"minus_one": 11}
-
-
-def test_all_roots_of_a_nested_workflow_are_fed() -> None:
-    inner = Workflow("inner", add_one, double)
-
-    run = Workflow("outer", root >> inner).run(5)
-
-    assert run.results() == {"inner.add_one": 6, "inner.double": 10}
-
-
-def test_all_leaves_of_a_nested_workflow_are_joined_by_what_follows() -> None:
-    inner = Workflow("inner", add_one, double)
-
-    run = Workflow("outer", root >> inner >> pair).run(5)
-
-    assert run.output == (6, 10)
-
-
-def test_the_input_of_a_nested_workflow_is_what_precedes_it() -> None:
-    inner = Workflow("inner", [INPUT, double] >> pair)
-
-    assert Workflow("outer", add_one >> inner).run(5).output == (6, 12)
-    assert Workflow("outer", inner).run(5).output == (5, 10)
-
-
-def test_a_workflow_can_be_nested_twice_under_two_names() -> None:
-    inner = Workflow("inner", add_one >> double)
-
-    run = Workflow("outer", inner >> inner.renamed("again")).run(1)
-
-    assert run.results() == {"again.double": 10}
-    assert run.value("inner.double") == 4
-
-
-def test_workflows_nest_in_nested_workflows() -> None:
-    innermost = Workflow("innermost", add_one)
-    inner = Workflow("inner", innermost >> double)
-
-    run = Workflow("outer", inner >> minus_one).run(5)
-
-    assert run.value("inner.innermost.add_one") == 6
-    assert run.output == 11
-
-
-def test_references_inside_a_nested_workflow_stay_inside() -> None:
-    spent = state_of("total")
-    inner = Workflow("inner", total, step(lambda x, s=spent: (x, s), name="reader"))
-
-    run = Workflow("outer", inner).run(5)
-
-    assert run.value("inner.reader") == (5, 5)
-    assert run.state_of("inner.total") == 5
-
-
-def test_a_nested_workflow_can_be_read_from_outside() -> None:
-    made = latest("inner.add_one")
-    inner = Workflow("inner", add_one)
-
-    run = Workflow("outer", inner, step(lambda x, v=made: (x, v), name="reader")).run(5)
-
-    assert run.value("reader") == (5, 6)
-
-
-def test_conditions_rules_and_maps_can_be_nested() -> None:
-    collect = reduce(lambda acc, x: [*acc, x], init=list, name="collect")
-    even = is_even.named("even")
-    big = rule(when=even & (lambda x: x > 2), then=lambda x: x * 100, name="big")
-    inner = Workflow("inner", each(is_even >> double) >> collect, each(big, name="bigs"))
-
-    run = Workflow("outer", root >> inner).run([1, 2, 3, 4])
-
-    assert run.results() == {"inner.collect": [4, 8], "inner.big": [400]}
-
-
-def test_context_for_a_nested_component_has_its_full_name() -> None:
-    limit = context("limit")
-    inner = Workflow("inner", step(lambda x, n=limit: min(x, n), name="cap"))
-    outer = Workflow("outer", inner)
-
-    run = outer.run(9, context={"limit": 7, "inner.cap.limit": 5})
-
-    assert run.output == 5
-    assert set(outer.context_keys()) == {"inner.cap"}
-
-
-def test_two_nested_workflows_of_one_name_and_different_code_are_refused() -> None:
-    first = Workflow("inner", step(lambda x: x + 1, name="a"))
-    second = Workflow("inner", step(lambda x: x + 2, name="a"))
-
-    with pytest.raises(DuplicateName, match=r"'inner\.a'"):
-        Workflow("outer", first >> second)
-
-
-def test_nesting_leaves_the_inner_workflow_as_it_was() -> None:
-    inner = Workflow("inner", add_one >> double)
-    before = inner.hash
-
-    Workflow("outer", root >> inner)
-
-    assert inner.hash == before
-    assert inner.run(1).results() == {"double": 4}
-
-
-# -- identity ------------------------------------------------------------------------------------
-
-
-def hash_of(component: Component) -> str:
-    return Workflow("w", component).hash
-
-
-def plus(constant: int) -> Step:
-    return step(lambda x, y: x + y, name="plus").bind(y=constant)
-
-
-def test_a_hash_has_128_bits() -> None:
-    assert len(bytes.fromhex(Workflow("w", root).hash)) == 16
-    assert len(bytes.fromhex(Workflow("w", root).version)) == 16
-
-
-def test_the_same_definition_has_the_same_hash_wherever_it_is_written() -> None:
-    """J100a."""
-
-    def written_here() -> Workflow:
-        def triple(x: int) -> int:
-            return x * 3
-
-        return Workflow("w", step(triple) >> plus(1))
-
-    def written_there() -> Workflow:
-        # Another line, another nesting, another enclosing function.
-        class Place:
-            @staticmethod
-            def triple(x: int) -> int:
-                return x * 3
-
-        return Workflow("w", step(Place.triple) >> plus(1))
-
-    assert written_here().hash == written_there().hash
-
-
-ONE, TWO = context("a", default=1), context("a", default=2)
-
-module_level = step(lambda x: x * 7 + 1, name="place")
-
-
-def test_a_function_of_a_module_and_one_inside_a_function_have_the_same_hash() -> None:
-    """J100a."""
-    local = step(lambda x: x * 7 + 1, name="place")
-
-    assert hash_of(local) == hash_of(module_level)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (plus(1), plus(2)),
-        (plus(1), plus(1.0)),
-        (plus(1), plus(1).named("more")),
-        (step(lambda x, k=1: x, name="s"), step(lambda x, k=2: x, name="s")),
-        (step(lambda x, *, k=1: x, name="s"), step(lambda x, *, k=2: x, name="s")),
-        (step(lambda x: x + 1, name="s"), step(lambda x: x + 2, name="s")),
-        (step(lambda x: x.a, name="s"), step(lambda x: x.b, name="s")),
-        (step(lambda x: x, name="s"), rule(then=lambda x: x, name="s")),
-        (step(lambda *x: x, name="s"), step(lambda *x: x, name="s", spread=True)),
-        (
-            step(lambda x, k=ONE: x, name="s"),
-            step(lambda x, k=TWO: x, name="s"),
-        ),
-        (
-            step(lambda x, k: x, name="s").bind(k=context("a")),
-            step(lambda x, k: x, name="s").bind(k=context("b")),
-        ),
-        (
-            accumulator(lambda s, x: s + x, init=0, name="s"),
-            accumulator(lambda s, x: s + x, init=1, name="s"),
-        ),
-        (reduce(lambda s, x: s, init=list, name="s"), reduce(lambda s, x: s, init=dict, name="s")),
-        (rule(when=is_even, then=lambda x: x, name="s"), rule(when=~is_even, then=lambda x: x, name="s")),
-        (
-            rule(when=lambda x: x > 1, then=lambda x: x, name="s"),
-            rule(when=lambda x: x > 2, then=lambda x: x, name="s"),
-        ),
-    ],
-    ids=[
-        *("bound value", "type of a bound value", "name", "default", "keyword default", "code", "attribute"),
-        *("kind", "spread", "default of a context", "bound context", "initial value", "function for it"),
-        *("expression", "condition"),
-    ],
-)
-def test_what_differs_has_another_hash(one: Component, other: Component) -> None:
-    """J100a."""
-    assert hash_of(one) != hash_of(other)
-
-
-def test_a_bound_value_that_is_equal_gives_the_same_hash() -> None:
-    """J100a."""
-    assert hash_of(plus(1)) == hash_of(plus(1))
-
-
-def closing_over(constant: object) -> Step:
-    return step(lambda x: (x, constant), name="s")
-
-
-def test_a_constant_in_a_closure_counts() -> None:
-    """J100a."""
-    assert hash_of(closing_over(1)) == hash_of(closing_over(1))
-    assert hash_of(closing_over(1)) != hash_of(closing_over(2))
-    assert hash_of(closing_over((1, "a"))) != hash_of(closing_over((1, "b")))
-    assert hash_of(closing_over((1, 2))) != hash_of(closing_over((2, 1)))
-    assert hash_of(closing_over(frozenset("abc"))) == hash_of(closing_over(frozenset("cab")))
-
-
-@pytest.mark.parametrize("contents", [[1], {1: 2}, {"a": 1}, {1}, object()])
-def test_what_can_change_in_a_closure_does_not_count(contents: object) -> None:
-    assert hash_of(closing_over(contents)) == hash_of(closing_over([]))
-
-
-@pytest.mark.parametrize("default", [[1], {1: 2}, {"a": 1}, object()])
-def test_a_default_that_can_change_does_not_count(default: object) -> None:
-    one = step(lambda x, d=default: (x, d), name="s")
-    other = step(lambda x, d=[]: (x, d), name="s")
-
-    assert hash_of(one) == hash_of(other)
-
-
-def test_the_context_of_a_run_never_counts() -> None:
-    """J100a."""
-    limit = context("limit")
-    workflow = Workflow("w", step(lambda x, n=limit: n, name="a"))
-
-    one, other = workflow.run(1, context={"limit": 1}), workflow.run(1, context={"limit": 2})
-
-    assert one.workflow.hash == other.workflow.hash
-
-
-def test_neither_does_the_order_in_which_fragments_are_written() -> None:
-    one = Workflow("w", root >> add_one, root >> double, [add_one, double] >> pair)
-    other = Workflow("w", [add_one, double] >> pair, root >> double, root >> add_one)
-
-    assert one.hash == other.hash
-    assert one.version == other.version
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        Workflow("v", root >> add_one >> double),
-        Workflow("w", root >> add_one, root >> double),
-        Workflow("w", root >> double >> add_one),
-        Workflow("w", root >> add_one >> double, root >> double),
-        Workflow("w", root >> add_one >> double, minus_one),
-    ],
-    ids=["name", "edge", "order", "one more edge", "one more component"],
-)
-def test_another_wiring_is_another_hash_and_another_version(other: Workflow) -> None:
-    workflow = Workflow("w", root >> add_one >> double)
-
-    assert workflow.hash != other.hash
-    assert workflow.version != other.version
-
-
-@pytest.mark.parametrize(
-    "other",
-    [[double, add_one], join(add_one, double, wait="any"), join(add_one, double, wait="all_done")],
-    ids=["order", "any", "all_done"],
-)
-def test_what_a_join_waits_for_and_in_which_order_is_wiring(other: object) -> None:
-    show = step(lambda *xs: xs, name="show")
-    workflow = Workflow("w", root >> [add_one, double], [add_one, double] >> show)
-
-    changed = Workflow("w", root >> [add_one, double]).add(show, to=other)
-
-    assert workflow.hash != changed.hash
-    assert workflow.version != changed.version
-
-
-def test_a_version_does_not_cover_code() -> None:
-    one = Workflow("w", root >> step(lambda x: x + 1, name="a"))
-    other = Workflow("w", root >> step(lambda x: x + 2, name="a"))
-
-    assert one.version == other.version
-    assert one.hash != other.hash
-
-
-def test_a_version_covers_names_and_kinds() -> None:
-    one = Workflow("w", root >> add_one)
-
-    assert one.version != Workflow("w", root >> add_one.named("plus_one")).version
-    assert one.version != Workflow("w", root >> rule(then=lambda x: x + 1, name="add_one")).version
-
-
-def test_workflows_are_equal_if_their_hashes_are() -> None:
-    one, other = Workflow("w", root >> add_one), Workflow("w", root >> add_one)
-
-    assert one == other
-    assert {one, other} == {one}
-    assert one != Workflow("w", root)
-
-
-# -- large ---------------------------------------------------------------------------------------
+# -- large -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("combine", [lambda a, b: a >> b, lambda a, b: b.__rrshift__(a)])
