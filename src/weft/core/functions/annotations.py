@@ -1,5 +1,5 @@
 """
-What annotations say about values, and whether what one function gives is what another takes.
+Types of values as annotations declare them, and whether the output of one function fits the input of another.
 
     >>> fits(list[int], list[int]), fits(list[int], list[str])
     (True, False)
@@ -66,7 +66,7 @@ def _one_by_one(call: Any, written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def made_by(call: Callable[..., Any], hints: Mapping[str, Any]) -> Any:
-    """Return the type of the value that a run gets of *call*: of a generator, the list of what it gives."""
+    """Return the type of the value that a run gets of *call*: of a generator, a list of what it yields."""
     given = bare(hints.get("return", ANY))
     origin, args = typing.get_origin(given), typing.get_args(given)
     generates = inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call)
@@ -148,7 +148,7 @@ def _class_fits(have: type, want: type) -> bool:
     try:
         if issubclass(have, want) or want in _WIDENS.get(have, ()):
             return True
-        # Who says Iterable may well give a list: it is no claim that it does not.
+        # A function that is annotated with Iterable may return a list.
         return have.__module__ == "collections.abc" and issubclass(want, have)
     except TypeError:  # a class that cannot be asked
         return True

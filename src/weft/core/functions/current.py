@@ -196,7 +196,7 @@ class Current:
         cancel_with_parent: bool = True,
         **options: Any,
     ) -> Child:
-        """Start another run from a coroutine function, as :meth:`start_child`; what the child gives is awaited."""
+        """Start another run from a coroutine function, as :meth:`start_child`; the methods of the child are awaited."""
         family, with_parent = self._family, cancel_with_parent
         return await family.astart(self._runnable, workflow, value, id=id, with_parent=with_parent, **options)
 

@@ -36,7 +36,7 @@ _BUILTIN = (
     types.MethodWrapperType,
 )
 _IMMUTABLE = 1 << 8
-"""The flag of classes that nobody can change: those of the interpreter."""
+"""The flag of classes that cannot be changed: those of the interpreter."""
 
 
 @dataclass(frozen=True, eq=False)

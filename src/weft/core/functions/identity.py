@@ -347,7 +347,7 @@ def _code(code: types.CodeType) -> bytes:
     Return the identity of compiled code: its instructions, with what they refer to.
 
     Not the names of files, lines or the function itself, nor its docstring, nor where it was nested.  It is worked out
-    once: whoever makes workflows in a function has the same code in each of them.
+    once: workflows that are made in a function all have the same code.
     """
     parts: list[bytes] = []
     for instruction in dis.get_instructions(code):

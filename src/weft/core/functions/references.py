@@ -1,5 +1,5 @@
 """
-What a parameter may read besides its input, declared as its default.
+References: what a parameter reads besides its input, declared as its default.
 
     >>> def over(amount, spent=state_of("total"), limit=context("limit", default=100)):
     ...     return spent > limit

@@ -1,5 +1,5 @@
 """
-What stands where a function, or a value, of a definition could not be found again.
+Placeholders for functions and values of a stored definition that could not be found again.
 
 The definition is whole, and has the identity it had; what is missing says so when it is used.
 """
