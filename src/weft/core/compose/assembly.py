@@ -1,5 +1,5 @@
 """
-How flows become the named components and inlets of a workflow.
+The assembly of a workflow: flows become named components and their inlets.
 
 Names come from the components; a component without one is named after its kind, with a number.  Adding is
 by name: the same name with the same code is the same component, with other code it is an error.
@@ -161,7 +161,7 @@ def without(
             if name not in inlet.parents:
                 new[inlet] = None
                 continue
-            for before in fed_by if not inlet.errors else ():  # whoever handled its failures has nothing to handle
+            for before in fed_by if not inlet.errors else ():  # what handled its failures has nothing left to handle
                 if inlet.is_join and before.errors:
                     raise InvalidJoin(f"cannot remove {name!r}: {child!r} would join failures of {before.parents[0]!r}")
                 parents = tuple(

@@ -1,5 +1,5 @@
 """
-What every component is: a name, functions, an identity, and how it expands to nodes.
+The base of every component: a name, functions, an identity, and an expansion into nodes.
 
 To add a component: one file beside this one with a frozen dataclass that derives from :class:`Component`,
 a line in ``weft/__init__.py``, a test that inherits what holds for all of them.
@@ -91,7 +91,7 @@ class Component(Fragment):
         """
         Return the same component with *hooks* that run before it at every attempt; one that raises fails the attempt.
 
-        Each is called with what ``weft.current()`` gives.
+        Each is called with what ``weft.current()`` returns.
         """
         more = tuple(as_hook(hook, 1) for hook in hooks)
         return replace(self, hooks=Hooks((*self.hooks.before, *more), self.hooks.after))
@@ -100,7 +100,7 @@ class Component(Fragment):
         """
         Return the same component with *hooks* that run after it at every attempt; one that raises fails the attempt.
 
-        Each is called with what ``weft.current()`` gives, and the value.
+        Each is called with what ``weft.current()`` returns, and the value.
         """
         more = tuple(as_hook(hook, 2) for hook in hooks)
         return replace(self, hooks=Hooks(self.hooks.before, (*self.hooks.after, *more)))
@@ -109,7 +109,7 @@ class Component(Fragment):
         """
         Return this component with a route for its failures: after the last retry, *then* gets a ``Failure``.
 
-        A failure that is handled in this way is no failure of the run.  What follows the component with ``>>``
+        A failure that is handled in this way is not a failure of the run.  What follows the component with ``>>``
         goes on getting its values alone.  Of several routes, that of the nearest class is taken.
 
         Args:
@@ -228,7 +228,7 @@ def short(value: object) -> str:
     """Return *value* in the few characters that a picture has room for."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - a repr of the user's that fails is no reason to draw nothing
+    except Exception:  # noqa: BLE001 - a repr of the user's that fails must not prevent the drawing
         text = f"a {type(value).__name__}"
     return text if len(text) <= 24 else f"{text[:23]}…"
 

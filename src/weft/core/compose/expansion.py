@@ -1,8 +1,8 @@
 """
 The expansion of a component into the nodes of a plan, as the component sees it.
 
-A component asks for nodes and says how they are linked; it never looks inside of one.  :meth:`Expansion.feed` gives a
-node the inlets of the component.  The last node that makes something is what the children are fed from.
+A component asks for nodes and says how they are linked; it never looks inside of one.  :meth:`Expansion.feed` connects
+a node to the inlets of the component.  The last node that makes something is what the children are fed from.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Expansion(Protocol):
             function: takes the state and one value, and returns a StateChange or Ignored.
             several: whether one change may emit more than one fact.
             by_key: keep one state per key, which each change names.
-            sees_states: give it all its states in place of one.
+            sees_states: call it with all its states in place of one.
         """
         ...
 

@@ -166,7 +166,7 @@ def as_flow(thing: object) -> Flow:
 
     Raises:
         InvalidJoin: an empty list.
-        TypeError: something that is no fragment.
+        TypeError: something that is not a fragment.
     """
     if isinstance(thing, Fragment):
         return thing.flow()

@@ -1,5 +1,5 @@
 """
-A table that grows without being copied: a twin of it shares what was there, and what is added to one the other lacks.
+A dict that can be extended without a copy: a twin shares what was there, and does not see what is added later.
 
     >>> one = {"a": 1}
     >>> two = over(one)

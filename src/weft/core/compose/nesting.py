@@ -1,8 +1,8 @@
 """
-A graph as a part of another one: what it is made of goes by longer names there.
+Nesting: a graph as a part of another one, where its components have longer names.
 
 A workflow that stands beside ``>>``, and the body of a loop, are taken in whole: their components are called
-``name.component``, what the input fed is open, and what they give is where the flow goes on.
+``name.component``, those that the input fed are open, and the flow goes on from those that make the output.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _parts(expression: Expression) -> list[Expression]:
 
 
 def _bare(expression: Expression) -> Expression:
-    """Return *expression* without a *not* around it, which is no question of its own."""
+    """Return *expression* without a *not* around it, which is not a question of its own."""
     while isinstance(expression, Not):
         expression = expression.of
     return expression

@@ -1,7 +1,7 @@
 """
-What stands for a value while a graph is drawn.
+Symbols: they stand for values while a graph is drawn.
 
-Inside ``@workflow`` nothing runs: a call of a component gives a :class:`Symbol`, which can be handed to other
+Inside ``@workflow`` nothing runs: a call of a component returns a :class:`Symbol`, which can be handed to other
 components, taken apart with ``value["key"]``, ``value.attribute`` and, where the annotation says into how many,
 by unpacking.  All else would need the value itself, and is refused with what to do instead.
 """
@@ -21,7 +21,7 @@ from weft.errors import TracingError, UnidentifiableValue
 
 
 class Tracer(Protocol):
-    """Who draws, as far as components and symbols need to know."""
+    """What draws the graph, as far as components and symbols need to know."""
 
     name: str
     is_open: bool
@@ -39,7 +39,7 @@ drawing: ContextVar[Tracer | None] = ContextVar("weft_drawing", default=None)
 
 
 def tracing() -> Tracer | None:
-    """Return who draws here, if a graph is being drawn."""
+    """Return what draws a graph here, if one is being drawn."""
     tracer = drawing.get()
     return tracer if tracer is not None and tracer.is_open else None
 
