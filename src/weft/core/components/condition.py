@@ -109,7 +109,7 @@ class Condition(Component):
         return replace(twin, expression=expression, said=text(expression))
 
     def functions(self) -> dict[str, Function]:
-        """Return the function, if this is no expression."""
+        """Return the function, if this is not an expression."""
         return {"": self.function} if self.function is not None else {}
 
     def refers_to(self) -> dict[str, str]:

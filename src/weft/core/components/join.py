@@ -4,7 +4,7 @@ A join: one child that waits for several parents.
 ``[a, b] >> c`` waits for a fact of both and calls ``c(a, b)``, in the order written.  ``join`` says what
 else to wait for:
 
-| wait | fires | gives the child |
+| wait | fires | the child gets |
 | --- | --- | --- |
 | ``"all"`` | when every parent has produced; never if one failed, was skipped or gated off | a value of each |
 | ``"any"`` | once, with the first parent that produces | one value |

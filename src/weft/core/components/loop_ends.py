@@ -3,7 +3,7 @@ The two ends of a turn, of a loop whose body is a graph.
 
 What stands between them is in a region of its own, as the body of an ``each`` is: every turn is a scope, in which
 joins pair and batches close.  ``draft.turn`` begins a turn with the fact that it is about; ``draft`` asks whether
-that was enough, and has the outcome.  The way back is no edge (``weft.core.fold.loops``).
+that was enough, and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 Otherwise = Literal["fail", "last"]
-"""What a loop gives that has made all its turns and is not done."""
+"""What happens to a loop that has made all its turns and is not done."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,4 +102,4 @@ def _itself(value: Any) -> Any:
 
 
 ITSELF = Function.of(_itself)
-"""Gives the value that it takes."""
+"""Returns the value that it takes."""

@@ -80,7 +80,7 @@ def elements_of(value: Any, where: str = "each") -> Any:
     Return *value* as a sequence whose order every process agrees on.
 
     Raises:
-        NotACollection: *value* is no finite iterable, or one that is not meant to be taken apart.
+        NotACollection: *value* is not a finite iterable, or one that is not meant to be taken apart.
     """
     given = value  # what is still of any type after the checks
     if isinstance(value, tuple | range):

@@ -1,5 +1,5 @@
 """
-What an event or a command is called, so that the one it is meant for is found.
+Names of events and commands, by which the function that handles one is found.
 
 A table is keyed by strings, members of an enum, or classes.  What arrives is called by its class, if that or a
 class it derives from is in the table; else by itself (a string), by its first item (``("deposit", 100)``), or by

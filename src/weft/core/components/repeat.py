@@ -162,12 +162,12 @@ def repeat(
             with one: a workflow, or a flow with branches, joins, rules and maps.
         until: a function or a condition, asked after every turn.
         at_most: how many turns there may be.
-        otherwise: what happens after the last turn if *until* does not hold: ``"fail"`` with LoopExhausted, or give
-            the ``"last"`` value.
+        otherwise: what happens after the last turn if *until* does not hold: ``"fail"`` with LoopExhausted, or go
+            on with the ``"last"`` value.
         name: what it is called; the name of a body that is one function or a workflow, if not given.
 
     Raises:
-        InvalidComponent: a body that takes or gives nothing, or a bound that makes no sense.
+        InvalidComponent: a body without an input or an output, or a bound that makes no sense.
     """
     if type(at_most) is not int or at_most < 1:
         raise InvalidComponent(f"at_most={at_most!r}: a loop makes a whole number of turns, at least 1")

@@ -160,7 +160,7 @@ class Saga(Builder):
         self.deeds.change(self.label, transaction, Deed(deed.function, read, called))
 
     def check(self) -> None:
-        """Refuse a saga of nothing, and transactions of which nobody has said how they are undone."""
+        """Refuse a saga of nothing, and transactions without a declared compensation."""
         if not self.deeds:
             raise InvalidComponent(
                 f"the saga {self.label!r} has no transactions; declare them: @{self.label}.transaction"

@@ -1,5 +1,5 @@
 """
-What has become of a saga, read from what its transactions and compensations have made.
+The outcome of a saga, read from the values of its transactions and compensations.
 
 A transaction hands on everything that it was given together with what it made: the request, the results so far,
 the failure that turned the saga around, and what was undone since.  So every decision follows from the values
@@ -32,7 +32,7 @@ class SagaOutcome(msgspec.Struct, frozen=True):
     """How a saga ended, or how far it is."""
 
     status: Standing
-    """``completed`` and ``aborted`` are ends; ``stuck`` waits for a person, who retries or discards the dead letter."""
+    """``completed`` and ``aborted`` are ends; ``stuck`` waits until the dead letter is retried or discarded."""
     results: dict[str, Any] = {}
     """By transaction that was done: what it returned."""
     failed_step: str | None = None
@@ -65,7 +65,7 @@ class History(msgspec.Struct):
         return self.request, self.results
 
     def outcome(self, *, stuck: bool = False, over: bool = True) -> SagaOutcome:
-        """Return this history as an outcome, of a saga that is *over*, *stuck* or under way."""
+        """Return this history as an outcome, of a saga that is *over*, *stuck* or in flight."""
         if self.failure is None:
             return SagaOutcome("completed" if over else "running", self.results)
         status: Standing = "aborted" if over else "stuck" if stuck else "compensating"
