@@ -1,5 +1,5 @@
 """
-What a traced workflow returns: the names of components, in the structure that was written.
+The outputs of a traced workflow: names of components, in the structure that was returned.
 
     >>> template = {"title": Output("title"), "both": (Output("a"), Output("b"))}
     >>> [output.component for output in outputs_in(template)]

@@ -1,5 +1,5 @@
 """
-What components take and give, by their annotations, checked when edges are drawn.
+Port types: what components take and make, by their annotations, checked when edges are drawn.
 
     >>> from weft import Workflow, step
     >>> def size(text: str) -> int: ...
@@ -42,12 +42,12 @@ Types: TypeAlias = tuple[Any, ...]
 
 
 class Ports:
-    """The types of what the components of one workflow give."""
+    """The types of what the components of one workflow make."""
 
     __slots__ = ("gives", "validate", "wiring")
 
     def __init__(self, wiring: Wiring, validate: Validate, known: Ports | None = None) -> None:
-        """Work out what every component gives, and check every edge; of a graph that has grown, the new ones."""
+        """Work out what every component makes, and check every edge; of a graph that has grown, the new ones."""
         if validate not in ("error", "warn", "off"):
             raise DefinitionError(f"validate={validate!r} is none of 'error', 'warn' and 'off'")
         self.wiring, self.validate = wiring, validate

@@ -1,5 +1,5 @@
 """
-What the edges of a workflow mean: order, regions, widths, and who waits for whom.
+The wiring of a workflow: the order, regions and widths of its components, and which waits for which.
 
 Computed once per definition, and the place where a graph that cannot work is refused.  A *region* is the
 ``each`` whose elements a component runs on, or None; an ``each`` opens one, a reduce after it closes it.
@@ -327,7 +327,7 @@ class Wiring:
                     self.components[asked].check_width(given[user], f"{user}")
 
     def width(self, name: str, inlet: Inlet) -> int:
-        """Return how many values *inlet* gives to *name*."""
+        """Return how many values *name* gets by *inlet*."""
         component = self.components[name]
         if inlet.errors:
             return 1

@@ -2,7 +2,7 @@
 One value, with the component that produced it and the facts it came from.
 
 A fact is a view of the log: it knows where it stands, and finds its parents there when it is asked.  So a
-fact costs nothing until somebody looks at it, and its content hash nothing until somebody asks for it.
+fact costs nothing until it is looked at, and its content hash nothing until it is asked for.
 
     >>> from weft import Workflow, step
     >>> run = Workflow("w", step(lambda x: x * 2, name="double")).run(20)

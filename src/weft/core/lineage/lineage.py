@@ -1,9 +1,9 @@
 """
-Where every value of a run came from, read from its log.
+The lineage of a run: where every value came from, read from the log.
 
 Facts are addressed by their position: an input and a production by the event that brought them, an element
-of an ``each`` by the event that took its collection apart and its index.  Hashes are computed when somebody
-asks, once each.
+of an ``each`` by the event that took its collection apart and its index.  Hashes are computed when they
+are first asked for.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Lineage:
         return self._index
 
     def made_last(self, name: str) -> ev.ReactionOccurred | None:
-        """Return what *name* made last, if that is among the last events; who needs more asks :meth:`index`."""
+        """Return what *name* made last, if that is among the last events; else ask :meth:`index`."""
         for event in self.log[: -_LAST - 1 : -1]:
             if getattr(event, "component", None) == name:
                 return event if type(event) is ev.ReactionOccurred else None

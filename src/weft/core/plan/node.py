@@ -134,7 +134,7 @@ class Node(Hot):
     def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
         self.name, self.owner, self.kind, self.region = name, owner, kind, region
         self.component: Any = None
-        """The component that it belongs to, for those who match policies."""
+        """The component that it belongs to; policies match it."""
         self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
         self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN, Kind.STATE)
         self.passes_on = kind in (Kind.TEST, Kind.GATE)
@@ -205,7 +205,7 @@ class Node(Hot):
         self.holds: tuple[Node, ...] = ()
         """Of such a test: the exits of its region, which stay open as long as another turn may come."""
         self.gives_last = False
-        """Whether a loop that made all its turns gives its last value, rather than fail."""
+        """Whether a loop that made all its turns goes on with its last value, rather than fail."""
         # Gates, joins, batches.
         self.questions: Questions = ()
         """What a gate asks."""

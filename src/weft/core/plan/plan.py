@@ -3,8 +3,8 @@ A workflow compiled once into nodes that know where their facts go.
 
 Besides routes, a plan holds what settling needs: a node has *settled* in a scope when it can make nothing
 more there, because nothing is pending and all that feeds it has settled.  Reduces, ``all_done`` joins and
-readers of state wait for that.  It is counted only for nodes upstream of somebody who waits (*tracked*);
-a plan in which nobody waits pays nothing for it.
+readers of state wait for that.  It is counted only for nodes upstream of one that waits (*tracked*);
+a plan in which none waits pays nothing for it.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class Compiler:
         return self._join(inlet, region) if inlet.is_join else self._source(inlet.parents[0])
 
     def _order_of(self, source: Node) -> ArrivalOrder:
-        """Return the ways by which facts come from *source*: one, if it is who makes them."""
+        """Return the ways by which facts come from *source*: one, if it makes them itself."""
         maker = source.owner if source.kind is Kind.EMIT else source.name
         return self._orders.get(source) or SingleFact(["" if source is self.entries[None] else maker])
 
@@ -320,7 +320,7 @@ class Compiler:
             node.shared = self._askers.get(node, 0) + (node.inlets > 0) > 1
             ordered = not node.stateful or node.region is not None  # a state at the top is the last in the log
             if node.kind is Kind.WORK and ordered and node not in self._routes and self._repeats(node):
-                node.keyed = True  # a result: which of several is the latest must not depend on who finished last
+                node.keyed = True  # a result: which of several is the latest must not depend on which finished last
             node.follows_log = node.stateful or node.kind is Kind.EMIT
             node.keeps = node.stateful or bool(node.records) or node.keyed
             given = node.fixed or node.contexts or node.readings or node.by_keyword or node.sees_states
