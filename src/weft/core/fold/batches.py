@@ -1,5 +1,5 @@
 """
-Batches: what came of the elements of collections, kept until nothing more can come, in an order of its own.
+Batches: facts of the elements of collections, kept in order until nothing more can come.
 
 Facts are ordered by port, collection, element, and order within the element.  There are few orders within an element,
 mostly one, so the facts of each are kept by index: they need no sorting, whichever element ends first.  Where that

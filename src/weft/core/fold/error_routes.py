@@ -31,7 +31,7 @@ def rescuers(node: Node, error: ErrorDetail) -> list[tuple[Node, int]]:
 
 
 def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Scope, order: Order) -> None:
-    """Bring the failure *fact* to those who handle it, also outside of the loop that it happened in."""
+    """Bring the failure *fact* to what handles it, also outside of the loop that it happened in."""
     for target, port in routes:
         where, place = scope, order
         while where.region != target.region and not (target.is_inner and where.outward(1).region == target.region):

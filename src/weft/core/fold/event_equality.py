@@ -1,9 +1,9 @@
 """
-Whether two events say the same, whatever the values in them think of ``==``.
+Equality of events, which does not rely on what ``==`` of the values in them returns.
 
-Values are not ours: an array answers ``==`` with an array, and others raise.  The same object is the same; else
-``==`` is asked; if it gives no yes or no, the content decides (``weft.core.functions.identity``); and what has no
-canonical content either counts as different.
+Values are the user's: an array answers ``==`` with an array, and others raise.  The same object is the same; else
+``==`` is asked; if it does not return yes or no, the content decides (``weft.core.functions.identity``); values without
+canonical content count as different.
 
     >>> class Loose(list):
     ...     def __eq__(self, other):
@@ -37,17 +37,17 @@ def same_events(one: AnyEvent, other: AnyEvent) -> bool:
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Return whether two values are the same; those of which nobody can say it are not."""
+    """Return whether two values are the same; those that cannot be compared are not."""
     return compare(one, other) is True
 
 
 def compare(one: Any, other: Any) -> bool | None:
-    """Return whether two values are the same; None if nobody can say."""
+    """Return whether two values are the same; None if they cannot be compared."""
     if one is other:
         return True
     try:
         answer: Any = one == other
-        if not hasattr(answer, "__len__"):  # a list of answers is no answer
+        if not hasattr(answer, "__len__"):  # a list of answers is not an answer
             return bool(answer)
     except Exception:  # noqa: BLE001, S110 - what a value raises here says only that it cannot tell
         pass

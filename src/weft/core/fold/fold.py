@@ -1,5 +1,5 @@
 """
-What every event does to the memory of a run.
+Applies events to the memory of a run.
 
 ``fold`` applies a log; ``complete`` and ``record`` apply what this process has just made, whose position is
 right by construction.  There is one function per event, and a new event without one fails a test.
@@ -90,7 +90,7 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
     """Record that *activation*, which is ready, has made *value*."""
     key = activation.key
     if memory.ready.pop(key, None) is None:
-        return  # it was removed from the run while it was under way
+        return  # it was removed from the run while it was in flight
     if memory.unopened is not None and not memory.ready:
         memory.open_more()
     if memory.dispatched:

@@ -1,9 +1,9 @@
 """
-A definition that changes under a run.
+Live changes: components that are added to a run, or removed, while it runs.
 
-Inputs that come from now on follow the new plan.  Inputs under way take in components that were added: facts
+Inputs that come from now on follow the new plan.  Inputs in flight take in components that were added: facts
 that they make from now on reach them; but joins and batches that are new do not fire for them, since they have
-not seen everything.  What was removed is still there for inputs under way, which finish as they began.
+not seen everything.  What was removed is still there for inputs in flight, which finish as they began.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) 
 
 
 def replan(memory: Memory, old: Plan) -> None:
-    """Let the inputs under way that follow the plan *old* follow the new one, which has more components."""
+    """Let the inputs in flight that follow the plan *old* follow the new one, which has more components."""
     pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
     pending += [letter.activation for letter in (memory.letters or {}).values()]
     moving = [activation for activation in pending if activation.scope.plan is old]

@@ -1,5 +1,5 @@
 """
-How a loop turns.  Part of the fold: the way back is no edge of the graph, but what follows from an event.
+The turns of a loop.  The way back is not an edge of the graph: it follows from an event.
 
 Of a chain of steps, the first node of a turn stays open, in the sense of settling, until its loop is over.  Of a graph,
 every turn is a scope; what waits for the whole loop is held open by the test of a turn, which opens the next one before

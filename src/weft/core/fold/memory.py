@@ -1,5 +1,5 @@
 """
-What a run knows: the fold of its events, and nothing else.
+The memory of a run: the fold of its events, and nothing else.
 
 Only events change it (``weft.core.fold.fold``).  What follows from them is derived here: what may run now, what
 waits and for what.  No user function is called.
@@ -83,7 +83,7 @@ class Memory:
         self.has_deadlines = False
         """Whether some input came with a deadline."""
         self.needs_context: tuple[tuple[str, str], ...] = ()
-        """What components require of the context, those that inputs under way still use included."""
+        """What components require of the context, those that inputs in flight still use included."""
         self.adding: tuple[Any, ...] = ()
         """What the component that runs inside the loop has added to the run so far."""
         self.received = 0
@@ -116,7 +116,7 @@ class Memory:
         self.children: dict[str, ev.ChildStarted] | None = None
         """Runs that steps of this one have started, by id."""
         self.notified = 0
-        """The event that says that somebody was told that nothing was left to do."""
+        """The event that says that the callback for a run with nothing left to do was called."""
         self.rules: tuple[Any, ...] | None = None
         """The policies in force, if they are not the workflow's own."""
         self.retried: dict[Key, Any] | None = None
@@ -422,7 +422,7 @@ class Memory:
             settling.close(self, node.again, activation.scope)
 
     def _tell(self, activation: Activation, ending: Ending) -> None:
-        """Tell those who wait for *activation* that it made nothing."""
+        """Tell what waits for *activation* that it made nothing."""
         node, scope = activation.node, activation.scope
         if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
             scope.end(node.name, ending)

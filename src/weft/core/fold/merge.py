@@ -1,5 +1,5 @@
 """
-Two advances of one run, made one again.
+Merges two advances of one run into one.
 
 The logs share a beginning.  What the other one did after it is taken over event by event: addresses are
 translated, and work that this run has done already is recognised by what it worked on.

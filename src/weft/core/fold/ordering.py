@@ -16,7 +16,7 @@ def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: ArrivalOrde
     Return where *facts* stand among others that reach the same node in *scope*.
 
     First by the first of the *ways* by which they could come, then by *order*.  All of it follows from the facts
-    alone: it does not matter which way they came, nor who was quicker.
+    alone: it does not matter which way they came, nor which came first.
     """
     if ways is None:
         return order
@@ -27,7 +27,7 @@ def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: ArrivalOrde
 
 
 def maker_of(fact: Cell) -> str:
-    """Return who made *fact*, as ways know it."""
+    """Return the maker of *fact*, as an :data:`ArrivalOrder` knows it."""
     if isinstance(fact, Element):
         if isinstance(fact.address, tuple):
             return fact.producer

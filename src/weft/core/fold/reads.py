@@ -1,5 +1,5 @@
 """
-Which version of another component a reader gets.
+Reads: which version of another component a reader gets.
 
 ``state_of`` and ``latest`` read what a component has made of the same input, or of the same element; if it
 made nothing there, or lies downstream, the version before this input, or in a loop that of the turn before.  What

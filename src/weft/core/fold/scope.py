@@ -1,8 +1,8 @@
 """
-Where facts belong together: one scope per input, one per element of an ``each``, one per turn of a loop over a graph.
+Scopes, in which facts belong together: one per input, per element of an ``each``, per turn of a loop over a graph.
 
 Joins pair facts of one scope; settling is counted per scope.  A scope lives as long as something in it is
-under way.
+in flight.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Order = tuple[Any, ...]
-"""A key that puts what one scope makes into an order that does not depend on who finished first."""
+"""A key that puts what one scope makes into an order that does not depend on what finished first."""
 
 Ending = Literal["failed", "handled", "skipped"]
 """Why an activation made nothing; a handled failure is one that went to an error route."""
@@ -47,7 +47,7 @@ NOTHING: Final[dict[Any, Any]] = {}
 
 
 class Scope(msgspec.Struct, eq=False):
-    """What is under way for one input or one element.  The tables are made when they are first needed."""
+    """What is in flight for one input or one element.  The tables are made when they are first needed."""
 
     address: Address
     """The input, the element, or what a turn began with."""
@@ -66,7 +66,7 @@ class Scope(msgspec.Struct, eq=False):
     slots: dict[str, Any] | None = None
     """What joins and collects hold."""
     waiters: dict[str, list[Activation]] | None = None
-    """By node: who waits for it to settle."""
+    """By node: what waits for it to settle."""
     deadline: float | None = None
     """When everything in the scope of an input must be done."""
     made: dict[str, tuple[Order, Cell]] | None = None

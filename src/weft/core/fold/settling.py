@@ -1,5 +1,5 @@
 """
-When a node can make nothing more in a scope.
+Settling: a node can make nothing more in a scope.
 
 A tracked node is *open* in a scope while a source of it is, or an activation of it is pending; both are one
 count.  When the count reaches zero it settles: a join or batch that waited for this fires, readers are let
