@@ -1,7 +1,7 @@
 """
-What has become of each component in a run, as far as a picture shows it.
+The status of each component in a run, as far as a picture shows it.
 
-One pass over the log for what has happened, one over the memory for what is under way.  Elements of a map are not
+One pass over the log for what has happened, one over the memory for what is in flight.  Elements of a map are not
 shown one by one: a component inside it has done *done* of *of* elements.  What the parts of a component do on the way
 to its value (a rule's condition, the turns of a loop) counts for it too; what reacts to its value counts for itself.
 """
@@ -169,7 +169,7 @@ class _Tally:
         ends = any(target.reopens is self._nodes[start] for target, _ in (maker.routes if maker is not None else ()))
         return self._nodes[start].kind is Kind.LOOP and (maker is None or maker.region != start or ends)
 
-    # -- what is under way -----------------------------------------------------------------------
+    # -- what is in flight -----------------------------------------------------------------------
 
     def look_at(self, memory: Memory) -> None:
         """Add what runs, may run, or waits."""
@@ -214,7 +214,7 @@ class _Tally:
             self._mark(state.gate, "waiting")
 
     def _held(self, scope: Scope) -> Iterable[Node]:
-        """Return who waits for more facts to come, of those that already have some."""
+        """Return what waits for more facts to come, of those that already have some."""
         for name, held in (scope.slots or {}).items():
             node = self._nodes.get(name)
             is_over = held is FIRED or held is BARRED

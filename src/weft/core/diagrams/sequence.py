@@ -1,5 +1,5 @@
 """
-What caused what in a run, from top to bottom: a sequence diagram for Mermaid.
+A run as a sequence diagram for Mermaid: what caused what, from top to bottom.
 
 Every arrow is a fact on its way from the component that made it to one that took it.  What happened several times
 between the same two for one input, as in a map, is one arrow that says how often.  The parts of a component, but for
@@ -119,7 +119,7 @@ def _told(memory: Memory, event: ev.Activated) -> Iterator[tuple[str, str, str]]
         yield _maker(cell), sign, said or shown(cell.value)
     for address in lineage.reads(event.seq) if made else ():
         cell = lineage.cell(address)
-        if _maker(cell) != event.component:  # its own state is no cause from outside
+        if _maker(cell) != event.component:  # its own state is not a cause from outside
             yield _maker(cell), "-->>", f"reads {shown(cell.value)}"
 
 

@@ -1,5 +1,5 @@
 """
-How a workflow becomes a picture: components are boxes, what they take, ask and read are edges.
+A workflow as a picture: components are boxes, what they take, ask and read are edges.
 
 Nodes that only exist in a plan (gates, joins, exits) are not shown.  A join is the edges that share an inlet.  A map
 and all that runs per element is a group, a loop and all that runs per turn is one, a nested workflow (``crawl.title``)

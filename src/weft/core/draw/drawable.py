@@ -1,5 +1,5 @@
 """
-What a workflow and a run have in common for those who look at them: every format, and how a notebook shows them.
+Base of a workflow and a run: every format they can be drawn in, and how a notebook shows them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a drawing shows, before it is anything that can be seen.
+A picture as data: what a drawing shows, in any format.
 
 A picture has boxes, groups around them, and edges.  Renderers know nothing of workflows and runs: they turn a picture
 into text, each in its own format, so a new format is one file and sees what all the others see.
