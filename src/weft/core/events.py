@@ -1,5 +1,5 @@
 """
-What can happen to a run.  The list is closed, and its order is history.
+The events of a run: everything that can happen to one.  The list is closed, and its order is history.
 
 Events are facts about the past: named in the past tense, frozen, and never removed.  What follows from an
 event, such as which components may run now, is derived by the fold and never stored.
@@ -140,7 +140,7 @@ class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
 
 
 class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
-    """Attempt number *attempt* was handed to an executor, and may be under way."""
+    """Attempt number *attempt* was handed to an executor, and may be in flight."""
 
     attempt: int = 1
     policy: Any = None
@@ -216,7 +216,7 @@ class ChildStarted(Activated, frozen=True, tag="child_started"):
 
 
 class Notified(Event, frozen=True, tag="notified"):
-    """Whoever wanted to know that the run has nothing left to do was told."""
+    """The callback for a run that has nothing left to do was called."""
 
 
 class RunCancelled(Event, frozen=True, tag="run_cancelled"):

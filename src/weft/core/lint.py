@@ -1,5 +1,5 @@
 """
-What is wrong with a workflow that runs: parts of it that never will, and what a retry would do twice.
+Finds parts of a workflow that can never run, and effects that a retry would repeat.
 
     >>> from weft import Workflow, condition, step
     >>> is_big = condition(lambda x: x > 10, name="is_big")
@@ -50,7 +50,7 @@ Need: TypeAlias = tuple[Any, str, bool]
 Needs: TypeAlias = frozenset[Need]
 
 _NEVER: Needs = frozenset({((), "", True), ((), "", False)})
-"""What cannot be."""
+"""Needs that contradict each other."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class Reach:
             self.needs[name] = _NEVER if self.is_never_asked(name) else self._needed(name)
 
     def is_never_asked(self, name: str) -> bool:
-        """Whether *name* is a condition that nothing follows, and nobody asks."""
+        """Whether *name* is a condition that nothing follows and no rule asks."""
         wiring = self.wiring
         return wiring.is_asked_only(name) and name not in wiring.inlets and name not in wiring.users
 

@@ -74,7 +74,7 @@ class Signature:
 
     @property
     def returns(self) -> Template:
-        """What a run gives as its output, in its structure: what was returned, else the only leaf, else all of them."""
+        """The structure of the output of a run: what was returned, else the only leaf, else all leaves by name."""
         if self.returned is not None:
             return self.returned
         leaves = self.leaves

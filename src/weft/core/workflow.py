@@ -234,7 +234,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         draft = self._draft()
         draft.merge(other._assembly)
         both = self._with(draft)
-        both.returned = None  # what one of them returned is not what both give
+        both.returned = None  # what one of them returned is not the output of both
         both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
         return both
 
@@ -309,7 +309,7 @@ class Workflow(Signature, Drawable, NamedGraph):
             strict: refuse code that has changed since.
 
         Raises:
-            CorruptLog: *data* is no workflow.
+            CorruptLog: *data* is not a workflow.
             ChangedCode: *strict*, and some code has changed.
         """
         read: Workflow = log().from_dict(data, workflow=workflow, strict=strict)

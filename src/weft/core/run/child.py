@@ -1,5 +1,5 @@
 """
-Runs that a step starts, as the step sees them: what a runner offers to code that runs inside of it.
+Runs that a step starts, as the step sees them.  A runner implements these Protocols.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ class Child(Protocol):
     """
     A run that a step has started.
 
-    From ``start_child`` the methods block; from ``astart_child`` they give awaitables.
+    From ``start_child`` the methods block; from ``astart_child`` they return awaitables.
     """
 
     @property
@@ -20,27 +20,27 @@ class Child(Protocol):
         ...
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait until it has nothing left to do; give its output, or raise what failed."""
+        """Wait until it has nothing left to do; return its output, or raise what failed."""
         ...
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Wait until it has nothing left to do; give the run."""
+        """Wait until it has nothing left to do; return the run."""
         ...
 
     def send(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Any:
-        """Give it a further input."""
+        """Send it a further input."""
         ...
 
     def results(self) -> Any:
-        """Give what its leaves have made so far."""
+        """Return what its leaves have made so far."""
         ...
 
     def status(self) -> Any:
-        """Give its state."""
+        """Return its state."""
         ...
 
     def log(self) -> Any:
-        """Give everything that has happened in it."""
+        """Return everything that has happened in it."""
         ...
 
     def cancel(self, reason: str = "") -> Any:

@@ -1,5 +1,5 @@
 """
-What one may tell a run besides giving it input: how to run, what to try again, what to change.
+The controls of a run, besides its inputs: policies, dead letters, and changes of its workflow.
 
 Each of these is an event, so a run that is restored from its log goes on in the same way.
 """
@@ -178,7 +178,7 @@ class Controls(Queries):
         record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
 
     def remove(self, which: object) -> Self:
-        """Remove a component from the workflow of this run, as an event; inputs under way finish as they began."""
+        """Remove a component from the workflow of this run, as an event; inputs in flight finish as they began."""
         memory = self.memory
         if which in memory.workflow:
             name = memory.workflow.name_of(which)

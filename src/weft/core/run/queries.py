@@ -1,5 +1,5 @@
 """
-What one may ask a run: values, facts, results, where a value came from, what it looks like.
+The queries of a run: values, facts, results, where a value came from, and drawings.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class Queries(Drawable):
         """
         Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
-        A leaf inside an ``each`` gives a list: what it made of all elements of the latest input, in their order.
+        A leaf inside an ``each`` has a list: what it made of all elements of the latest input, in their order.
 
         Args:
-            which: output ports or components to give in place of the leaves; None where they have produced nothing.
-            all: give the list of everything that was made, input by input, in place of the latest.
+            which: output ports or components to return in place of the leaves; None where they have produced nothing.
+            all: return the list of everything that was made, input by input, in place of the latest.
         """
         if not which and not all:
             found = {name: self._result(name) for name in self.memory.workflow.leaves}

@@ -82,7 +82,7 @@ class Run(Controls):
         Rebuild a run from its *log*.  No user function is called.
 
         Raises:
-            InvalidEvent: the log is no history of a run.
+            InvalidEvent: the log is not the history of a run.
         """
         run = cls.__new__(cls)
         run._begin(context)  # noqa: SLF001
@@ -261,7 +261,7 @@ class Run(Controls):
     ) -> None:
         """Record that *activation*, which is ready, has failed with *error*."""
         if activation.key not in self.memory.ready:
-            return  # it was removed from the run while it was under way
+            return  # it was removed from the run while it was in flight
         seq = len(self.memory.log) + 1
         if self._causes is None:
             self._causes = {}

@@ -1,5 +1,5 @@
 """
-A prepared unit of work, and what executing it gave.
+Runnables, which are prepared units of work, and their outcomes.
 
 A runnable holds everything it needs to run anywhere: the function, its arguments, its context.  It holds no
 reference to the run.  ``execute`` never raises what the function raises; the :class:`Outcome` says it, and
@@ -47,14 +47,14 @@ class Runnable(msgspec.Struct, eq=False):
     run_id: str
     inputs: tuple[Address, ...]
     lineage: Lineage
-    """Where its inputs came from, for who asks what it is."""
+    """Where its inputs came from; its id follows from that."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     attempt: int = 1
     broken: BaseException | None = None
     """Why there are no arguments: a default, an initial state or a value that could not be made or spread."""
     own_key: str | None = None
-    """The idempotency key that a policy gives in place of the derived one."""
+    """The idempotency key of its policy, in place of the derived one."""
     override: Function | None = None
     """What a fallback runs in place of the component's function."""
     deadline: float | None = None
@@ -62,7 +62,7 @@ class Runnable(msgspec.Struct, eq=False):
     added: tuple[Addition, ...] = ()
     """What this attempt has added to its run so far."""
     pulse: Callable[[], object] | None = None
-    """Takes a sign of life, where somebody listens."""
+    """Takes a heartbeat, where one is expected."""
     family: Family | None = None
     """Starts other runs, where there is a runner."""
 
@@ -114,7 +114,7 @@ class Runnable(msgspec.Struct, eq=False):
         return RunnableRef(self.node.name, self.inputs)
 
     def call(self) -> Any:
-        """Call the function; a coroutine function gives its coroutine."""
+        """Call the function; a coroutine function returns its coroutine."""
         if self.broken is not None:
             raise self.broken
         announce(self)
@@ -135,7 +135,7 @@ class Runnable(msgspec.Struct, eq=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False):
-    """What executing a runnable gave."""
+    """The result of executing a runnable."""
 
     component: str
     inputs: tuple[Address, ...]

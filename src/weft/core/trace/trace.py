@@ -162,7 +162,7 @@ class Drawing:
     # -- the end ---------------------------------------------------------------------------------
 
     def finish(self, returned: Any, traced: Traced) -> Workflow:
-        """Return the workflow that was drawn, which gives what was *returned*."""
+        """Return the workflow that was drawn, whose output is what was *returned*."""
         if not self._flows:
             raise TracingError(f"@workflow {self.name!r} draws nothing: it calls no component with its input")
         made = Workflow(self.name, *self._flows, validate=traced.validate)
