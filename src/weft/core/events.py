@@ -144,7 +144,7 @@ class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
 
     attempt: int = 1
     policy: Any = None
-    """What the policy in force says, as far as it is data."""
+    """The policy in force, as far as it is data."""
 
 
 class RunnableDelayed(Activated, frozen=True, tag="runnable_delayed"):
@@ -165,7 +165,7 @@ class ErrorDetail(msgspec.Struct, frozen=True):
 
 
 class RunnableCompleted(Activated, frozen=True, tag="runnable_completed"):
-    """What a driver says of a runnable that gave *value*; recorded as a reaction, or as what a condition said."""
+    """A driver reports that a runnable returned *value*; recorded as a reaction, or as the answer of a condition."""
 
     value: Any
     attempt: int = 1

@@ -32,11 +32,11 @@ _LONGEST = 20_000
 ErrorType = type[BaseException]
 
 PROPAGATES = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What is not user code's to decide: it ends the loop that runs it, and what ran has neither failed nor completed."""
+"""Exceptions that are not user code's to decide: they end the loop, and what ran has neither failed nor completed."""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What a component failed with, as a value: what an error route carries."""
+    """The failure of a component, as a value: an error route carries it."""
 
     component: str
     type: str
@@ -47,7 +47,7 @@ class Failure(msgspec.Struct, frozen=True):
     traceback: str = ""
     attempts: int = 1
     input: Any = None
-    """What the component was at work on; of several values, a tuple."""
+    """The value that the component was at work on; of several, a tuple."""
 
     def is_a(self, kind: ErrorType) -> bool:
         """Whether the exception was a *kind*."""
@@ -58,7 +58,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 EVERYTHING = ("BaseException",)
-"""What an error route handles that names no class."""
+"""The classes of an error route that names none."""
 
 
 def names_of(errors: Iterable[ErrorType]) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def described(detail: ErrorDetail) -> BaseException:
 _MRO: Any = vars(type)["__mro__"]
 _QUALNAME: Any = vars(type)["__qualname__"]
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
-"""What Python itself knows of a class or an exception, whatever that says of itself."""
+"""Attributes that Python itself knows of a class or an exception, whatever that says of itself."""
 
 
 def _name(kind: ErrorType) -> str:

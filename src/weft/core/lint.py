@@ -77,14 +77,14 @@ def check(workflow: CompiledWorkflow) -> list[Finding]:
 
 
 class Reach:
-    """What conditions must say for each component to make something."""
+    """Works out, for each component, the answers of conditions that it needs to make something."""
 
     def __init__(self, wiring: Wiring) -> None:
         self.wiring = wiring
         self.needs: dict[str, Needs] = {}
         self._facts: dict[str, Any] = {}
         self._many: set[str] = set()
-        """What may make several facts of one input, which a join would pair one with another."""
+        """Components that may make several facts of one input, which a join would pair one with another."""
         self._spelled: dict[str, Expression] = {}
         """By condition that is an expression over others: the expression in full."""
         for name in wiring.order:  # a condition stands before those that ask it

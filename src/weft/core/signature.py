@@ -44,7 +44,7 @@ class Signature:
     ports: Ports
     validate: Validate
     returned: Template | None = None
-    """What the function of a traced workflow returned; no part of the identity."""
+    """The value that the function of a traced workflow returned; not part of the identity."""
     traced: Drawn | None = None
     """How it was drawn, if it was and has not been changed since."""
 

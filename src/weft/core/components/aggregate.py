@@ -49,7 +49,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 @dataclass(frozen=True, eq=False)
 class Command:
-    """What a command does, and when it may."""
+    """A command: the function that carries it out, and its guard."""
 
     function: Function
     when: Function | None = None

@@ -26,11 +26,11 @@ from weft.core.compose.flow import Flow
 from weft.errors import InvalidComponent
 
 _OTHERS = "_by_object"
-"""What follows the name of a field, where its parts are not named by strings."""
+"""Suffix of the name of a field whose parts are not named by strings."""
 
 
 class Parts(dict[Any, Any]):
-    """What decorators have put into a component, by name."""
+    """The parts that decorators have put into a component, by name."""
 
     def __init__(self, given: Mapping[Any, Any] | None = None) -> None:
         super().__init__(given or {})

@@ -58,7 +58,7 @@ class Transition:
     when: Any = field(default=None, kw_only=True)
     do: Any = field(default=None, kw_only=True)
     part: str = field(default="", kw_only=True, repr=False)
-    """What it is called inside its FSM: ``state.event``."""
+    """Its name inside the FSM: ``state.event``."""
 
 
 States = Mapping[Any, Mapping[Any, tuple[Transition, ...]]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 Otherwise = Literal["fail", "last"]
-"""What happens to a loop that has made all its turns and is not done."""
+"""The end of a loop that has made all its turns and is not done: it fails, or goes on with its last value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

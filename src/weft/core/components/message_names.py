@@ -23,7 +23,7 @@ from weft.core.functions.offered import offer
 from weft.errors import InvalidComponent
 
 Name: TypeAlias = str | Enum | type
-"""What events, commands and states go by."""
+"""Types of names of events, commands and states."""
 
 
 def name_in(table: Container[Any], value: Any, word: str) -> Any:

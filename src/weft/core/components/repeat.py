@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Repeat(Component):
-    """What runs in a turn, and when it has run often enough."""
+    """A chain of steps that runs again until a test holds."""
 
     turn: Mapping[str, Step[..., Any]]
     """The steps of a turn, in order, by the part of the name that is their own."""

@@ -38,7 +38,7 @@ class SagaOutcome(msgspec.Struct, frozen=True):
     failed_step: str | None = None
     """The transaction that failed."""
     error: str | None = None
-    """What it failed with."""
+    """Its error."""
     compensated: list[str] = []
     """The transactions that were undone, in the order it happened."""
     remaining: list[str] = []

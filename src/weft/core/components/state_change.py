@@ -37,7 +37,7 @@ class StateChange(msgspec.Struct, frozen=True):
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """What arrived changes nothing here."""
+    """The decision that what arrived changes nothing here."""
 
 
 class Call(msgspec.Struct, frozen=True):

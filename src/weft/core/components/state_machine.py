@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Reactor:
-    """What happens after a fold, and for which states."""
+    """A reaction to a new state, and the condition for it."""
 
     then: Function
     when: Function | None = None

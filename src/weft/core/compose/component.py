@@ -1,7 +1,7 @@
 """
 The base of every component: a name, functions, an identity, and an expansion into nodes.
 
-To add a component: one file beside this one with a frozen dataclass that derives from :class:`Component`,
+To add a component: one file in ``weft/core/components`` with a frozen dataclass that derives from :class:`Component`,
 a line in ``weft/__init__.py``, a test that inherits what holds for all of them.
 """
 
@@ -34,9 +34,9 @@ class Component(Fragment):
 
     name: str | None
     tags: tuple[str, ...] = field(default=(), kw_only=True)
-    """What policies can match besides the name; no part of the identity."""
+    """Labels that policies can match besides the name; not part of the identity."""
     hooks: Hooks = field(default=NO_HOOKS, kw_only=True)
-    """What runs before and after it, at every attempt; no part of the identity."""
+    """Functions that run before and after it, at every attempt; not part of the identity."""
     kind: ClassVar[str] = "component"
     takes_join: ClassVar[bool] = False
     """Whether several parents may feed it at once."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Fragment:
-    """What can be composed with ``>>``."""
+    """Base of everything that can be composed with ``>>``."""
 
     is_function: ClassVar[bool] = False
     """Whether it can stand where a function is asked for, although it is composed."""
@@ -123,7 +123,7 @@ class Flow(Fragment):
     wait: Wait = "all"
     components: tuple[Component, ...] = ()
     supports: tuple[Component, ...] = ()
-    """What the components bring along: it is there to be asked, and stands nowhere in the flow."""
+    """Conditions that the components bring along: they are there to be asked, and stand nowhere in the flow."""
     links: tuple[Link, ...] = ()
     parts: tuple[Flow, ...] = ()
     home: Component | None = None

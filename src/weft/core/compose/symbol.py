@@ -21,7 +21,7 @@ from weft.errors import TracingError, UnidentifiableValue
 
 
 class Tracer(Protocol):
-    """What draws the graph, as far as components and symbols need to know."""
+    """The drawing in progress, as components and symbols see it."""
 
     name: str
     is_open: bool
@@ -51,7 +51,7 @@ class Origin(msgspec.Struct, eq=False):
     tail: Any
     """The component that makes the value, or INPUT."""
     label: str
-    """What errors call it."""
+    """Its name in errors."""
     kind: Any
     """The type of the value, as far as it is known."""
     line: str

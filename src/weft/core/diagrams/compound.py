@@ -49,7 +49,7 @@ class Inside:
 
     @property
     def note(self) -> str:
-        """What the component is to its parts, if it is not where they begin."""
+        """The part of the component among its own, if it is not where they begin."""
         return "" if self.entry == self.owner else "outcome"
 
     def boxes(self, own: Box, done: Mapping[str, Progress]) -> Iterator[Box]:

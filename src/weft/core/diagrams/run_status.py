@@ -41,7 +41,7 @@ def progress_of(memory: Memory) -> dict[str, Progress]:
 
 
 class _Counts:
-    """What is known of one component while the log is read."""
+    """The counts of one component while the log is read."""
 
     __slots__ = (
         *("attempts", "children", "done", "error", "failed", "letters", "nanoseconds", "refused", "skipped"),
@@ -69,9 +69,9 @@ class _Tally:
         self._noes: list[tuple[Node, tuple[Address, ...]]] = []
         """The tests of loops that said no, and of what."""
         self._taken: set[tuple[str, tuple[Address, ...]]] = set()
-        """What has run, and on what; kept if there are loops."""
+        """The activations that have ended; kept if there are loops."""
         self._answers: dict[tuple[Address, ...], dict[str, bool]] = {}
-        """What conditions have said, by what they were asked about."""
+        """The answers of conditions, by what they were asked about."""
         self._elements: dict[str, int] = {}
         self._pending: dict[str, set[object]] = {}
 

@@ -23,7 +23,7 @@ ROOM: Final = 6
 LEAST_ROOM: Final = 2_000
 
 Net = tuple[str, str]
-"""What is drawn as one line that branches: the box it begins at, and the kind of its edges."""
+"""Edges that are drawn as one line that branches: the box it begins at, and their kind."""
 
 
 class Item:

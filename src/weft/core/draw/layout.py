@@ -245,7 +245,7 @@ Wire = tuple[Net, str | None, str | None, Edge | None]
 
 
 class Level:
-    """What is directly inside a group, or in the picture itself."""
+    """The boxes and groups directly inside a group, or in the picture itself."""
 
     def __init__(self) -> None:
         self.children: list[str] = []

@@ -31,11 +31,11 @@ class Box(msgspec.Struct, frozen=True):
     label: str
     """The name, without that of the nested workflow around it."""
     note: str = ""
-    """What else there is to say about the definition, in a few words."""
+    """A remark about the definition, in a few words."""
     group: str | None = None
     keeps_state: bool = False
     progress: Progress | None = None
-    """What has become of it in a run; None in the picture of a definition."""
+    """Its progress in a run; None in the picture of a definition."""
     part_of: str | None = None
     """The component that it is a part of."""
 
@@ -68,7 +68,7 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """What a drawing shows.  Boxes are in the order of the flow, parents first; groups before those inside them."""
+    """Boxes, groups and edges.  Boxes are in the order of the flow, parents first; groups before those inside them."""
 
     name: str
     boxes: tuple[Box, ...]

@@ -23,7 +23,7 @@ SIGNS: Final[dict[State, str]] = {
     "skipped": "↷",
     "failed": "✗",
 }
-"""What tells a state from another without its colour."""
+"""Signs that tell states apart without their colours."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Progress(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     """How long it has run, all in all."""
     error: str = ""
-    """What failed last."""
+    """The last failure."""
     at: str = ""
     """The state that it is in, if it is a machine that has one."""
     letters: int = 0

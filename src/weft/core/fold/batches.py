@@ -65,7 +65,7 @@ class Results(msgspec.Struct, eq=False):
 
 
 class BatchState(msgspec.Struct, eq=False):
-    """What a collect holds: the collections that were taken apart, and what came of their elements."""
+    """The state of a collect in a scope: the collections that were taken apart, and what came of their elements."""
 
     fans: list[tuple[Order, Cell]] = []
     results: dict[tuple[int, Order, Order], Results] = {}
@@ -75,7 +75,7 @@ class BatchState(msgspec.Struct, eq=False):
     facts: list[Cell] = []
     """Or, as they arrived: facts of no element, of very many orders, or of which two have the same place."""
     places: list[Order] = []
-    """What puts *facts* into order.  Without the facts in them, the garbage collector soon leaves these alone."""
+    """The sort keys of *facts*.  Without the facts in them, the garbage collector soon leaves these alone."""
 
     def add(self, port: int, scope: Scope, order: Order, fact: Cell) -> None:
         """Keep *fact*, which came of the element of *scope* and has this *order* there."""

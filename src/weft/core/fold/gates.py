@@ -31,7 +31,7 @@ class GateState(msgspec.Struct, eq=False):
     at: int | bool
     """The place of the question that is asked now, or what the answers have come to."""
     known: dict[str | int, bool]
-    """What conditions have said, and what parts of the expression come to."""
+    """The answers of conditions so far, and what parts of the expression come to."""
     inside: list[int] = []
     """The questions about parts of the expression that are being asked."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class JoinState(msgspec.Struct, eq=False):
-    """What a join holds: by parent, the facts that arrived; and how many parents have sent any."""
+    """The state of a join in a scope: by parent, the facts that arrived; and how many parents have sent any."""
 
     groups: list[list[tuple[Order, tuple[Cell, ...]]]]
     present: int = 0

@@ -83,9 +83,9 @@ class Memory:
         self.has_deadlines = False
         """Whether some input came with a deadline."""
         self.needs_context: tuple[tuple[str, str], ...] = ()
-        """What components require of the context, those that inputs in flight still use included."""
+        """The context keys that components require, those that inputs in flight still use included."""
         self.adding: tuple[Any, ...] = ()
-        """What the component that runs inside the loop has added to the run so far."""
+        """Additions to the workflow by the component that runs inside the loop, so far."""
         self.received = 0
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}
@@ -95,13 +95,13 @@ class Memory:
         # Dicts used as ordered sets: insertion order is dispatch order.
         self.ready: dict[Key, Activation] = {}
         self.newly_ready: list[Activation] = []
-        """What became ready since the loop that drives the run last emptied this list."""
+        """The activations that became ready since the loop that drives the run last emptied this list."""
         self.page: int | None = None
         """How many elements of a collection become ready at once, where that is a runner's concern; None for all."""
         self.unopened: list[Opening] | None = None
         """Collections of which some elements are not in *ready* yet; while there are any, *ready* is not empty."""
         self.blocked: dict[Key, Activation] | None = None
-        """What waits for the settling of something it reads, or for a stateful node that is busy."""
+        """The activations that wait for the settling of something they read, or for a stateful node that is busy."""
         self.state_queues: dict[str, deque[Activation]] | None = None
         """By stateful node that is busy: what it runs on next."""
         self.keyed: dict[str, list[Order]] | None = None
@@ -110,7 +110,7 @@ class Memory:
         self.failures: dict[str, ev.RunnableFailed] | None = None
         self.skipped: dict[str, None] | None = None
         self.letters: dict[Key, Letter] | None = None
-        """What failed for good and is kept to be tried again; what waits for it goes on waiting."""
+        """The activations that failed for good and are kept to be tried again; what waits for them goes on waiting."""
         self.cancelled: str | None = None
         """Why the run was cancelled, if it was."""
         self.children: dict[str, ev.ChildStarted] | None = None
@@ -122,9 +122,9 @@ class Memory:
         self.retried: dict[Key, Any] | None = None
         """Policies of dead letters that are tried again, which win over all rules."""
         self.attempts: dict[Key, Attempts] | None = None
-        """What has failed and will be tried again, or has to wait before it is tried at all."""
+        """The activations that failed and will be tried again, or have to wait before they are tried at all."""
         self.dispatched: dict[Key, int] | None = None
-        """What was handed out and has not come back, and at which attempt."""
+        """The activations that were handed out and have not come back, with their attempt."""
         self._peak = 0
 
     @property
@@ -134,7 +134,7 @@ class Memory:
 
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:
-        """What failed for good and is kept to be tried again, in order."""
+        """The failures that are kept to be tried again, in order."""
         return [letter.event for letter in (self.letters or {}).values()]
 
     def offered(self) -> list[Activation]:

@@ -33,7 +33,7 @@ Ending = Literal["failed", "handled", "skipped"]
 """Why an activation made nothing; a handled failure is one that went to an error route."""
 
 Key = tuple[str, tuple[Address, ...]]
-"""What identifies an activation in its run."""
+"""The key that identifies an activation in its run: its node, and the addresses of its inputs."""
 
 ALONE: Final = [(seq,) for seq in range(1024)]
 """
@@ -47,7 +47,7 @@ NOTHING: Final[dict[Any, Any]] = {}
 
 
 class Scope(msgspec.Struct, eq=False):
-    """What is in flight for one input or one element.  The tables are made when they are first needed."""
+    """The state of one input, element or turn that is in flight.  The tables are made when they are first needed."""
 
     address: Address
     """The input, the element, or what a turn began with."""
@@ -64,7 +64,7 @@ class Scope(msgspec.Struct, eq=False):
     borrows: bool = True
     """Whether *open* is still the plan's own table, to be copied before it is changed."""
     slots: dict[str, Any] | None = None
-    """What joins and collects hold."""
+    """By join or collect: the state that it keeps here."""
     waiters: dict[str, list[Activation]] | None = None
     """By node: what waits for it to settle."""
     deadline: float | None = None
@@ -76,11 +76,11 @@ class Scope(msgspec.Struct, eq=False):
     earlier: dict[str, Cell] | None = None
     """By node that is read, in a turn of a loop: the latest fact it made in the turns before."""
     outcomes: dict[Key, bool | Ending] | None = None
-    """What shared conditions said, or why one said nothing."""
+    """The answers of shared conditions, or why one has none."""
     endings: dict[str, Ending] | None = None
     """By node: why it made nothing, if not because it was gated off."""
     seen: set[Key] | None = None
-    """What has arrived where the same fact may come by several ways."""
+    """The arrivals at nodes that the same fact may reach by several ways."""
 
     @property
     def path(self) -> Order:

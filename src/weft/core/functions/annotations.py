@@ -25,7 +25,7 @@ ANY: Final = Any
 
 _ITERATORS = (abc.Iterator, abc.Generator, abc.AsyncIterator, abc.AsyncGenerator)
 _WIDENS = {int: (float, complex), float: (complex,), bytes: (bytearray, memoryview)}
-"""What a number may stand for besides its own class, as type checkers have it."""
+"""Classes that a number may stand for besides its own, as type checkers have it."""
 
 
 def hints_of(call: Callable[..., Any]) -> Mapping[str, Any]:

@@ -58,7 +58,7 @@ class Announced(Protocol):
 
     @property
     def key(self) -> Key:
-        """What identifies it in its run."""
+        """The key that identifies it in its run."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class AnnouncedActivation(Protocol):
 
     @property
     def key(self) -> Key:
-        """What identifies it in its run."""
+        """The key that identifies it in its run."""
         ...
 
 
@@ -134,7 +134,7 @@ class Current:
 
     @property
     def runnable_id(self) -> str:
-        """What is running: the same work has the same id in every process."""
+        """The id of what is running: the same work has the same id in every process."""
         return self._lineage.runnable_id(*self._key)
 
     @property

@@ -190,7 +190,7 @@ class Function:
 
     @property
     def label(self) -> str:
-        """What errors call this function."""
+        """The name of this function in errors."""
         return f"{getattr(self.call, '__qualname__', repr(self.call))}()"
 
     def held(self) -> list[object]:

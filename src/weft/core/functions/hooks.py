@@ -28,7 +28,7 @@ from weft.errors import InvalidComponent
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """What runs around a component, in the order it was written."""
+    """The functions that run around a component, in the order they were written."""
 
     before: tuple[Function, ...] = ()
     after: tuple[Function, ...] = ()

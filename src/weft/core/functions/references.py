@@ -24,7 +24,7 @@ MISSING: Final = _Missing()
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What a parameter stands for.  The base of all kinds of references."""
+    """Base of all references: the value of a parameter that is filled in when the function runs."""
 
 
 class Read(Reference, frozen=True):

@@ -42,12 +42,12 @@ class Unresolved(msgspec.Struct, frozen=True):
 
     component: str
     label: str
-    """What the function was called, with its module."""
+    """The name of the function, with its module."""
     code: bytes
     """The fingerprint that it had."""
     reason: str = NOT_OFFERED
     reference: tuple[tuple[str, Any], ...] = ()
-    """What was written down of it, to be written again."""
+    """Its stored form, to be written again."""
 
     @property
     def __name__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -35,7 +35,7 @@ from weft.core.graph.wiring import Wiring
 from weft.errors import DefinitionError, PortMismatch
 
 Validate: TypeAlias = Literal["error", "warn", "off"]
-"""What to do about ends that do not fit."""
+"""How to treat ends that do not fit."""
 
 Types: TypeAlias = tuple[Any, ...]
 """The types of the values that go over one edge; None where their number is not known."""

@@ -40,7 +40,7 @@ class Cause(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def component(self) -> str | None:
-        """What produced the fact; None for an input."""
+        """The component that produced the fact; None for an input."""
         return self.fact.producer
 
     @property

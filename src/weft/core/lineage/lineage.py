@@ -28,7 +28,7 @@ class Element(msgspec.Struct, frozen=True):
     value: Any
     producer: str
     origin: Address
-    """What it came from."""
+    """The fact that it came from."""
     index: int | None = None
 
 
@@ -47,7 +47,7 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged | Element | Failed
-"""What the fold hands from node to node: anything with a value and an address."""
+"""A fact as the fold hands it from node to node: anything with a value and an address."""
 
 
 def emission(change: ev.StateChanged, index: int) -> Element:
@@ -79,7 +79,7 @@ class Lineage:
         self.read: dict[int, tuple[Address, ...]] | None = None
         """By position of what a reader made: the facts that it read besides."""
         self.absent: list[Element] | None = None
-        """What joins did not get; the n-th has the address -n."""
+        """Facts without an event, such as what joins did not get; the n-th has the address -n."""
         self.stateful: frozenset[str] = frozenset()
         """The components that keep state: each of their facts was made of the one before."""
         self._index: dict[str, list[Address]] | None = None

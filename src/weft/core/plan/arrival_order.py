@@ -90,7 +90,7 @@ class JoinedFacts:
 
 
 class AnyInlet:
-    """What can come by several inlets, of which some bring several facts at once."""
+    """Facts that can come by several inlets, of which some bring several at once."""
 
     __slots__ = ("found", "inlets", "width")
 
@@ -98,7 +98,7 @@ class AnyInlet:
         self.inlets = tuple(inlets)
         self.width: int = inlets[0].width
         self.found: dict[Makers, Rank | None] = {}
-        """What was asked before: a graph of such inlets has many more paths than inlets."""
+        """Ranks that were asked for before: a graph of such inlets has many more paths than inlets."""
 
     def rank(self, makers: Makers) -> Rank | None:
         """Return the rank of what *makers* made; None if it cannot come by these ways."""

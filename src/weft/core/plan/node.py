@@ -21,7 +21,7 @@ from weft.typing import Wait
 
 
 class Kind(IntEnum):
-    """What a node is."""
+    """The kinds of nodes."""
 
     WORK = 0
     """Runs a function and makes a fact."""
@@ -53,13 +53,13 @@ class Reading:
     def __init__(self, parameter: str, read: Read, target: Node, unit: Node | None, levels: int) -> None:
         self.parameter, self.read, self.target = parameter, read, target
         self.unit = unit
-        """What must have settled first; None where the version before this input is read."""
+        """The node that must have settled first; None where the version before this input is read."""
         self.levels = levels
         """How many regions the reader's scope lies inside the scope in which *unit* settles."""
 
 
 class Hot:
-    """What is looked at for every step.  Side by side in memory: a plan may have more nodes than a cache holds."""
+    """Attributes that every step looks at, side by side in memory: a plan may have more nodes than a cache holds."""
 
     __slots__ = ("bare", "call", "easy", "is_test", "name", "simple")
 
@@ -182,7 +182,7 @@ class Node(Hot):
         self.multi = False
         """Whether it may run more than once in one scope."""
         self.arrival_order: ArrivalOrder | None = None
-        """What puts facts into order that can come by several ways; None where there is only one."""
+        """The order of facts that can come by several ways; None where there is only one."""
         self.arrivals: ArrivalOrder | None = None
         """Of a gate: the ways by which facts can come."""
         self.handed: Mapping[int, ArrivalOrder | None] = {}
@@ -195,7 +195,7 @@ class Node(Hot):
         """Whether the same fact may arrive by several ways, and must run only once."""
         # Loops.
         self.following: Node | None = None
-        """What comes next in the turn of a loop."""
+        """The next node in the turn of a loop."""
         self.again: Node | None = None
         """Of the test of a loop: what is run again where it does not hold.  Of a node of a turn: where it began."""
         self.at_most = 0
@@ -208,7 +208,7 @@ class Node(Hot):
         """Whether a loop that made all its turns goes on with its last value, rather than fail."""
         # Gates, joins, batches.
         self.questions: Questions = ()
-        """What a gate asks."""
+        """The questions of a gate."""
         self.tests: Mapping[str | int, Node] = {}
         self.shared = False
         """Whether several gates may ask this test about one fact."""

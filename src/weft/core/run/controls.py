@@ -74,7 +74,7 @@ class Controls(Queries):
 
     @property
     def policies(self) -> PoliciesInForce | None:
-        """What holds for this run; None if neither it nor its workflow says anything about how to run."""
+        """The policies that hold for this run; None if neither it nor its workflow says anything about how to run."""
         rules = self.memory.rules
         if self.known_policies is None and (rules is not None or self.memory.workflow.policies):
             self.known_policies = local().Policies(self.workflow, rules=rules)
@@ -96,7 +96,7 @@ class Controls(Queries):
 
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:
-        """What failed for good and is kept to be tried again (``on_failure="dead_letter"``), in order."""
+        """The failures that are kept to be tried again (``on_failure="dead_letter"``), in order."""
         return self.memory.dead_letters
 
     def retry(self, which: object = None, *, policy: Any = None, input: Any = MISSING) -> Self:  # noqa: A002

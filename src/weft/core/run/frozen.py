@@ -72,11 +72,11 @@ _FOLDED: Final = (
     *("_peak", "attempts", "blocked", "children", "dispatched", "keys", "letters", "newly_ready", "partitions"),
     *("ready", "retried", "state_queues"),
 )
-"""What a frozen memory does not take over, and folds again from its log if it is asked for."""
+"""Attributes that a frozen memory does not take over, and folds again from its log if they are asked for."""
 
 
 class FrozenMemory(Memory):
-    """What a run knew at one moment."""
+    """The memory of a run at one moment."""
 
     __slots__ = ("_dead_letters", "_is_runnable")
 
@@ -114,7 +114,7 @@ class FrozenMemory(Memory):
 
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:
-        """What had failed for good and was kept, in order."""
+        """The failures that were kept, in order."""
         return self._dead_letters.copy()
 
     def state_changes(self, node: Node) -> dict[Any, Any]:

@@ -38,7 +38,7 @@ class PoliciesInMemory(PoliciesInForce, Protocol):
 
     @property
     def clock(self) -> Any:
-        """What tells the time, and waits."""
+        """The clock that it waits by."""
         ...
 
     def change(self, plan: Plan, rules: tuple[Any, ...]) -> None:

@@ -56,11 +56,11 @@ class Runnable(msgspec.Struct, eq=False):
     own_key: str | None = None
     """The idempotency key of its policy, in place of the derived one."""
     override: Function | None = None
-    """What a fallback runs in place of the component's function."""
+    """The function of a fallback, which runs in place of the component's."""
     deadline: float | None = None
     """When it must be done, in seconds since the epoch."""
     added: tuple[Addition, ...] = ()
-    """What this attempt has added to its run so far."""
+    """The additions of this attempt to its run so far."""
     pulse: Callable[[], object] | None = None
     """Takes a heartbeat, where one is expected."""
     family: Family | None = None
@@ -78,7 +78,7 @@ class Runnable(msgspec.Struct, eq=False):
 
     @property
     def id(self) -> str:
-        """What it is: the same work has the same id in every process and on every resume."""
+        """Its id: the same work has the same id in every process and on every resume."""
         return self.lineage.runnable_id(self.node.name, self.inputs)
 
     @property
@@ -88,7 +88,7 @@ class Runnable(msgspec.Struct, eq=False):
 
     @property
     def key(self) -> Key:
-        """What identifies it in its run."""
+        """The key that identifies it in its run."""
         return (self.node.name, self.inputs)
 
     def using(self, call: Callable[..., Any]) -> Runnable:
@@ -150,7 +150,7 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     run_id: str | None = None
     """The run it belongs to, so that no other one takes it."""
     added: tuple[Addition, ...] = ()
-    """What it adds to the workflow of its run, if it completed."""
+    """The additions to the workflow of its run, if it completed."""
 
 
 # -- preparing -----------------------------------------------------------------------------------
