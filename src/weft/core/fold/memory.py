@@ -302,7 +302,7 @@ class Memory:
                     if unit.name in scope.open:
                         if scope.waiters is None:
                             scope.waiters = {}
-                        scope.waiters.setdefault(unit.name, []).append(activation)
+                        scope.waiters.setdefault(unit.name, []).append(activation.key)
                         missing += 1
             activation.missing = missing
             if missing:
@@ -333,11 +333,13 @@ class Memory:
             self.blocked = {}
         self.blocked[activation.key] = activation
 
-    def unblock(self, activation: Activation) -> None:
-        """One thing that *activation* reads has settled."""
+    def unblock(self, key: Key) -> None:
+        """One thing that the activation at *key* reads has settled."""
+        assert self.blocked is not None  # noqa: S101
+        activation = self.blocked[key]
         activation.missing -= 1
-        if activation.missing == 0 and self.blocked is not None:
-            del self.blocked[activation.key]
+        if activation.missing == 0:
+            del self.blocked[key]
             self.enqueue(activation)
 
     # -- activations that end --------------------------------------------------------------------

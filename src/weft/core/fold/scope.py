@@ -46,8 +46,13 @@ NOTHING: Final[dict[Any, Any]] = {}
 """Stands for a table that nothing has been put into; never written to."""
 
 
-class Scope(msgspec.Struct, eq=False):
-    """The state of one input, element or turn that is in flight.  The tables are made when they are first needed."""
+class Scope(msgspec.Struct, eq=False, gc=False):
+    """
+    The state of one input, element or turn that is in flight.  The tables are made when they are first needed.
+
+    There may be hundreds of thousands of them, so the garbage collector does not track scopes and activations: what
+    waits in a scope is known by its key, since a cycle through the scope would never be freed.
+    """
 
     address: Address
     """The input, the element, or what a turn began with."""
@@ -65,8 +70,8 @@ class Scope(msgspec.Struct, eq=False):
     """Whether *open* is still the plan's own table, to be copied before it is changed."""
     slots: dict[str, Any] | None = None
     """By join or collect: the state that it keeps here."""
-    waiters: dict[str, list[Activation]] | None = None
-    """By node: what waits for it to settle."""
+    waiters: dict[str, list[Key]] | None = None
+    """By node: the keys of the activations that wait for it to settle."""
     deadline: float | None = None
     """When everything in the scope of an input must be done."""
     made: dict[str, tuple[Order, Cell]] | None = None
@@ -145,7 +150,7 @@ class Scope(msgspec.Struct, eq=False):
             self.endings[node] = ending
 
 
-class Activation(msgspec.Struct, eq=False):
+class Activation(msgspec.Struct, eq=False, gc=False):
     """A node that has what it needs to run on certain facts, or soon will."""
 
     node: Node

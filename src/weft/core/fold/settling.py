@@ -50,8 +50,8 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
         for exit_ in node.holds:
             _count_down(stack, exit_, scope.outward(1))
         if scope.waiters is not None:
-            for activation in scope.waiters.pop(node.name, ()):
-                memory.unblock(activation)
+            for key in scope.waiters.pop(node.name, ()):
+                memory.unblock(key)
 
 
 def _conclude(memory: Memory, node: Node, scope: Scope) -> bool:

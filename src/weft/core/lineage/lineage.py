@@ -21,7 +21,7 @@ from weft.core.lineage.fact import Fact
 from weft.typing import Address
 
 
-class Element(msgspec.Struct, frozen=True):
+class Element(msgspec.Struct, frozen=True, gc=False):
     """A fact without an event of its own: an element of a collection, or what an ``all_done`` join did not get."""
 
     address: Address
