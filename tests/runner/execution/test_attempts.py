@@ -252,7 +252,7 @@ async def test_a_retry_that_waits_is_due_when_it_was_and_runs_under_the_new_poli
 
         def tell(_: object) -> None:
             [worker] = runner._runtime.registry
-            places.extend(inflight.executor for inflight in worker._in_flight.values())
+            places.extend(inflight.executor for inflight in worker.queue.by_key.values())
 
         handle = await runner.start(under(policy, flaky), 1, id="a", hooks=WorkerHooks(on_dispatch=tell))
         await asyncio.sleep(1.0)

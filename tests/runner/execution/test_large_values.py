@@ -62,7 +62,7 @@ def worker_of(runner: AsyncRunner, id: str) -> Worker:
 async def landing(runner: AsyncRunner, id: str) -> Worker:
     """Wait until a step of the run *id* has ended, and its value is being encoded."""
     worker = worker_of(runner, id)
-    while not worker._landing:  # noqa: ASYNC110 - a test that counts rounds of the loop
+    while not worker.queue.in_state("encoding"):  # noqa: ASYNC110 - a test that counts rounds of the loop
         await asyncio.sleep(0)
     return worker
 
@@ -76,7 +76,7 @@ def test_another_run_begins_and_ends_while_a_large_result_is_encoded() -> None:
         worker = await landing(runner, "large")
 
         assert await (await runner.start(SMALL, 1)).result() == 2
-        assert worker._landing
+        assert worker.queue.in_state("encoding")
         assert await handle.result() == ITEMS
 
     run(main)
@@ -188,7 +188,7 @@ def test_a_run_that_is_cancelled_while_a_result_is_encoded_has_nothing_of_it() -
         for _ in range(200):
             await asyncio.sleep(0)
 
-        assert not worker.in_flight
+        assert not worker.queue.by_key
         assert [type(event).__name__ for event in await handle.log()][-1] == "RunCancelled"
         with pytest.raises(RunClosed):
             await runner.run("a", 1)
@@ -204,7 +204,7 @@ def test_between_two_rounds_of_the_loop_no_more_than_a_page_of_elements_is_taken
         handle = await runner.start(SUM, list(range(10 * PAGE)), id="a")
         worker, most = worker_of(runner, "a"), 0
         while not worker.is_settled:
-            most = max(most, len(worker.in_flight))
+            most = max(most, len(worker.queue.by_key))
             await asyncio.sleep(0)
 
         assert PAGE <= most <= PAGE + worker.options.max_concurrency
@@ -231,8 +231,8 @@ def test_as_many_elements_are_in_flight_as_the_run_may_have() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
 
-        assert len(worker.in_flight) == elements
-        assert all(worker.dispatcher.is_started(inflight) for inflight in worker.in_flight)
+        assert len(worker.queue.by_key) == elements
+        assert all(inflight.is_started for inflight in worker.queue.by_key.values())
         event.set()
         await handle.wait()
 
@@ -248,7 +248,7 @@ def test_elements_whose_policy_counts_the_time_in_the_queue_are_all_taken_in() -
         for _ in range(100):
             await asyncio.sleep(0)
 
-        assert len(worker.in_flight) == 3 * PAGE
+        assert len(worker.queue.by_key) == 3 * PAGE
         await runner.cancel("a")
 
     run(main)

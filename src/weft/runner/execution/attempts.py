@@ -44,20 +44,22 @@ _EARLY = 0.0005
 class Attempts:
     """Takes the flights of one worker from their launch to their outcome."""
 
-    __slots__ = ("_dispatcher", "_rules", "_worker")
+    __slots__ = ("_dispatcher", "_queue", "_rules", "_worker")
 
     def __init__(self, worker: Worker, dispatcher: Dispatcher, rules: RunPolicies) -> None:
-        self._worker, self._dispatcher, self._rules = worker, dispatcher, rules
+        self._worker, self._dispatcher, self._rules, self._queue = worker, dispatcher, rules, worker.queue
 
     # -- attempts --------------------------------------------------------------------------------
 
     def proceed(self, inflight: InFlight) -> None:
         """It is the turn of *flight*: begin, or go on after a wait."""
-        if inflight.is_paused:
-            inflight.is_paused = False
+        if inflight.awaited is not None:
+            inflight.awaited = None
             self._go_on(inflight, None)
             return
         if inflight.attempt is not None:
+            if isinstance(inflight.attempt.runnable, PolicyCall):
+                self._queue.move(inflight, "calling_policy")
             self._take_place(inflight)
             return
         worker, policy = self._worker, inflight.policy
@@ -72,7 +74,7 @@ class Attempts:
         if policy is None and worker.at_once:
             worker.at_once -= 1
             outcome = self._dispatcher.run_at_once(worker, inflight, runnable)
-        if inflight.is_over:  # it has cancelled its own run, or somebody who was told of it has
+        if inflight.state == "done":  # it has cancelled its own run, or a listener has
             return
         if outcome is None:
             inflight.attempt = Attempt(runnable, None)
@@ -118,18 +120,25 @@ class Attempts:
             assert inflight.runnable is not None  # noqa: S101
             self._finish(inflight, _failed(inflight.runnable, error))
             return
+        if inflight.state == "done":  # a listener has cancelled the run
+            return
         match instruction:
             case Attempt():
-                inflight.attempt, inflight.is_asking = instruction, False
+                inflight.attempt = instruction
+                if inflight.state == "calling_policy":
+                    self._queue.move(inflight, "executing")
                 self._prepare(inflight, instruction)
             case CallPolicy(question):
                 about = inflight.runnable if inflight.attempt is None else inflight.attempt.runnable
                 assert about is not None  # noqa: S101
-                inflight.attempt, inflight.is_asking = Attempt(policy_call(about, question), None), True
+                inflight.attempt = Attempt(policy_call(about, question), None)
+                self._queue.move(inflight, "calling_policy")
                 self._take_place(inflight)
             case Pause(seconds, after, unless, _):
                 if after is not None:
                     self._note_failure(inflight, after)
+                    if inflight.has_ended:  # a listener has cancelled the run
+                        return
                 waits: list[Any] = [self._later(seconds, self._resumed, inflight)]
                 if unless is not None:
                     queues, worker = self._dispatcher.limit_queues, self._worker
@@ -149,7 +158,7 @@ class Attempts:
         if inflight.is_durable and (memory.dispatched or {}).get(key, 0) < number:
             record(memory, ev.RunnableDispatched(len(memory.log) + 1, *key, number))
             inflight.needed = len(memory.log)
-            self._worker.line_up_again(inflight)
+            self._worker.queue_again(inflight)
         else:
             self._take_place(inflight)
 
@@ -166,9 +175,9 @@ class Attempts:
     def reconsider(self, inflight: InFlight) -> None:
         """The policies have changed: if *flight* waits for time or a limit, let it begin again under its new one."""
         policy, inflight.is_guarded = self._rules.of(inflight.activation)
-        is_waiting = bool(inflight.timers) or inflight.is_paused
-        if inflight.instructions is None or inflight.is_aloft or not is_waiting or policy == inflight.policy:
-            if not self._dispatcher.is_started(inflight):
+        is_waiting = inflight.awaited is not None  # or has waited, and is queued
+        if inflight.instructions is None or not is_waiting or policy == inflight.policy:
+            if not inflight.is_started:
                 inflight.policy = policy
                 if inflight.instructions is None:
                     self._note_delay(inflight)
@@ -180,43 +189,40 @@ class Attempts:
         if key in (self._worker.run.memory.attempts or {}):
             inflight.begun = self._rules.begun(key)
         self._note_delay(inflight)
-        inflight.instructions = inflight.attempt = None
-        inflight.is_asking = False
+        inflight.instructions = inflight.attempt = inflight.awaited = None
         inflight.priority = 0 if policy is None else policy.priority
-        if inflight.is_paused:  # it stands in line already
-            inflight.is_paused = False
-        else:
-            self._worker.line_up(inflight)
+        if inflight.state == "waiting":
+            self._queue.move(inflight, "queued")
 
     def _wait(self, inflight: InFlight, awaited: Pause | Await, timers: list[Any]) -> None:
-        inflight.awaited = awaited
         if self._worker.is_stopping:
             for timer in timers:
                 timer.cancel()
             self._worker.drop(inflight)
             return
+        inflight.awaited = awaited
         for timer in timers:
             inflight.arm(timer)
-        self._worker.make_room()
+        self._queue.move(inflight, "waiting")
 
     def _resumed(self, inflight: InFlight) -> None:
         """What *flight* waited for has come."""
-        if inflight.is_over or self._worker.is_stopping:
+        if inflight.state != "waiting" or self._worker.is_stopping:
             return
         inflight.disarm()
-        inflight.is_paused = True
-        self._worker.line_up(inflight)
+        self._queue.move(inflight, "queued")
         self._worker.turn()
 
     # -- with an executor ------------------------------------------------------------------------
 
     def _take_place(self, inflight: InFlight) -> None:
         """Hand the attempt to its executor."""
-        if self._worker.is_stopping and (self._dispatcher.is_closing or not inflight.is_asking):
+        is_call = inflight.state == "calling_policy"
+        if self._worker.is_stopping and (self._dispatcher.is_closing or not is_call):
             self._worker.drop(inflight)
             return
         node, policy = inflight.activation.node, inflight.policy
-        if inflight.is_asking:
+        if is_call:
             inflight.executor = "inline" if self._worker.options.executor == "inline" else "thread"
         elif node.is_async:
             inflight.executor = "async"
@@ -232,7 +238,6 @@ class Attempts:
                 return
             inflight.started = self._dispatcher.monotonic()
             inflight.arm(self._later(remaining, self._timed_out, inflight, attempt))
-        inflight.is_aloft = True
         self._dispatcher.submit(self._worker, inflight)
 
     def taking_off(self, inflight: InFlight) -> None:
@@ -245,7 +250,7 @@ class Attempts:
             inflight.queue_timer = None
         attempt.runnable.family, inflight.children = dispatcher.family, None
         now = inflight.started = inflight.last_sign = dispatcher.monotonic()
-        if inflight.is_asking:
+        if inflight.state == "calling_policy":
             return
         inflight.runnable = attempt.runnable
         if attempt.begins is not None:
@@ -261,11 +266,10 @@ class Attempts:
         """The attempt has ended."""
         if inflight.timers:
             inflight.disarm()
-        inflight.is_aloft = False
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
             self._worker.drop(inflight)  # it needed the runner, a child for instance: closing burns no attempt
             return
-        if inflight.is_asking:
+        if inflight.state == "calling_policy":
             assert inflight.attempt is not None  # noqa: S101
             answer = cast("PolicyCall", inflight.attempt.runnable).answer
             self._go_on(inflight, Returned(answer) if outcome.error is None else Raised(outcome.error))
@@ -276,6 +280,8 @@ class Attempts:
         is_complete = outcome.status == "completed"
         if bus.runnable_stop or not is_complete:
             self._worker.report.ended(inflight, outcome)
+            if inflight.state == "done":  # a listener has cancelled the run
+                return
         if inflight.instructions is not None:
             error = RuntimeError("failed") if outcome.error is None else outcome.error
             self._go_on(inflight, Returned(outcome.result, outcome.added) if is_complete else Raised(error))
@@ -290,7 +296,6 @@ class Attempts:
                 self._go_on(inflight, None)
 
     def _finish(self, inflight: InFlight, outcome: Outcome) -> None:
-        inflight.is_over = True
         if inflight.instructions is not None:
             inflight.instructions.close()
         if outcome.duration_ns != inflight.spent_ns:
@@ -383,7 +388,7 @@ class Attempts:
     def _queued_too_long(self, inflight: InFlight) -> None:
         """The runnable has waited to be started for as long as it may."""
         policy = self._rules.of(inflight.activation)[0]
-        if inflight.is_over or policy is None or policy.queue_timeout is None:
+        if inflight.has_ended or policy is None or policy.queue_timeout is None:
             return
         now = self._dispatcher.monotonic()
         if not has_queued_too_long(policy, ready_since=inflight.ready_since, now=now + _EARLY):
@@ -391,11 +396,11 @@ class Attempts:
             inflight.queue_timer = self._later(remaining, self._queued_too_long, inflight)
             return
         worker = self._worker
-        worker.take_out_of_line(inflight)
+        self._queue.move(inflight, "executing")
         runnable = inflight.runnable = inflight.runnable or bind(
             inflight.activation, worker.run.memory, worker.run.context
         )
-        inflight.attempt, inflight.is_asking = None, False
+        inflight.attempt = inflight.awaited = None
         if inflight.instructions is not None:  # it is about a limit that is no longer waited for
             inflight.instructions.close()
             inflight.instructions = None
@@ -414,7 +419,7 @@ class Attempts:
 
     def give_up(self, inflight: InFlight) -> None:
         """Lose interest in *flight*, and leave the limits that it was let through."""
-        self._dispatcher.abandon(inflight)
+        self._dispatcher.withdraw(inflight)
         if inflight.instructions is not None:
             inflight.instructions.close()
 

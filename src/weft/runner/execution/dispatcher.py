@@ -82,7 +82,7 @@ class Dispatcher:
     def is_busy(self) -> bool:
         """Whether an executor has something, or something stands in line for one."""
         waiting = (inflight for queue in self._queues.values() for _, _, _, inflight, _ in queue.line)
-        return bool(self._aloft) or any(not inflight.is_over for inflight in waiting)
+        return bool(self._aloft) or any(not inflight.has_ended for inflight in waiting)
 
     def open(self) -> None:
         """Get the executors ready."""
@@ -162,6 +162,7 @@ class Dispatcher:
 
     def submit(self, worker: Worker, inflight: InFlight) -> None:
         """Start *flight*, or let it stand in line until its executor has a place."""
+        inflight.ticket = 0
         queue = self._queues[inflight.executor]
         if not queue.is_used:
             queue.is_used = True
@@ -183,10 +184,10 @@ class Dispatcher:
         run = self._at_once.get(executor)
         if run is None or node.is_async or self._queues[executor].line:
             return None
-        runnable.family, inflight.executor, inflight.is_aloft = self.family, executor, True
+        runnable.family, inflight.executor = self.family, executor
         if bus.runnable_start or worker.options.hooks is not None:
             worker.report.started(inflight, self.clock.time)
-            if inflight.is_over:  # somebody who was told of it has cancelled its run
+            if inflight.state == "done":  # a listener has cancelled the run
                 return None
         return run(runnable)
 
@@ -202,7 +203,8 @@ class Dispatcher:
             self._start(queue, worker, inflight, attempt)
 
     def _start(self, queue: ExecutorQueue, worker: Worker, inflight: InFlight, attempt: Attempt | None) -> None:
-        if inflight.is_over or attempt is None or inflight.attempt is not attempt:  # it has waited too long
+        is_due = inflight.state == "executing" or inflight.state == "calling_policy"
+        if not is_due or attempt is None or inflight.attempt is not attempt:  # it has waited too long
             return
         if worker.is_held:
             worker.send_back(inflight)
@@ -212,15 +214,10 @@ class Dispatcher:
             self._aloft[ticket] = (worker, inflight)
             queue.aloft += 1
             worker.attempts.taking_off(inflight)
-            if not inflight.is_over:  # else somebody who was told of it has cancelled its run
+            if inflight.state != "done":  # else a listener has cancelled the run
                 queue.executor.submit(ticket, attempt.runnable)
         except BaseException as error:  # noqa: BLE001 - as in guard(), without a call for each of many
             self.blame(worker, error)
-
-    def abandon(self, inflight: InFlight) -> None:
-        """Lose interest in *flight*."""
-        inflight.is_over = True
-        self.withdraw(inflight)
 
     def withdraw(self, inflight: InFlight) -> None:
         """Lose interest in the attempt that is under way."""
@@ -256,10 +253,6 @@ class Dispatcher:
     def is_lent(self, inflight: InFlight) -> bool:
         """Whether *flight* only waits for another run."""
         return inflight.ticket in self._lent
-
-    def is_started(self, inflight: InFlight) -> bool:
-        """Whether an executor has *flight*, with a ticket or at once."""
-        return inflight.ticket in self._aloft or (inflight.is_aloft and inflight.attempt is None)
 
     def started(self, inflight: InFlight) -> float | None:
         """Return when the attempt began to run; None if it still waits for a worker."""

@@ -1,13 +1,23 @@
 """
-One runnable on its way: from being ready to having ended, through attempts, waits and limits.
+One runnable in flight: from being ready to having ended, through attempts, waits and limits.
 
-A flight holds no thread and no task.  It is either in line at its worker (*grounded*), with an executor under a
-ticket, waiting for a timer or for a limit, or over.
+It holds no thread and no task.  Its state is one of six (docs/adr/0020-one-state-per-runnable.md); the queue of its run
+changes it, and counts the slots that are used.
+
+                ┌───────────────────────────────────────────────┐
+                ▼                                               │
+    ──► queued ───► executing ◄──► calling_policy ───► waiting ─┘
+                       │                 │
+                       └────────┬────────┘
+                                ▼
+                          (encoding) ───► done
+
+From any state, a runnable that is given up is done.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -15,12 +25,35 @@ from weft.core.fold.scope import Activation
 from weft.core.run.runnable import Runnable
 from weft.policy.driver import Attempt, Await, Begun, Instructions, Pause
 from weft.policy.policy import Policy
+from weft.runner.execution.large_values import PendingResult
+
+State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", "done"]
+"""
+- queued: in the line of its run, until there is a slot for it and what it needs is durable;
+- executing: has a slot, and its executor has the attempt or has it in line;
+- calling_policy: has a slot, and a function of its policy is called in place of the component;
+- waiting: for time or for a limit, without a slot;
+- encoding: has a slot, and has completed with a large value that is being encoded;
+- done: its outcome is in the run, or it was given up.
+"""
+
+TRANSITIONS: Final[dict[State, dict[State, int]]] = {
+    "queued": {"executing": 1, "done": 0},
+    "executing": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
+    "calling_policy": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
+    "waiting": {"queued": 0, "executing": 1, "done": 0},
+    "encoding": {"done": -1},
+    "done": {},
+}
+"""By state: the states that may follow, and by how many slots more are then used."""
 
 
 class InFlight(msgspec.Struct, eq=False):
-    """The state of one runnable under way."""
+    """One runnable in flight."""
 
     activation: Activation
+    state: State = "queued"
+    """Changed by :class:`~weft.runner.execution.run_queue.RunQueue`, and by nothing else."""
     policy: Policy | None = None
     is_guarded: bool = False
     """Whether the policy matters before an attempt fails."""
@@ -30,14 +63,15 @@ class InFlight(msgspec.Struct, eq=False):
     instructions: Instructions | None = None
     """Its driver; None as long as no policy has anything to say."""
     attempt: Attempt | None = None
-    """What to do when it is its turn; None if it has not been launched."""
+    """The last attempt, to be made when it has a slot; None if there was none, or if it was executed at once."""
     ticket: int = 0
+    """That of the attempt at its executor; 0 while the attempt is in line there."""
     executor: str = ""
     priority: int = 0
     needed: int = 0
     """How many events must be durable before it starts: whatever it has waited for since."""
     ready_since: float = 0.0
-    """When it came into line, on the monotonic clock."""
+    """When it was queued first, on the monotonic clock."""
     started: float = 0.0
     """When the attempt was handed over, on the monotonic clock."""
     last_sign: float = 0.0
@@ -45,22 +79,27 @@ class InFlight(msgspec.Struct, eq=False):
     spent_ns: int = 0
     """How long its attempts took."""
     timers: list[Any] | None = None
-    """What will wake it, to be cancelled when it no longer matters."""
+    """What will wake it or end its attempt, to be cancelled when it no longer matters."""
     awaited: Pause | Await | None = None
-    """What it waits for, while it has timers."""
+    """What it waits for, or has waited for until its driver is told that it is over."""
     awaited_until: float = 0.0
     """When that ends by itself, on the monotonic clock, if it does."""
     queue_timer: Any = None
     """What ends the wait for a first start."""
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
-    is_asking: bool = False
-    """Whether a function of its policy is to be asked, rather than the component to be attempted."""
-    is_paused: bool = False
-    """Whether it waited for time or a limit, and goes on when it is its turn."""
-    is_aloft: bool = False
-    """Whether an executor has it, or it stands in line for one."""
-    is_over: bool = False
+    result: PendingResult | None = None
+    """Its outcome, while the value of that is encoded."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether an executor has the attempt, or its outcome is just being taken in."""
+        return self.state in ("executing", "calling_policy") and (self.ticket != 0 or self.attempt is None)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has its outcome, or was given up."""
+        return self.state in ("encoding", "done")
 
     @property
     def is_durable(self) -> bool:
@@ -74,12 +113,12 @@ class InFlight(msgspec.Struct, eq=False):
         self.timers.append(timer)
 
     def forget(self, timer: Any) -> None:
-        """Let *timer* wake it no more; it is over, or whoever armed it sees to it."""
+        """Let *timer* wake it no more: it is over, or its owner sees to it."""
         if self.timers and timer in self.timers:
             self.timers.remove(timer)
 
     def disarm(self) -> None:
-        """Forget what would have woken it."""
+        """Cancel what would have woken it."""
         if self.timers:
             for timer in self.timers:
                 timer.cancel()

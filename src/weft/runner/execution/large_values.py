@@ -14,19 +14,17 @@ from msgspec.structs import replace
 from weft.core.run.runnable import Outcome
 from weft.errors import UnencodableValue
 from weft.log import Encoded, encode_once
-from weft.runner.execution.inflight import InFlight
 from weft.runner.slices import pause
 
 T = TypeVar("T")
 
 
 class PendingResult:
-    """A runnable that has completed, and whose value is being encoded."""
+    """The outcome of a runnable that has completed, and whose value is being encoded."""
 
-    __slots__ = ("_slices", "encoded", "inflight", "outcome")
+    __slots__ = ("_slices", "encoded", "outcome")
 
-    def __init__(self, inflight: InFlight, outcome: Outcome, slices: Generator[None, None, Encoded]) -> None:
-        self.inflight = inflight
+    def __init__(self, outcome: Outcome, slices: Generator[None, None, Encoded]) -> None:
         self.outcome = outcome
         """Its outcome: a failure, if the value turns out not to be data."""
         self.encoded: Encoded | None = None

@@ -17,15 +17,14 @@ What always holds:
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Final, Literal
 
 from weft.core import events as ev
 from weft.core.failure import text_of
 from weft.core.fold.fold import record
 from weft.core.fold.memory import PAGE
-from weft.core.fold.scope import Activation, Key
+from weft.core.fold.scope import Activation
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
 from weft.errors import (
@@ -49,6 +48,7 @@ from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, exhausted
 from weft.runner.execution.policies import RunPolicies
 from weft.runner.execution.reporting import Reporter
+from weft.runner.execution.run_queue import RunQueue
 from weft.runner.execution.status import has_news, orphans, stuck
 from weft.runner.options import RunOptions, check_text
 from weft.runner.slices import let_threads_run
@@ -86,6 +86,8 @@ class Worker:
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
         self.rules = run.known_policies = RunPolicies(run, dispatcher, options.executor)
+        self.queue = RunQueue()
+        """What is in flight."""
         self.attempts = Attempts(self, dispatcher, self.rules)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
@@ -108,19 +110,10 @@ class Worker:
         self._is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
         self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
-        self._line: deque[InFlight] = deque()
-        """What is ready."""
-        self._in_flight: dict[Key, InFlight] = {}
-        self._landing: dict[Key, PendingResult] = {}
-        """Runnables that have ended with a large value, which is being encoded; in flight until that is done."""
-        self._active = 0
-        """How many attempts are with executors, or in line for one."""
         self.at_once = 0
         """How many runnables may still run at once in this turn; the next ones let others have theirs."""
         self._units = 0
         """How many runnables have completed since the last checkpoint."""
-        self._barrier = 0
-        """How many events must be durable before anything starts: a policy has asked for it (``checkpoint_after``)."""
         self.owes_notice = options.on_complete is not None and has_news(run)
         """Whether somebody still has to be told that the run is idle."""
         self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
@@ -150,26 +143,8 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way and nothing can be started."""
-        return not self._in_flight and not self._line and not self.run.memory.ready
-
-    def inflight(self, key: Key) -> InFlight | None:
-        """Return how the runnable *key* is under way, if it is."""
-        return self._in_flight.get(key)
-
-    def is_landing(self, inflight: InFlight) -> bool:
-        """Whether *flight* has ended with a large value, which is being encoded."""
-        return inflight.activation.key in self._landing
-
-    @property
-    def in_flight(self) -> list[InFlight]:
-        """What is under way, waits, or is in line."""
-        return list(self._in_flight.values())
-
-    @property
-    def has_in_flight(self) -> bool:
-        """Whether something is under way."""
-        return bool(self._in_flight)
+        """Whether nothing is in flight and nothing can be started."""
+        return not self.queue.by_key and not self.run.memory.ready
 
     # -- what it is told -------------------------------------------------------------------------
 
@@ -229,8 +204,8 @@ class Worker:
         self.check_open()
         self.rules.change(policies, mode)
         if not self.is_stopping:
-            for inflight in list(self._in_flight.values()):
-                if not inflight.is_over:
+            for inflight in list(self.queue.by_key.values()):
+                if not inflight.has_ended:
                     self.attempts.reconsider(inflight)
         self._told()
 
@@ -265,25 +240,20 @@ class Worker:
     def stop(self) -> list[InFlight]:
         """Start nothing more; return what executors have."""
         self.is_stopping = True
-        self._line.clear()
-        for landing in list(self._landing.values()):  # it has ended, and must not run again because of its size
-            self.dispatcher.guard(self, self._land, landing)
-        for key, inflight in reversed(list(self._in_flight.items())):
-            if not self.dispatcher.is_started(inflight) or self.dispatcher.is_lent(
-                inflight
-            ):  # it waits: in line, for a child...
-                self.attempts.give_up(inflight)
-                del self._in_flight[key]
-        return list(self._in_flight.values())
+        for inflight in self.queue.in_state("encoding"):  # it has ended, and must not run again because of its size
+            self.dispatcher.guard(self, self._encode_rest, inflight)
+        in_flight = self.queue.by_key.values()  # what waits, in line or for a child, is not waited for
+        self._give_up({each for each in in_flight if each.is_started and not self.dispatcher.is_lent(each)})
+        return list(self.queue.by_key.values())
 
     def abandon(self) -> None:
-        """Lose interest in all that is under way; no attempt is burnt by that."""
-        for inflight in reversed(self._in_flight.values()):  # the last turns of a rate are the cheapest to give back
+        """Give up all that is in flight; no attempt is burnt by that."""
+        self._give_up()
+
+    def _give_up(self, kept: Container[InFlight] = ()) -> None:
+        """Give up what is in flight, but what is to be *kept*; the last turns of a rate are the cheapest to return."""
+        for inflight in self.queue.drop(kept):
             self.attempts.give_up(inflight)
-        self._in_flight.clear()
-        self._landing.clear()
-        self._line.clear()
-        self._active = 0
 
     def forget(self) -> None:
         """Write nothing more: the run is stopped without being persisted."""
@@ -334,7 +304,7 @@ class Worker:
         memory = self.run.memory
         log = memory.log
         self.at_once = AT_ONCE
-        line, unsaved = self._line, self._unsaved
+        line, unsaved = self.queue.line, self._unsaved
         while True:
             if memory.unopened is not None:
                 self._open_more()
@@ -350,8 +320,8 @@ class Worker:
                 self._start()
             if known == len(log) or self.is_stopping:  # else something has ended at once
                 break
-        if self._in_flight and not self.is_stopping:
-            self.state = "running" if self._active or self._line else "waiting"
+        if self.queue.by_key and not self.is_stopping:
+            self.state = "running" if self.queue.slots_used or line else "waiting"
         else:
             self._look_around()
 
@@ -368,7 +338,8 @@ class Worker:
 
     def _wants_more(self) -> bool:
         """Whether there is room for more than what runs and what stands in line; what waits for time takes none."""
-        return self._active + len(self._line) < self.options.max_concurrency or self._is_timed()
+        queue = self.queue
+        return queue.slots_used + len(queue.line) < self.options.max_concurrency or self._is_timed()
 
     def _is_timed(self) -> bool:
         """Whether a policy of elements that are not taken in counts from when they became ready."""
@@ -395,19 +366,18 @@ class Worker:
             offered = self._transformed(offered)
         rules = memory.retried or (memory.workflow.policies if memory.rules is None else memory.rules)
         for activation in offered:
-            if activation.key in self._in_flight or memory.ready.get(activation.key) is not activation:
+            if activation.key in self.queue.by_key or memory.ready.get(activation.key) is not activation:
                 continue
             policy, is_guarded = self.rules.of(activation) if rules else (None, False)
             begun = self.rules.begun(activation.key) if memory.attempts or memory.dispatched else None
-            inflight = InFlight(activation, policy, is_guarded, begun)
+            inflight = InFlight(activation, policy=policy, is_guarded=is_guarded, begun=begun)
             if policy is not None:
                 inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
                 if not self.attempts.await_start(inflight) and inflight.is_durable:
                     attempt = 1 + (begun.attempts if begun else 0)
                     record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
-            self._in_flight[activation.key] = inflight
             inflight.needed = len(memory.log)
-            self._line.append(inflight)
+            self.queue.add(inflight)
 
     def _transformed(self, offered: list[Activation]) -> list[Activation]:
         memory = self.run.memory
@@ -428,25 +398,25 @@ class Worker:
 
     def _start(self) -> None:
         """Start what is in line, as far as it is durable enough and there is room."""
-        line, unsaved = self._line, self._unsaved
+        queue, unsaved = self.queue, self._unsaved
+        line = queue.line
         if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
-        while line and self._active < self.options.max_concurrency:
-            if self._barrier > unsaved.acknowledged:  # perhaps since just now: something has ended at once
+        while line and queue.slots_used < self.options.max_concurrency:
+            if queue.barrier:  # perhaps since just now: something has ended at once
                 return
             inflight = line[0]
             activation = inflight.activation
             if inflight.needed > unsaved.acknowledged and not self._runs_ahead(inflight):
                 return
-            line.popleft()
-            if inflight.is_over or self.run.memory.ready.get(activation.key) is not activation:
-                self._in_flight.pop(activation.key, None)
-                continue
-            self._active += 1
-            self.attempts.proceed(inflight)
+            if self.run.memory.ready.get(activation.key) is activation:
+                queue.move(inflight, "executing")
+                self.attempts.proceed(inflight)
+            else:
+                queue.move(inflight, "done")
 
     def _runs_ahead(self, inflight: InFlight) -> bool:
-        """Whether *flight* may start although not all that it needs is durable."""
+        """Whether *inflight* may start although not all that it needs is durable."""
         if inflight.policy is not None and inflight.is_durable:
             if not self._is_eager:
                 self.checkpoint()
@@ -462,7 +432,7 @@ class Worker:
         if self.is_stopping:  # it has crashed, perhaps just now, while it started something
             return
         if not self.is_idle:
-            self.state = "running" if self._active or self._line else "waiting"
+            self.state = "running" if self.queue.slots_used or self.queue.line else "waiting"
             return
         if self.state != "cancelled":
             self.reason = stuck(self.run)
@@ -473,49 +443,29 @@ class Worker:
             self.is_settled = True
             self._settled(self)
 
-    # -- what the pilot tells --------------------------------------------------------------------
+    # -- what comes of attempts ------------------------------------------------------------------
 
-    def line_up(self, inflight: InFlight) -> None:
-        """Let *flight* wait for its turn, and for what it needs to be durable."""
-        self._line.append(inflight)
-
-    def line_up_again(self, inflight: InFlight) -> None:
-        """Let *flight*, which had its turn, wait for another one; whoever let it go on takes the next turn."""
-        self._active -= 1
-        self.line_up(inflight)
+    def queue_again(self, inflight: InFlight) -> None:
+        """Queue *inflight*, which had a slot, until what was noted of it is durable; the caller starts the next one."""
+        self.queue.move(inflight, "queued")
         self.hand_over()
-
-    def make_room(self) -> None:
-        """A flight waits for time or a limit; whoever let it go on gives its place to others."""
-        self._active -= 1
 
     @property
     def is_held(self) -> bool:
         """Whether nothing may start before something is durable, because a policy has asked for that."""
-        return self._barrier > self._unsaved.acknowledged
+        return self.queue.barrier != 0
 
     def send_back(self, inflight: InFlight) -> None:
-        """Let *flight*, which stood in line for its executor, wait here again."""
-        inflight.is_aloft = False
+        """Queue *inflight*, which was in line for its executor, here again."""
         inflight.disarm()
-        self._active -= 1
-        self.line_up(inflight)
+        self.queue.move(inflight, "queued")
 
     def drop(self, inflight: InFlight) -> None:
-        """Leave *flight*, which would have to wait, where it is: the run is being stopped."""
-        self._active -= 1
+        """Leave *inflight*, which would have to wait, where it is: the run is being stopped."""
+        self.queue.move(inflight, "done")
         self.attempts.give_up(inflight)
-        self._in_flight.pop(inflight.activation.key, None)
         if self.observer is not None:
             self.observer(self)
-
-    def take_out_of_line(self, inflight: InFlight) -> None:
-        """*flight* has waited too long, here, for a limit or for its executor; it is about to be finished."""
-        if inflight in self._line:
-            self._line.remove(inflight)
-            self._active += 1
-        elif inflight.timers and not inflight.is_aloft:  # it waits for a limit, not with a deadline for its executor
-            self._active += 1
 
     def finish(self, inflight: InFlight, outcome: Outcome, encoded: Encoded | None = None) -> None:
         """Take the outcome into the run, once its value is *encoded*."""
@@ -528,11 +478,11 @@ class Worker:
             and not activation.node.is_test
             and needs_encoding(outcome.result)
         ):
-            self._encode(PendingResult(inflight, outcome, encode_once(outcome.result, key[0])))  # which comes back here
+            inflight.result = PendingResult(outcome, encode_once(outcome.result, key[0]))
+            self._encode(inflight)  # which comes back here
             return
-        self._active -= 1
         self._units += 1
-        self._in_flight.pop(key, None)
+        self.queue.move(inflight, "done")
         if self.run.memory.ready.get(key) is activation:
             self.run.apply_outcome(activation, outcome)
         else:
@@ -544,31 +494,35 @@ class Worker:
         if self.observer is not None:
             self.observer(self)
         if policy is not None and policy.checkpoint_after:
-            self._barrier = len(self.run.memory.log)
+            self.queue.hold(len(self.run.memory.log))
             self.checkpoint()
 
-    def _encode(self, landing: PendingResult) -> None:
+    def _encode(self, inflight: InFlight) -> None:
         """Encode the value of what has ended; if it is a large one, let others have their turn in between."""
-        if landing.go_on() or self.is_stopping:
-            self._land(landing)
-        else:
-            self._landing[landing.inflight.activation.key] = landing
-            self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._encode_more, landing)
+        assert inflight.result is not None  # noqa: S101
+        if inflight.result.go_on() or self.is_stopping:
+            self._encode_rest(inflight)
+            return
+        if inflight.state != "encoding":
+            self.queue.move(inflight, "encoding")
+        self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._encode_more, inflight)
 
-    def _encode_more(self, landing: PendingResult) -> None:
-        if self._landing.get(landing.inflight.activation.key) is not landing:  # the run was stopped or cancelled
+    def _encode_more(self, inflight: InFlight) -> None:
+        result = inflight.result
+        if inflight.state != "encoding" or result is None:  # the run was stopped or cancelled
             return
         let_threads_run()
-        self._encode(landing)
-        if landing.is_done:
+        self._encode(inflight)
+        if result.is_done:
             self.turn()
 
-    def _land(self, landing: PendingResult) -> None:
+    def _encode_rest(self, inflight: InFlight) -> None:
         """Encode what is left of a value, and take it into the run."""
-        self._landing.pop(landing.inflight.activation.key, None)
-        while not landing.go_on():
+        result = inflight.result
+        assert result is not None  # noqa: S101
+        while not result.go_on():
             pass
-        self.finish(landing.inflight, landing.outcome, landing.encoded)
+        self.finish(inflight, result.outcome, result.encoded)
 
     # -- what the journal tells ------------------------------------------------------------------
 
@@ -576,7 +530,7 @@ class Worker:
         """Return what there is to write, *at* this time; None if nothing, or if nothing can be written any more."""
         if self.lost is not None:
             return None
-        append = self._unsaved.append("running" if self._in_flight else self._status(), self.reason, at)
+        append = self._unsaved.append("running" if self.queue.by_key else self._status(), self.reason, at)
         if append is not None:
             self._units = 0
         return append
@@ -589,6 +543,7 @@ class Worker:
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
         self._unsaved.stored(append)
+        self.queue.stored(self._unsaved.acknowledged)
         if self._unsaved.is_behind:
             self.checkpoint()
         if self.observer is not None:

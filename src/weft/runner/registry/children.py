@@ -143,7 +143,7 @@ class ChildRuns:
             NoRun: that attempt is over: it has timed out, or its run was cancelled or stopped.
         """
         worker = self._registry.get(parent.run_id)
-        inflight = None if worker is None else worker.inflight(parent.key)
+        inflight = None if worker is None else worker.queue.by_key.get(parent.key)
         if worker is None or inflight is None or inflight.attempt is None or inflight.attempt.runnable is not parent:
             raise NoRun(f"this attempt of {parent.component!r} is over, and starts no more children")
         return worker, inflight

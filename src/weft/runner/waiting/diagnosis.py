@@ -47,7 +47,7 @@ def _store(worker: Worker) -> Iterator[str]:
 
 
 def _in_flight(worker: Worker) -> list[str]:
-    in_flight = worker.in_flight
+    in_flight = list(worker.queue.by_key.values())
     told = [_inflight(worker, inflight) for inflight in in_flight[:_MOST]]
     if len(in_flight) > _MOST:
         told.append(f"{len(in_flight) - _MOST:,} more are under way")
@@ -57,18 +57,18 @@ def _in_flight(worker: Worker) -> list[str]:
 def _inflight(worker: Worker, inflight: InFlight) -> str:
     """Say what one runnable is doing."""
     dispatcher, name = worker.dispatcher, repr(inflight.activation.node.name)
-    if worker.is_landing(inflight):
+    if inflight.state == "encoding":
         return f"{name} has ended, and its large value is being encoded"
     if dispatcher.is_lent(inflight):
         return f"{name} waits for {_children(worker, inflight)}"
-    if dispatcher.is_started(inflight):
+    if inflight.is_started:
         if dispatcher.started(inflight) is None:
             return f"{name} waits for a worker of executor {inflight.executor!r}"
         spent = dispatcher.monotonic() - inflight.started
         return f"{name} has been running for {_seconds(spent)}{_attempt(inflight)}"
-    if inflight.is_aloft:
+    if inflight.state in ("executing", "calling_policy"):
         return f"{name} stands in line for executor {inflight.executor!r}"
-    if inflight.timers and inflight.awaited is not None:
+    if inflight.state == "waiting" and inflight.awaited is not None:
         return f"{name} {_awaited(inflight.awaited, inflight.awaited_until - dispatcher.monotonic())}"
     if inflight.needed > worker.acknowledged:
         return f"{name} starts once what it needs is stored"

@@ -141,7 +141,7 @@ class Waiters:
             else:
                 del self._durable[worker]
         if worker in self._grounded:
-            if worker.has_in_flight:
+            if worker.queue.by_key:
                 is_awaited = True
             else:
                 for future in self._grounded.pop(worker):

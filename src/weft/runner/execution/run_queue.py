@@ -1,0 +1,81 @@
+"""
+The queue of one run: what is in line, what is in flight, and how many slots that uses.
+
+Invariants:
+
+1. A runnable is in line if and only if its state is *queued*.
+2. As many slots are used as runnables are *executing*, *calling_policy* or *encoding*.
+3. A runnable is in the queue, by its key, until it is *done*; there is one at most by each key.
+4. A state changes here and nowhere else, as :data:`~weft.runner.execution.inflight.TRANSITIONS` says.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable
+
+from weft.core.fold.scope import Key
+from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
+
+
+class RunQueue:
+    """The runnables of one run that are in flight.  Others read its attributes, and do not change them."""
+
+    __slots__ = ("barrier", "by_key", "line", "slots_used")
+
+    def __init__(self) -> None:
+        self.by_key: dict[Key, InFlight] = {}
+        """All that are in flight, in the order in which they became ready."""
+        self.line: deque[InFlight] = deque()
+        """Those that are queued."""
+        self.slots_used = 0
+        self.barrier = 0
+        """How many events must be durable before anything starts, since a policy says ``checkpoint_after``; else 0."""
+
+    def add(self, inflight: InFlight) -> None:
+        """Queue a new runnable."""
+        self.by_key[inflight.activation.key] = inflight
+        self.line.append(inflight)
+
+    def move(self, inflight: InFlight, state: State) -> None:
+        """
+        Let *inflight* be in another *state*.
+
+        Raises:
+            RuntimeError: it cannot get there from where it is: a bug of the worker.
+        """
+        before = inflight.state
+        slots = TRANSITIONS[before].get(state)
+        if slots is None:
+            raise RuntimeError(f"{inflight.activation.node.name!r} cannot be {state} after it was {before}")
+        self.slots_used += slots
+        if before == "queued":
+            self.line.remove(inflight)
+        elif state == "queued":
+            self.line.append(inflight)
+        if state == "done":
+            del self.by_key[inflight.activation.key]
+        inflight.state = state
+
+    def hold(self, position: int) -> None:
+        """Let nothing start before *position* events are durable."""
+        self.barrier = position
+
+    def stored(self, position: int) -> None:
+        """*position* events are durable."""
+        if self.barrier and self.barrier <= position:
+            self.barrier = 0
+
+    def drop(self, kept: Container[InFlight] = ()) -> list[InFlight]:
+        """Let everything be done but what is to be *kept*, which is not in line; return the others, last ones first."""
+        dropped = [inflight for inflight in reversed(self.by_key.values()) if inflight not in kept]
+        self.line.clear()
+        for inflight in dropped:
+            self.slots_used += TRANSITIONS[inflight.state]["done"]
+            inflight.state = "done"
+            del self.by_key[inflight.activation.key]
+        return dropped
+
+    def in_state(self, state: State) -> Iterable[InFlight]:
+        """Return those that are in *state*."""
+        return [inflight for inflight in self.by_key.values() if inflight.state == state]

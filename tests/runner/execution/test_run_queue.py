@@ -1,0 +1,96 @@
+"""The queue of a run: states change as the table says, and slots are counted."""
+
+from __future__ import annotations
+
+from typing import Any, cast, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.core.fold.scope import Activation
+from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
+from weft.runner.execution.run_queue import RunQueue
+
+STATES = cast("tuple[State, ...]", get_args(State))
+SLOTTED = {"executing", "calling_policy", "encoding"}
+
+
+class _Node:
+    name = "step"
+
+
+class _Activation:
+    """What the queue needs of one."""
+
+    def __init__(self, number: int) -> None:
+        self.key: Any = ("step", (number,))
+        self.node = _Node()
+
+
+def inflight(number: int = 0) -> InFlight:
+    return InFlight(cast("Activation", _Activation(number)))
+
+
+def check(queue: RunQueue, known: list[InFlight]) -> None:
+    """The invariants of the header of run_queue.py."""
+    alive = [each for each in known if each.state != "done"]
+    assert list(queue.by_key.values()) == alive
+    assert sorted(map(id, queue.line)) == sorted(id(each) for each in alive if each.state == "queued")
+    assert queue.slots_used == sum(each.state in SLOTTED for each in alive)
+
+
+def test_the_table_is_complete_and_counts_slots() -> None:
+    assert set(TRANSITIONS) == set(STATES)
+    for before, following in TRANSITIONS.items():
+        for after, slots in following.items():
+            assert slots == (after in SLOTTED) - (before in SLOTTED)
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    reached = {"queued"}
+    for _ in STATES:
+        reached |= {after for before in reached for after in TRANSITIONS[cast("State", before)]}
+    assert reached == set(STATES)
+    assert all("done" in following for state, following in TRANSITIONS.items() if state != "done")
+
+
+@given(st.data())
+def test_any_way_through_the_table_keeps_the_counts(data: st.DataObject) -> None:
+    queue, known = RunQueue(), list[InFlight]()
+    for number in range(data.draw(st.integers(1, 30))):
+        alive = [each for each in known if each.state != "done"]
+        what = data.draw(st.sampled_from(["add", "move", "move", "move", "drop"] if alive else ["add"]))
+        if what == "add":
+            known.append(inflight(number))
+            queue.add(known[-1])
+        elif what == "move":
+            each = data.draw(st.sampled_from(alive))
+            queue.move(each, data.draw(st.sampled_from(sorted(TRANSITIONS[each.state]))))
+        else:
+            kept = {each for each in alive if each.state != "queued" and data.draw(st.booleans())}
+            assert queue.drop(kept) == [each for each in reversed(alive) if each not in kept]
+        check(queue, known)
+
+
+@pytest.mark.parametrize(("before", "after"), [(a, b) for a in STATES for b in STATES if b not in TRANSITIONS[a]])
+def test_any_other_transition_is_a_bug_and_changes_nothing(before: State, after: State) -> None:
+    queue, one = RunQueue(), inflight()
+    queue.add(one)
+    for state in {"queued": (), "done": ("done",)}.get(before, ("executing", before)):
+        queue.move(one, cast("State", state))
+
+    with pytest.raises(RuntimeError, match=f"cannot be {after} after it was {before}"):
+        queue.move(one, after)
+
+    assert one.state == before
+    check(queue, [one])
+
+
+def test_what_is_held_goes_on_once_that_is_durable() -> None:
+    queue = RunQueue()
+    queue.hold(7)
+    queue.stored(6)
+    assert queue.barrier == 7
+    queue.stored(7)
+    assert queue.barrier == 0
