@@ -164,6 +164,10 @@ async def test_a_runner_whose_executors_cannot_be_opened_leaves_its_store_closed
 # -- crashes -------------------------------------------------------------------------------------
 
 
+def crash() -> None:
+    raise ValueError("a bug")
+
+
 class Refuses:
     """Lets executors refuse the first *times* attempts, which crashes their workers; calls *then* just before."""
 
@@ -197,7 +201,7 @@ async def test_a_run_whose_worker_crashes_while_it_is_stopped_leaves_at_once() -
         stopping = started(runner.stop("a", grace=20.0))
         await asyncio.sleep(1.0)
 
-        worker.dispatcher.blame(worker, ValueError("a bug"))
+        worker.dispatcher.guard(worker, crash)
         await stopping
 
         assert now() < 2.0

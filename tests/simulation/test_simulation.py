@@ -24,13 +24,15 @@ from weft.core.fold.fold import record
 from weft.errors import StoreError
 from weft.policy import DEFAULT, ConcurrencyLimit, driver, limits
 from weft.policy.decision import Fallback
+from weft.policy.driver import Attempt
 from weft.ports.store import Append
 from weft.runner.checkpoints import as_checkpoints
 from weft.runner.execution import worker as worker_module
-from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
+from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.policies import RunPolicies
+from weft.runner.execution.timeouts import Timeouts
 from weft.runner.execution.worker import Worker
 from weft.runner.registry import children
 from weft.runner.registry.children import ChildRuns
@@ -131,13 +133,13 @@ def test_a_store_that_loses_what_it_has_acknowledged_is_found() -> None:
 
 def test_a_step_that_is_started_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Trial(Workflow("w", step(lambda x: x + 1, name="more")), (1,))
-    submit = Dispatcher.submit
+    submit = ExecutorQueue.submit
 
-    def submit_twice(dispatcher: Dispatcher, worker: Worker, inflight: InFlight) -> None:
-        submit(dispatcher, worker, inflight)
-        submit(dispatcher, worker, inflight)
+    def submit_twice(queue: ExecutorQueue, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
+        submit(queue, worker, inflight, attempt)
+        submit(queue, worker, inflight, attempt)
 
-    monkeypatch.setattr(Dispatcher, "submit", submit_twice)
+    monkeypatch.setattr(ExecutorQueue, "submit", submit_twice)
     report = simulate(1, lambda _: trial, scenario=Scenario())
 
     assert "a: more(2,) is under way and is executed again" in report.problems
@@ -187,7 +189,7 @@ def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Attempts, "_timed_out", lambda *_: None)
+    monkeypatch.setattr(Timeouts, "_timed_out", lambda *_: None)
     trial = Trial(Workflow("w", step(lambda x: x, name="one")), (1,))
     scenario = Scenario(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
 

@@ -254,7 +254,7 @@ class Runtime:
         for worker in workers:
             worker.is_leaving = True
             worker.stop()
-        closing = [asyncio.ensure_future(executor.close(deadline.left)) for executor in dispatcher.executors.values()]
+        closing = [asyncio.ensure_future(executor.close(deadline.left)) for executor in self.executors.values()]
         if not await deadline.wait(closing):  # executors do not know of a deadline that is brought forward
             dispatcher.collect()
             for worker in workers:

@@ -52,13 +52,13 @@ class InFlight(msgspec.Struct, eq=False):
     """One runnable in flight."""
 
     activation: Activation
-    state: State = "queued"
-    """Changed by :class:`~weft.runner.execution.run_queue.RunQueue`, and by nothing else."""
     policy: Policy | None = None
     is_guarded: bool = False
     """Whether the policy matters before an attempt fails."""
     begun: Begun | None = None
     """How far it had come in an earlier life."""
+    state: State = "queued"
+    """Changed by :class:`~weft.runner.execution.run_queue.RunQueue`, and by nothing else."""
     runnable: Runnable | None = None
     instructions: Instructions | None = None
     """Its driver; None as long as no policy has anything to say."""

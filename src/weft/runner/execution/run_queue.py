@@ -37,6 +37,11 @@ class RunQueue:
         self.by_key[inflight.activation.key] = inflight
         self.line.append(inflight)
 
+    def start_first(self) -> None:
+        """Give the first one in line a slot; as :meth:`move`, and faster, since it happens at every step."""
+        self.line.popleft().state = "executing"
+        self.slots_used += 1
+
     def move(self, inflight: InFlight, state: State) -> None:
         """
         Let *inflight* be in another *state*.

@@ -85,10 +85,10 @@ class Worker:
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
-        self.rules = run.known_policies = RunPolicies(run, dispatcher, options.executor)
+        self.policies = run.known_policies = RunPolicies(run, dispatcher.tables, options.executor)
         self.queue = RunQueue()
         """What is in flight."""
-        self.attempts = Attempts(self, dispatcher, self.rules)
+        self.attempts = Attempts(self, dispatcher, self.policies)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
         self.lost: Exception | None = None
@@ -202,7 +202,7 @@ class Worker:
             RunClosed, RunParked: as :meth:`check_open`.
         """
         self.check_open()
-        self.rules.change(policies, mode)
+        self.policies.change(policies, mode)
         if not self.is_stopping:
             for inflight in list(self.queue.by_key.values()):
                 if not inflight.has_ended:
@@ -315,7 +315,7 @@ class Worker:
                 if self._is_eager:
                     self.dispatcher.journal.note(self)
                 else:
-                    self.hand_over()
+                    self.write_if_due()
             if line and (line[0].needed <= unsaved.acknowledged or not self._is_strict):
                 self._start()
             if known == len(log) or self.is_stopping:  # else something has ended at once
@@ -346,7 +346,7 @@ class Worker:
         memory = self.run.memory
         rules = memory.workflow.policies if memory.rules is None else memory.rules
         for opening in memory.unopened or () if rules else ():
-            table = self.dispatcher.table(opening.scope.plan, rules)
+            table = self.dispatcher.tables.of(opening.scope.plan, rules)
             for target in opening.targets:
                 policy, _ = table.of(target.name)
                 if policy is not None and (policy.queue_timeout is not None or policy.delay):
@@ -368,9 +368,9 @@ class Worker:
         for activation in offered:
             if activation.key in self.queue.by_key or memory.ready.get(activation.key) is not activation:
                 continue
-            policy, is_guarded = self.rules.of(activation) if rules else (None, False)
-            begun = self.rules.begun(activation.key) if memory.attempts or memory.dispatched else None
-            inflight = InFlight(activation, policy=policy, is_guarded=is_guarded, begun=begun)
+            policy, is_guarded = self.policies.of(activation) if rules else (None, False)
+            begun = self.policies.begun(activation.key) if memory.attempts or memory.dispatched else None
+            inflight = InFlight(activation, policy, is_guarded, begun)
             if policy is not None:
                 inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
                 if not self.attempts.await_start(inflight) and inflight.is_durable:
@@ -388,7 +388,7 @@ class Worker:
         memory.newly_ready.extend(by_key[key] for key in by_key if key in left)
         return wanted
 
-    def hand_over(self) -> None:
+    def write_if_due(self) -> None:
         """Let the journal know that there is something to write, if it is time for that."""
         strategy = self.options.checkpoints
         due = self._is_eager or (strategy.every is not None and self._units >= strategy.every)
@@ -410,7 +410,7 @@ class Worker:
             if inflight.needed > unsaved.acknowledged and not self._runs_ahead(inflight):
                 return
             if self.run.memory.ready.get(activation.key) is activation:
-                queue.move(inflight, "executing")
+                queue.start_first()
                 self.attempts.proceed(inflight)
             else:
                 queue.move(inflight, "done")
@@ -445,27 +445,11 @@ class Worker:
 
     # -- what comes of attempts ------------------------------------------------------------------
 
-    def queue_again(self, inflight: InFlight) -> None:
-        """Queue *inflight*, which had a slot, until what was noted of it is durable; the caller starts the next one."""
-        self.queue.move(inflight, "queued")
-        self.hand_over()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether nothing may start before something is durable, because a policy has asked for that."""
-        return self.queue.barrier != 0
-
-    def send_back(self, inflight: InFlight) -> None:
-        """Queue *inflight*, which was in line for its executor, here again."""
-        inflight.disarm()
-        self.queue.move(inflight, "queued")
-
-    def drop(self, inflight: InFlight) -> None:
-        """Leave *inflight*, which would have to wait, where it is: the run is being stopped."""
-        self.queue.move(inflight, "done")
-        self.attempts.give_up(inflight)
-        if self.observer is not None:
-            self.observer(self)
+    def ended(self, attempts: Iterable[tuple[InFlight, Outcome]]) -> None:
+        """Take in what came of *attempts*, and go on."""
+        for inflight, outcome in attempts:
+            self.attempts.ended(inflight, outcome)
+        self.turn()
 
     def finish(self, inflight: InFlight, outcome: Outcome, encoded: Encoded | None = None) -> None:
         """Take the outcome into the run, once its value is *encoded*."""
@@ -543,15 +527,13 @@ class Worker:
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
         self._unsaved.stored(append)
-        self.queue.stored(self._unsaved.acknowledged)
+        if self.queue.barrier:
+            self.queue.stored(self._unsaved.acknowledged)
         if self._unsaved.is_behind:
             self.checkpoint()
         if self.observer is not None:
             self.observer(self)
-        try:
-            self.turn()
-        except BaseException as error:  # noqa: BLE001 - as in Dispatcher.guard, without a call for each of many
-            self.dispatcher.blame(self, error)
+        self.dispatcher.guard(self, self.turn)
 
     def refused(self, error: Exception) -> None:
         """Nothing can be written: this worker is not the writer any more, or the store or what it has is broken."""

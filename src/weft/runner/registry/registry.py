@@ -136,9 +136,9 @@ class RunRegistry:
         async with self._locks.lock(run) as lock:
             worker = self._hired(run, workflow, options)
             if policies is None:
-                worker.rules.look_through()
+                worker.policies.look_through()
             else:
-                worker.rules.change(policies, policies_mode)
+                worker.policies.change(policies, policies_mode)
             self._started[workflow.name, workflow.version] = workflow
             self._workers[run] = worker
             try:
@@ -295,7 +295,7 @@ class RunRegistry:
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
         dispatcher = self._dispatcher()  # the runner may have been closed meanwhile
         worker = Worker(dispatcher, found.run, options, self._on_settled, _unsaved(found))
-        worker.rules.look_through()
+        worker.policies.look_through()
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:

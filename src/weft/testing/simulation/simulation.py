@@ -332,8 +332,8 @@ def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:
     used = [key for key, state in counters.states().items() if isinstance(state, UseState) and state.used]
     problems = [f"places of {key} are still taken" for key in used]
     if dispatcher.is_busy:
-        problems.append("flights are left in the air when every run is idle")
-    for name, queue in dispatcher._queues.items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        if queue.aloft:
-            problems.append(f"executor {name!r} is said to have {queue.aloft} flights when every run is idle")
+        problems.append("attempts are in flight when every run is idle")
+    for name, queue in dispatcher.queues.items():
+        if queue.places_used:
+            problems.append(f"{queue.places_used} places of executor {name!r} are taken when every run is idle")
     return problems

@@ -1,0 +1,147 @@
+"""
+The queue of one executor: attempts wait here by priority, then in order, and are here until their outcome is collected.
+
+What an executor holds can no longer be overtaken, so it is given only as much as its workers need to be busy for a
+moment: many short steps, whose hand-over is cheapest in numbers, or one long step each.
+
+Invariants:
+
+1. An attempt is started only if it is still the one that its runnable is to make, and no policy holds its run.
+2. An attempt that only waits for another run lends its place: however many wait, there is room for what they wait for.
+3. What goes wrong while an attempt of one run is started is the crash of the worker of that run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from weft.core.run.runnable import Outcome
+from weft.policy.driver import Attempt
+from weft.ports.executor import Executor, ImmediateExecutor, LendingExecutor, Ticket
+from weft.runner.execution.inflight import InFlight
+
+if TYPE_CHECKING:
+    from weft.runner.execution.worker import Worker
+
+_MOMENT_NS: Final = 2_000_000
+"""For how long the workers of an executor should have work without the loop."""
+
+_tickets = itertools.count(1)
+
+
+class ExecutorQueue:
+    """What waits for one executor, and what it has."""
+
+    __slots__ = ("_guard", "_lent", "_mean_ns", "_order", "_running", "_workers", "executor", "is_used", "line", "run")
+
+    def __init__(self, executor: Executor, guard: Callable[..., None]) -> None:
+        """Make an empty one; *guard* calls something of a worker, whose crash is its own."""
+        self.executor, self._guard = executor, guard
+        self.run = executor.run if isinstance(executor, ImmediateExecutor) else None
+        """Executes a runnable while the caller waits, if the executor can; what is in line is not to be overtaken."""
+        self.line: list[tuple[int, int, Worker, InFlight, Attempt]] = []
+        """A heap; an attempt that has waited too long stays in it until it comes first."""
+        self.is_used = False
+        """Whether it has ever had something to do: there is nothing to collect from others."""
+        self._order = itertools.count()
+        self._running: dict[Ticket, tuple[Worker, InFlight]] = {}
+        self._lent: dict[Ticket, int] = {}
+        """By ticket whose place others have: for how many waits."""
+        self._workers: int | None = getattr(executor, "max_workers", None)
+        self._mean_ns = 1e9  # long, until the first ones have shown otherwise
+
+    @property
+    def places_used(self) -> int:
+        """How many attempts the executor has, but for those that only wait for another run."""
+        return len(self._running) - len(self._lent)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the executor has an attempt, or one is in line for it."""
+        return bool(self._running) or any(not inflight.has_ended for _, _, _, inflight, _ in self.line)
+
+    def submit(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
+        """Start the *attempt* of *inflight*, or let it wait in line until there is room."""
+        inflight.ticket, self.is_used = 0, True
+        if not self.line and self._has_room():
+            self._start(worker, inflight, attempt)
+        else:
+            heapq.heappush(self.line, (-inflight.priority, next(self._order), worker, inflight, attempt))
+            self.serve()
+
+    def serve(self) -> None:
+        """Start what is in line, as far as there is room."""
+        while self.line and self._has_room():
+            _, _, worker, inflight, attempt = heapq.heappop(self.line)
+            self._guard(worker, self._start, worker, inflight, attempt)
+
+    def _has_room(self) -> bool:
+        if self.executor.free <= 0:
+            return False
+        workers = self._workers
+        used = len(self._running) - len(self._lent)
+        return workers is None or used < workers + int(workers * _MOMENT_NS / self._mean_ns)
+
+    def _start(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
+        is_due = inflight.state == "executing" or inflight.state == "calling_policy"
+        if not is_due or inflight.attempt is not attempt:  # it has waited too long
+            return
+        if worker.queue.barrier:
+            worker.attempts.held(inflight)
+            return
+        ticket = inflight.ticket = next(_tickets)
+        self._running[ticket] = (worker, inflight)
+        worker.attempts.starting(inflight, attempt)
+        if inflight.state != "done":  # else a listener has cancelled the run
+            self.executor.submit(ticket, attempt.runnable)
+
+    def collect(self) -> list[tuple[Worker, InFlight, Outcome]]:
+        """Return what has ended, but for what was withdrawn."""
+        found: list[tuple[Worker, InFlight, Outcome]] = []
+        for ticket, outcome in self.executor.collect():
+            running = self._running.pop(ticket, None)
+            if running is not None:
+                self._lent.pop(ticket, None)  # it has not waited for its wait to end
+                self._mean_ns += 0.1 * (max(outcome.duration_ns, 1) - self._mean_ns)
+                found.append((*running, outcome))
+        return found
+
+    def withdraw(self, inflight: InFlight) -> bool:
+        """Cancel the attempt of *inflight* if the executor has it; return whether others wait for its place."""
+        ticket = inflight.ticket
+        if self._running.pop(ticket, None) is None:
+            return False
+        self._lent.pop(ticket, None)
+        self.executor.cancel(ticket)
+        return bool(self.line)
+
+    def started(self, inflight: InFlight) -> float | None:
+        """Return when the attempt began to run; None if it still waits for a worker."""
+        return self.executor.started(inflight.ticket)
+
+    # -- attempts that wait for another run --------------------------------------------------------
+
+    def lend(self, ticket: Ticket) -> bool:
+        """Let others have the place of *ticket*, which waits once more; return whether there is one more place."""
+        if ticket not in self._running:
+            return False
+        waits = self._lent[ticket] = self._lent.get(ticket, 0) + 1
+        if waits == 1 and isinstance(self.executor, LendingExecutor):
+            self.executor.lend(ticket)
+        return waits == 1
+
+    def reclaim(self, ticket: Ticket) -> bool:
+        """One of the waits of *ticket* is over; return whether it was the last, and the attempt goes on."""
+        waits = self._lent.pop(ticket, 0)
+        if waits > 1:
+            self._lent[ticket] = waits - 1
+        elif waits and isinstance(self.executor, LendingExecutor):
+            self.executor.reclaim(ticket)
+        return waits == 1
+
+    def is_lent(self, inflight: InFlight) -> bool:
+        """Whether *inflight* only waits for another run."""
+        return inflight.ticket in self._lent
