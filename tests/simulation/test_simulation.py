@@ -369,7 +369,7 @@ def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypa
 
 
 def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ChildRuns, "_bereft", lambda *_: None)
+    monkeypatch.setattr(ChildRuns, "orphaned", lambda *_: None)
     scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
 
     problems = [each for scenario in scenarios for each in problems_of(delegating(), scenario, seeds=6)]

@@ -39,7 +39,6 @@ from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
 from weft.runner.queries import RunnerQueries
-from weft.runner.registry.children import ChildRuns
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
@@ -83,14 +82,19 @@ class AsyncRunner(RunnerQueries):
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
         """
         self._runtime = Runtime(
+            self,
             defaults.store(store),
             {**defaults.executors(threads=threads, processes=processes), **(executors or {})},
             clock or defaults.clock(),
             counters or defaults.counters(),
             grace,
+            self._given,
         )
-        self._registry, self._waiters = self._runtime.registry, self._runtime.waiters
-        self._children = self._runtime.children = ChildRuns(self, self._registry, self._waiters, self._given)
+        self._registry, self._waiters, self._children = (
+            self._runtime.registry,
+            self._runtime.waiters,
+            self._runtime.children,
+        )
         self._options = self._checked(
             RunOptions(
                 max_concurrency=max_concurrency,

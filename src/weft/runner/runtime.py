@@ -30,17 +30,17 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import LogStore
 from weft.runner.deadline import Deadline
-from weft.runner.durability.journal import Journal
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
+from weft.runner.registry.children import ChildRuns, Given
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
 
 if TYPE_CHECKING:
-    from weft.runner.registry.children import ChildRuns
+    from weft.runner.runner import AsyncRunner
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
@@ -58,20 +58,25 @@ class _Stop:
 class Runtime:
     """What one runner has, from its opening to its end."""
 
-    children: ChildRuns
-    """Set by the runner, whose steps they are started by."""
-
     def __init__(
-        self, store: LogStore, executors: Mapping[str, Executor], clock: Clock, counters: Counters, grace: float
+        self,
+        runner: AsyncRunner,
+        store: LogStore,
+        executors: Mapping[str, Executor],
+        clock: Clock,
+        counters: Counters,
+        grace: float,
+        given: Given,
     ) -> None:
         """
-        Get everything together; :meth:`open` makes it ready.
+        Build everything that *runner* has; :meth:`open` makes it ready.
 
         Args:
+            given: checks the options of children.
             grace: how many seconds what is under way gets to end when it is stopped.
         """
         self.executors = executors
-        self._store, self._clock, self._counters, self._grace = store, clock, counters, grace
+        self._store, self._grace = store, grace
         self._owns_store = False
         self._opening: asyncio.Task[None] | None = None
         self._openers = 0
@@ -88,41 +93,32 @@ class Runtime:
         """How many callers wait until it is closed."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
-        self._dispatcher: Dispatcher | None = None
+        self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
+        """What all workers share."""
         self.ownership = Ownership(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
-        self.registry = RunRegistry(self.ownership, self.waiters, clock, lambda: self.dispatcher)
+        self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
+        self.children = ChildRuns(runner, self.registry, self.waiters, given)
+        self.dispatcher.family = self.registry.children = self.children
 
     # -- opening and closing ---------------------------------------------------------------------
 
     def is_open(self) -> bool:
         """Whether runs can come in."""
-        return self._dispatcher is not None and not self._dispatcher.is_closing
+        return self.dispatcher.is_open and not self.dispatcher.is_closing
 
     def may_wait(self) -> bool:
         """Whether an unavailable store is worth waiting for: the runner is open, or has time left to close."""
         return self.is_open() or (self._deadline is not None and not self._deadline.is_past)
 
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """
-        What the workers share.
-
-        Raises:
-            RunnerClosed: it is not open.
-        """
-        if self._dispatcher is None or self._dispatcher.is_closing:
-            raise RunnerClosed
-        return self._dispatcher
-
     def check_open(self) -> None:
         """
-        Refuse to do anything where nobody is.
+        Refuse to do anything unless the runner is open.
 
         Raises:
-            RunnerClosed: it is not open.
+            RunnerClosed: it is not.
         """
-        self.dispatcher  # noqa: B018
+        self.dispatcher.check_open()
 
     async def open(self) -> None:
         """
@@ -154,26 +150,13 @@ class Runtime:
             await self._store.open()
             self._owns_store = True
         try:
-            self._get_ready()
+            self.children.open()
+            self.dispatcher.open()
         except BaseException:
             if self._owns_store:
                 self._owns_store = False
                 await self._store.close()
             raise
-
-    def _get_ready(self) -> None:
-        journal = Journal(self._store, self._clock.time)
-        dispatcher = Dispatcher(
-            journal=journal,
-            executors=self.executors,
-            clock=self._clock,
-            counters=self._counters,
-            crashed=self.registry.supervisor.crashed,
-        )
-        self.children.open(dispatcher)
-        dispatcher.open()
-        journal.open()
-        self._dispatcher = dispatcher
 
     async def close(self, grace: float | None = None) -> None:
         """
@@ -215,15 +198,15 @@ class Runtime:
     async def _close(self, deadline: Deadline) -> None:
         if self._opening is not None:
             await asyncio.wait([self._opening])
-        dispatcher = self._dispatcher
-        if dispatcher is None:
+        dispatcher = self.dispatcher
+        if not dispatcher.is_open:
             self._is_spent = True
             return
         dispatcher.is_closing = True
         self.registry.supervisor.close()
         self.children.close()
         workers = list(self.registry)
-        await self._ground(dispatcher, workers, deadline)
+        await self._finish_attempts(dispatcher, workers, deadline)
         self.waiters.hang_up()
         for grace in self._graces:
             grace.hurry(0.0)
@@ -245,11 +228,11 @@ class Runtime:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
             raise
         self.registry.clear()
-        self._dispatcher, self._is_spent = None, True
+        dispatcher.is_open, self._is_spent = False, True
         if unwritten:
             raise UnwrittenEvents(unwritten, next(reasons))
 
-    async def _ground(self, dispatcher: Dispatcher, workers: Sequence[Worker], deadline: Deadline) -> None:
+    async def _finish_attempts(self, dispatcher: Dispatcher, workers: Sequence[Worker], deadline: Deadline) -> None:
         """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""
         for worker in workers:
             worker.is_leaving = True

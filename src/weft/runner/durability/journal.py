@@ -72,8 +72,19 @@ class Writer(Protocol):
 class Journal:
     """Writes what workers have to write, in batches."""
 
-    def __init__(self, store: LogStore, time: Callable[[], float]) -> None:
-        self._store, self._time = store, time
+    def __init__(
+        self, store: LogStore, time: Callable[[], float], afterwards: Callable[[], object] = lambda: None
+    ) -> None:
+        """
+        Make one that writes to *store*; it begins to write when it is opened, or has something to write.
+
+        Args:
+            time: says the time of day.
+            afterwards: called once the runs of a batch were told, to let them take in what has ended meanwhile.  After
+                a small batch that is right away: what came of it is in the next batch before the loop has come round.
+                Else it is when the loop does.
+        """
+        self._store, self._time, self._afterwards = store, time, afterwards
         self._noted: dict[Writer, None] = {}
         self._in_flight: list[tuple[Writer, Append]] = []
         """The batch that the store has been given and has not answered."""
@@ -96,14 +107,7 @@ class Journal:
         """When that began, by the clock of the loop."""
         self.batches = 0
         self.is_telling = False
-        """Whether runs are being told what was stored; a call of :attr:`afterwards` follows."""
-        self.afterwards: Callable[[], object] = _nothing
-        """
-        Called once the runs of a batch were told, to let them take in what has ended meanwhile.
-
-        After a small batch that is right away: what came of it is in the next batch before the loop has come round.
-        Else it is when the loop does.
-        """
+        """Whether runs are being told what was stored; a call of *afterwards* follows."""
 
     def open(self) -> None:
         """Begin to write."""
@@ -151,7 +155,7 @@ class Journal:
         if self._in_flight:
             again = [(writer, replace(append, again=True)) for writer, append in self._in_flight]
             await self._write(again)
-            self.afterwards()
+            self._afterwards()
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -161,10 +165,10 @@ class Journal:
                 await self._write(batch)
                 if ahead and len(batch) <= _FEW:
                     ahead -= 1
-                    self.afterwards()
+                    self._afterwards()
                 else:
                     ahead = _IN_A_ROW
-                    loop.call_soon(self.afterwards)
+                    loop.call_soon(self._afterwards)
                     await asyncio.sleep(0)
             if self._closing.is_set() and not self._beside:
                 self._closed.set()
@@ -200,7 +204,7 @@ class Journal:
                 if has_more:
                     self.note(writer)
                 self._wake.set()  # a journal that is being closed waits for this
-                loop.call_soon(self.afterwards)
+                loop.call_soon(self._afterwards)
             await asyncio.sleep(0)
 
     def _batch(self) -> list[tuple[Writer, Append]]:
@@ -330,7 +334,3 @@ def _tell_of_end(task: asyncio.Task[None]) -> None:
         "cancelled" if error is None else "ended",
         exc_info=error,
     )
-
-
-def _nothing() -> None:
-    """Nobody shares the loop with the journal."""

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 from weft.calling import is_ctrl_c
 from weft.core.run.child import Family
 from weft.core.run.runnable import Outcome
+from weft.errors import RunnerClosed
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, Ticket
+from weft.ports.store import LogStore
 from weft.runner.durability.journal import Journal
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
@@ -36,30 +38,29 @@ _log = logging.getLogger("weft.runner")
 class Dispatcher:
     """Takes attempts to executors, and their outcomes to the workers of one runner."""
 
+    loop: asyncio.AbstractEventLoop
+    monotonic: Callable[[], float]
+    _thread: int
+
     def __init__(
         self,
         *,
-        journal: Journal,
+        store: LogStore,
         executors: Mapping[str, Executor],
         clock: Clock,
         counters: Counters,
-        crashed: Callable[[Worker, BaseException], None],
         draw: Callable[[], float] = random.random,
     ) -> None:
-        self.journal, self.clock, self.counters, self.draw = journal, clock, counters, draw
-        self.loop = asyncio.get_running_loop()
-        self.monotonic: Callable[[], float] = self.loop.time
-        self.is_closing = False
+        self.clock, self.counters, self.draw = clock, counters, draw
+        self.journal = Journal(store, clock.time, self.turn)
+        self.is_open = self.is_closing = False
         self.family: Family | None = None
         """Starts the children of steps."""
         self.queues = {name: ExecutorQueue(executor, self.guard) for name, executor in executors.items()}
         """By name of the executor."""
         self.limit_queues, self.timeouts, self.tables = LimitQueues(self), Timeouts(self), PolicyTables(executors)
-        self._crashed = crashed
-        self._thread = threading.get_ident()
         self._is_awake = self._is_due = False
         """Whether something has ended, and whether the loop will come round to it."""
-        journal.afterwards = self.turn
 
     @property
     def is_busy(self) -> bool:
@@ -67,9 +68,23 @@ class Dispatcher:
         return any(queue.is_busy for queue in self.queues.values())
 
     def open(self) -> None:
-        """Get the executors ready."""
+        """Get the executors and the journal ready, in the loop that all of this is to run in."""
+        self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self.monotonic = self.loop.time
         for queue in self.queues.values():
             queue.executor.open(self.wake)
+        self.journal.open()
+        self.is_open = True
+
+    def check_open(self) -> None:
+        """
+        Refuse new work unless the runner is open.
+
+        Raises:
+            RunnerClosed: it is not.
+        """
+        if not self.is_open or self.is_closing:
+            raise RunnerClosed
 
     def guard(self, worker: Worker, call: Callable[..., object], *args: object) -> None:
         """Call something of *worker*: what it raises, also what would end a program, is the crash of this worker."""
@@ -78,7 +93,7 @@ class Dispatcher:
         except BaseException as error:
             if is_ctrl_c(error):
                 raise
-            self._crashed(worker, error)
+            worker.owner.crashed(worker, error)
 
     # -- turns -----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ What always holds:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from weft.core import events as ev
 from weft.core.failure import text_of
@@ -63,6 +63,18 @@ _OTHERS = (BrokenChain, ConcurrentAppend, OwnershipLost, RunNotFound)
 """Why a store refuses a run that another owner has taken over, changed or deleted."""
 
 
+class Owner(Protocol):
+    """The registry that a worker is in, as the worker sees it."""
+
+    def settled(self, worker: Worker) -> None:
+        """*worker* has nothing left to do, and all of it is durable."""
+        ...
+
+    def crashed(self, worker: Worker, error: BaseException) -> None:
+        """*worker* has raised *error*."""
+        ...
+
+
 class Worker:
     """Drives one run, and writes its log."""
 
@@ -71,17 +83,17 @@ class Worker:
         dispatcher: Dispatcher,
         run: Run,
         options: RunOptions,
-        settled: Callable[[Worker], None],
+        owner: Owner,
         unsaved: UnsavedLog | None = None,
     ) -> None:
         """
         Take over *run*.
 
         Args:
-            settled: called when there is nothing left to do and all of it is durable.
-            draft: what is to be written, of a run that the store has; a new run if not given.
+            owner: told when there is nothing left to do and all of it is durable, and of a crash.
+            unsaved: what is to be written, of a run that the store has; a new run if not given.
         """
-        self.dispatcher, self.run, self.options = dispatcher, run, options
+        self.dispatcher, self.run, self.options, self.owner = dispatcher, run, options, owner
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
@@ -104,7 +116,6 @@ class Worker:
         """Whether nothing more is to be started."""
         self.is_leaving = False
         """Whether the run is being let go of, so that it takes nothing more."""
-        self._settled = settled
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
@@ -441,7 +452,7 @@ class Worker:
             self.checkpoint()
         elif not self.is_settled:
             self.is_settled = True
-            self._settled(self)
+            self.owner.settled(self)
 
     # -- what comes of attempts ------------------------------------------------------------------
 
@@ -544,4 +555,4 @@ class Worker:
             self.report.lost(error)
         if self.observer is not None:
             self.observer(self)
-        self._settled(self)
+        self.owner.settled(self)

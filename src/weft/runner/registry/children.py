@@ -24,7 +24,6 @@ from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, WorkflowNotFound
 from weft.log import check_encodable
-from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
@@ -44,7 +43,6 @@ _log = logging.getLogger("weft.runner")
 class ChildRuns:
     """The parents and children among the runs of one *runner*; *given* checks the options of new ones."""
 
-    _dispatcher: Dispatcher
     _loop: asyncio.AbstractEventLoop
     _thread: int
 
@@ -53,10 +51,9 @@ class ChildRuns:
         self._farewells: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the cancelling of its children that is under way."""
 
-    def open(self, dispatcher: Dispatcher) -> None:
+    def open(self) -> None:
         """Get ready, in the loop of the runner."""
-        self._dispatcher, self._loop, self._thread = dispatcher, asyncio.get_running_loop(), threading.get_ident()
-        dispatcher.family, self._registry.bereft = self, self._bereft
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def close(self) -> None:
         """Stop cancelling: whoever resumes the parents goes on with it."""
@@ -113,7 +110,7 @@ class ChildRuns:
         options: dict[str, Any],
     ) -> str:
         """Note that there will be a child, create it, and return its id."""
-        worker, inflight = self._under_way(parent)
+        worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
         told, given = self._given(options, worker.options)
         known = worker.run.memory.children or {}
@@ -122,7 +119,7 @@ class ChildRuns:
         if child == worker.id:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
-        self._under_way(parent)
+        self._in_flight(parent)
         await self._registry.start(child, workflow, told, value=value, **given)
         return child
 
@@ -135,7 +132,7 @@ class ChildRuns:
             worker.checkpoint()
         await self._waiters.durable(worker, known.seq)
 
-    def _under_way(self, parent: Runnable) -> tuple[Worker, InFlight]:
+    def _in_flight(self, parent: Runnable) -> tuple[Worker, InFlight]:
         """
         Return who drives *parent*, and how.
 
@@ -153,17 +150,17 @@ class ChildRuns:
     async def _aside(self, parent: Runnable, work: Awaitable[T]) -> T:
         """Await *work* on behalf of *parent*, which lends its place meanwhile."""
         try:
-            _, inflight = self._under_way(parent)
+            worker, inflight = self._in_flight(parent)
         except NoRun:  # whoever was given the handle may ask, and has no place to lend
             return await work
         task = asyncio.current_task()
         if task is not None and inflight.executor != "async":
             inflight.arm(task)  # who waits on a thread is woken when nobody is interested any more
-        ticket = self._dispatcher.lend(inflight)
+        ticket = worker.dispatcher.lend(inflight)
         try:
             return await work
         finally:
-            self._dispatcher.reclaim(inflight, ticket)
+            worker.dispatcher.reclaim(inflight, ticket)
             inflight.forget(task)
 
     # -- cancelling ------------------------------------------------------------------------------
@@ -190,7 +187,7 @@ class ChildRuns:
                 raise RunnerClosed
             task.result()
 
-    def _bereft(self, parent: Worker) -> None:
+    def orphaned(self, parent: Worker) -> None:
         """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
         task = self._loop.create_task(self.farewell(parent))
         task.add_done_callback(_report)

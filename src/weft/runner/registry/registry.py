@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from weft.core.functions.references import MISSING
@@ -36,7 +36,6 @@ from weft.errors import (
     WorkflowNotFound,
 )
 from weft.log import needs_encoding
-from weft.ports.clock import Clock
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
@@ -58,14 +57,20 @@ AT_ONCE: Final = 8
 """How many runs come in before those that are here have their turn."""
 
 
+class Children(Protocol):
+    """The children of runs, as the registry sees them."""
+
+    def orphaned(self, parent: Worker) -> None:
+        """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
+        ...
+
+
 class RunRegistry:
     """The workers of one runner, by run."""
 
-    def __init__(
-        self, ownership: Ownership, waiters: Waiters, clock: Clock, dispatcher: Callable[[], Dispatcher]
-    ) -> None:
-        """Make an empty one; *office* gives what workers share, or raises if the runner is closed."""
-        self._ownership, self._waiters, self._clock, self._dispatcher = ownership, waiters, clock, dispatcher
+    def __init__(self, ownership: Ownership, waiters: Waiters, dispatcher: Dispatcher) -> None:
+        """Make an empty one; all workers share *dispatcher*."""
+        self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
         self._workers: dict[str, Worker] = {}
         self._registered: dict[tuple[str, str], Workflow] = {}
         """Definitions that the application has registered, by name and version."""
@@ -73,10 +78,9 @@ class RunRegistry:
         """Definitions of which a run was started here, for as long as a run or the application holds them."""
         self._locks = KeyedLock()
         self.shielded = ShieldedTasks()
-        self.bereft: Callable[[Worker], None] | None = None
+        self.children: Children | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
-        self._on_settled = self._settled  # one bound method for all workers
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(list(self._workers.values()))
@@ -144,7 +148,7 @@ class RunRegistry:
             try:
                 if value is not MISSING:
                     worker.take(value, deadline=deadline, encoded=encoded)
-                worker.report.begun(self._clock.time, is_resumed=False)
+                worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
                 worker.checkpoint()
                 await self._waiters.durable(worker, 1 if value is MISSING else len(worker.run.memory.log))
             except RunExists:
@@ -177,10 +181,10 @@ class RunRegistry:
         check_text("id", run)
         if run in self._workers:
             raise WorkflowAlreadyStarted(run)
-        dispatcher = self._dispatcher()
+        self._dispatcher.check_open()
         new = Run(workflow, id=run, context=options.context)
         new.check_context()
-        return Worker(dispatcher, new, options, self._on_settled)
+        return Worker(self._dispatcher, new, options, self)
 
     async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
         """Begin a run as :meth:`create` does; if there is one of this id, have that one here."""
@@ -293,17 +297,17 @@ class RunRegistry:
     ) -> Worker:
         """Go on with a run that was acquired and *loaded*."""
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
-        dispatcher = self._dispatcher()  # the runner may have been closed meanwhile
-        worker = Worker(dispatcher, found.run, options, self._on_settled, _unsaved(found))
+        self._dispatcher.check_open()  # the runner may have been closed meanwhile
+        worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
         worker.policies.look_through()
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:
             self._waiters.moved(old, worker)
-        worker.report.begun(self._clock.time, is_resumed=True)
-        dispatcher.guard(worker, worker.turn)
-        if worker.orphans and self.bereft is not None:
-            self.bereft(worker)
+        worker.report.begun(self._dispatcher.clock.time, is_resumed=True)
+        self._dispatcher.guard(worker, worker.turn)
+        if worker.orphans and self.children is not None:
+            self.children.orphaned(worker)
         return worker
 
     async def visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
@@ -328,7 +332,8 @@ class RunRegistry:
         async with self._ownership.freeing([run]):
             loaded = await self._ownership.load(run, owned)
             found = await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
-            return await call(Worker(self._dispatcher(), found.run, RunOptions(), self._on_settled, _unsaved(found)))
+            self._dispatcher.check_open()
+            return await call(Worker(self._dispatcher, found.run, RunOptions(), self, _unsaved(found)))
 
     def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
         """Return what finds the live definition of a stored run."""
@@ -356,9 +361,13 @@ class RunRegistry:
     def _parked(self, worker: Worker, reason: str) -> None:
         worker.park(reason)
         worker.report.parked(reason)
-        self._settled(worker)
+        self.settled(worker)
 
-    def _settled(self, worker: Worker) -> None:
+    def crashed(self, worker: Worker, error: BaseException) -> None:
+        """*worker* has raised *error*: it is rebuilt, or set aside."""
+        self.supervisor.crashed(worker, error)
+
+    def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do; callers do not care if it has been replaced."""
         if self._workers.get(worker.id) is worker:
             if isinstance(worker.lost, RunExists):  # it has never been here
