@@ -94,3 +94,17 @@ def test_what_is_held_goes_on_once_that_is_durable() -> None:
     assert queue.barrier == 7
     queue.stored(7)
     assert queue.barrier == 0
+
+
+def test_a_queue_that_rests_can_be_used_again() -> None:
+    queue = RunQueue()
+    queue.rest()
+    for number in range(2):
+        one = inflight(number)
+        queue.add(one)
+        queue.rest()  # which it is not to do yet
+        check(queue, [one])
+        queue.start_first()
+        queue.move(one, "done")
+        queue.rest()
+        check(queue, [one])

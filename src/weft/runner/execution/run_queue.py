@@ -13,9 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable
+from typing import Final
 
 from weft.core.fold.scope import Key
 from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
+
+_NO_LINE: Final[deque[InFlight]] = deque(maxlen=0)
+"""The line of all runs that rest: an empty deque takes 760 bytes."""
 
 
 class RunQueue:
@@ -26,7 +30,7 @@ class RunQueue:
     def __init__(self) -> None:
         self.by_key: dict[Key, InFlight] = {}
         """All that are in flight, in the order in which they became ready."""
-        self.line: deque[InFlight] = deque()
+        self.line = _NO_LINE
         """Those that are queued."""
         self.slots_used = 0
         self.barrier = 0
@@ -35,6 +39,8 @@ class RunQueue:
     def add(self, inflight: InFlight) -> None:
         """Queue a new runnable."""
         self.by_key[inflight.activation.key] = inflight
+        if self.line is _NO_LINE:
+            self.line = deque()
         self.line.append(inflight)
 
     def start_first(self) -> None:
@@ -61,6 +67,11 @@ class RunQueue:
         if state == "done":
             del self.by_key[inflight.activation.key]
         inflight.state = state
+
+    def rest(self) -> None:
+        """Take as little memory as possible until the next runnable: nothing is in flight."""
+        if not self.by_key:
+            self.by_key, self.line = {}, _NO_LINE
 
     def hold(self, position: int) -> None:
         """Let nothing start before *position* events are durable."""

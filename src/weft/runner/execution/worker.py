@@ -78,6 +78,35 @@ class Owner(Protocol):
 class Worker:
     """Drives one run, and writes its log."""
 
+    __slots__ = (
+        "_is_eager",
+        "_is_opening",
+        "_is_strict",
+        "_units",
+        "_unsaved",
+        "at_once",
+        "attempts",
+        "dispatcher",
+        "id",
+        "is_dead",
+        "is_leaving",
+        "is_settled",
+        "is_stopping",
+        "lost",
+        "observer",
+        "options",
+        "orphans",
+        "owes_notice",
+        "owner",
+        "period",
+        "policies",
+        "queue",
+        "reason",
+        "report",
+        "run",
+        "state",
+    )
+
     def __init__(
         self,
         dispatcher: Dispatcher,
@@ -315,7 +344,7 @@ class Worker:
         memory = self.run.memory
         log = memory.log
         self.at_once = AT_ONCE
-        line, unsaved = self.queue.line, self._unsaved
+        queue, unsaved = self.queue, self._unsaved
         while True:
             if memory.unopened is not None:
                 self._open_more()
@@ -327,12 +356,12 @@ class Worker:
                     self.dispatcher.journal.note(self)
                 else:
                     self.write_if_due()
-            if line and (line[0].needed <= unsaved.acknowledged or not self._is_strict):
+            if queue.line and (queue.line[0].needed <= unsaved.acknowledged or not self._is_strict):
                 self._start()
             if known == len(log) or self.is_stopping:  # else something has ended at once
                 break
-        if self.queue.by_key and not self.is_stopping:
-            self.state = "running" if self.queue.slots_used or line else "waiting"
+        if queue.by_key and not self.is_stopping:
+            self.state = "running" if queue.slots_used or queue.line else "waiting"
         else:
             self._look_around()
 
@@ -452,6 +481,7 @@ class Worker:
             self.checkpoint()
         elif not self.is_settled:
             self.is_settled = True
+            self.queue.rest()
             self.owner.settled(self)
 
     # -- what comes of attempts ------------------------------------------------------------------
