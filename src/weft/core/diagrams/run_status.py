@@ -45,14 +45,14 @@ class _Counts:
 
     __slots__ = (
         *("attempts", "children", "done", "error", "failed", "letters", "nanoseconds", "refused", "skipped"),
-        "under_way",
+        "in_flight",
     )
 
     def __init__(self) -> None:
         self.done = self.failed = self.skipped = self.refused = self.attempts = self.nanoseconds = 0
         self.letters = self.children = 0
         self.error = ""
-        self.under_way: State | None = None
+        self.in_flight: State | None = None
 
 
 class _Tally:
@@ -193,7 +193,7 @@ class _Tally:
             if scope.region is not None:
                 self._pending.setdefault(scope.region, set()).add(scope.address)
                 if scope.region in self._found:
-                    self._found[scope.region].under_way = "running"
+                    self._found[scope.region].in_flight = "running"
             for node in self._held(scope):
                 self._mark(node, "waiting")
         for activation in blocked:
@@ -206,7 +206,7 @@ class _Tally:
 
     def _mark(self, node: Node | None, state: State) -> None:
         for name in self._shown(node.name) if node is not None else ():
-            self._found[name].under_way = state
+            self._found[name].in_flight = state
 
     def _asks(self, activation: Activation) -> None:
         """Mark what waits for the answer of a condition that is about to be asked."""
@@ -257,8 +257,8 @@ class _Tally:
     def _state(found: _Counts) -> State:
         if found.failed:
             return "failed"
-        if found.under_way is not None:
-            return found.under_way
+        if found.in_flight is not None:
+            return found.in_flight
         if found.done:
             return "done"
         if found.skipped:

@@ -1,8 +1,8 @@
 """
 Joins: facts of one scope wait for each other.
 
-A race fires with the first facts that are enough.  Other joins fire when nothing more can come, and pair what they have
-in its order.
+A race, and a join whose parents send one fact each at most, fire as soon as they have what they need.  The others fire
+when nothing more can come, and pair what has arrived in its order.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class Queries(Drawable):
         """
         name, node = self._stateful(which)
         if isinstance(node.component, Saga):
-            return bool(self.state_of(which).is_over) and not self._is_under_way(name)
+            return bool(self.state_of(which).is_over) and not self._is_in_flight(name)
         if key is not None and not node.by_key:
             raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
         if isinstance(node.component, FSM):
@@ -220,7 +220,7 @@ class Queries(Drawable):
         of = list(changes.values()) if key is None else [changes[key]] if key in changes else []
         return bool(of) and all(isinstance(last, StateChanged) and last.done for last in of)
 
-    def _is_under_way(self, saga: str) -> bool:
+    def _is_in_flight(self, saga: str) -> bool:
         """Whether some undertaking of *saga* is not over: a part of it may still run, or is kept as a dead letter."""
         memory = self.memory
         pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
