@@ -1,10 +1,10 @@
 """
-One runnable, executed: what it raises becomes part of the outcome.
+Executes one runnable: an exception becomes part of the outcome.
 
-Two answers to what is no ``Exception``.  In a loop that the caller drives (``execute``, ``aexecute``) a
-keyboard interrupt, ``SystemExit`` or a cancelled task is not the step's to decide: it propagates, and the
-runnable stays ready.  On a worker that serves many runs (``attempt``, ``aattempt``) one step must not end the
-others: all of these fail its attempt, but for the Ctrl-C of a person, which only the main thread gets.
+There are two ways to treat what is not an ``Exception``.  In a loop that the caller drives (``execute``,
+``aexecute``) a keyboard interrupt, ``SystemExit`` or the cancellation of the task propagates, and the runnable stays
+ready.  On a worker that serves many runs (``attempt``, ``aattempt``) one step must not end the others: all of these
+fail its attempt, except a real Ctrl-C, which only the main thread receives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def execute(runnable: Runnable) -> Outcome:
-    """Run *runnable* here and now; a coroutine gets an event loop of its own."""
+    """Run *runnable* in this thread; a coroutine gets its own event loop."""
     outer, started = announced(), perf_counter_ns()
     try:
         value: Any = runnable.call()
@@ -62,16 +62,16 @@ async def aexecute(runnable: Runnable) -> Outcome:
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Whether *error* says that the running task is cancelled, and not something that it waited for."""
+    """Return whether *error* is the cancellation of the running task, and not of something that it awaited."""
     task = asyncio.current_task()
     return issubclass(type(error), asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def attempt(runnable: Runnable) -> Outcome:
     """
-    Run *runnable* on a worker: also ``SystemExit`` and its like are the outcome of this attempt alone.
+    Run *runnable* on a worker: even ``SystemExit`` and the like are only the outcome of this attempt.
 
-    It is called in a context of its own, which ends with it, so nobody has to be announced again afterwards.
+    It is called in a separate context, which ends with it, so the outer runnable need not be announced again.
     """
     started = perf_counter_ns()
     try:
@@ -86,7 +86,7 @@ def attempt(runnable: Runnable) -> Outcome:
 
 
 async def aattempt(runnable: Runnable) -> Outcome:
-    """Run *runnable* as a task of its own: what is raised is the outcome, unless the task itself was cancelled."""
+    """Run *runnable* as a separate task: an exception is the outcome, unless the task itself was cancelled."""
     started = perf_counter_ns()
     try:
         return await aexecute(runnable)
@@ -99,12 +99,12 @@ async def aattempt(runnable: Runnable) -> Outcome:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether a person wants the process to end; on any other thread a step has raised it."""
+    """Return whether *error* is a real Ctrl-C; on any thread but the main one a step has raised it."""
     return issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
-    """Return the outcome of a *runnable* that returned *value*; of a condition, its truth."""
+    """Return the outcome of a *runnable* that returned *value*; for a condition, a bool."""
     node = runnable.node
     if node.is_test:
         value = bool(value)
@@ -127,7 +127,7 @@ def completed(runnable: Runnable, value: Any, started: int) -> Outcome:
 
 
 def whole(value: Any) -> Any:
-    """Return *value*; an iterator, which could be read only once, as the list of what it gives."""
+    """Return *value*; an iterator, which could be read only once, as the list of its items."""
     kind: Any = value.__class__
     once = READ_ONCE.get(kind)
     if once is None:
@@ -136,7 +136,7 @@ def whole(value: Any) -> Any:
 
 
 READ_ONCE: dict[type, bool] = {}
-"""By class: whether its instances are iterators; files are handles, and stay what they are."""
+"""Whether the instances of a class are iterators, by class; files are handles, and stay as they are."""
 
 
 def failed(runnable: Runnable, error: BaseException, started: int) -> Outcome:
@@ -146,7 +146,7 @@ def failed(runnable: Runnable, error: BaseException, started: int) -> Outcome:
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run *coroutine* to its end, also where an event loop is already running: then on a thread of its own."""
+    """Run *coroutine* to its end; if an event loop is already running here, on a separate thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

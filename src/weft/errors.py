@@ -1,102 +1,102 @@
 """
-Everything this library can raise, in one screen.
+All errors that this library raises on purpose, in one tree.
 
     WeftError
     ├── DefinitionError             the graph you wrote cannot work
     │   ├── CyclicWorkflow          a component would feed itself
     │   ├── DuplicateName           one name, two different components
     │   ├── InvalidComponent        a component that makes no sense by itself
-    │   ├── InvalidJoin             a join where none can stand, or with too few parents
-    │   ├── InvalidPolicy           a policy that makes no sense, or cannot be kept here
-    │   ├── MixedRegions            inside an ``each`` and outside of it at once
+    │   ├── InvalidJoin             a join in an invalid place, or with too few parents
+    │   ├── InvalidPolicy           a policy that makes no sense, or cannot be honoured here
+    │   ├── MixedRegions            a component both inside and outside an ``each``
     │   ├── MutualWait              components that read each other would wait for ever
-    │   ├── PortMismatch            what a component gives is not what the next one takes
+    │   ├── PortMismatch            the result of a component does not fit the next one
     │   ├── TracingError            a value was used while the graph is only being drawn
-    │   ├── UnknownComponent        nothing has this name
-    │   ├── UnknownReference        a parameter or a rule names what is not there
-    │   └── WrongArity              a function that does not take what it is given
+    │   ├── UnknownComponent        no component has this name
+    │   ├── UnknownReference        a parameter or a rule refers to an unknown name
+    │   └── WrongArity              a function does not accept the values that reach it
     ├── ExecutionError              a component ran and did not succeed
-    │   ├── BatchFailed             an element failed, so its reduce cannot be made
+    │   ├── BatchFailed             an element failed, so its reduce cannot run
     │   ├── CannotSpread            ``spread=True`` on a value that does not fit
     │   ├── CircuitOpen             a circuit breaker holds the component back
-    │   ├── DeadlineExceeded        time for the run or the component is up
-    │   ├── DescribedError          an exception of an earlier process, known by description
-    │   ├── InvalidFallback         a fallback gave nothing that can be used
-    │   ├── InvalidTurn             a handler gave its component nothing that it can go on with
+    │   ├── DeadlineExceeded        the deadline of the run or the component is past
+    │   ├── DescribedError          an exception of another process, known by description
+    │   ├── InvalidFallback         a fallback returned something that cannot be used
+    │   ├── InvalidTurn             a handler returned an invalid state change
     │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
-    │   ├── NotTransferable         what cannot be sent to a worker process, or back
+    │   ├── NotTransferable         a value cannot be sent to a worker process, or back
     │   ├── QueueTimeout            a component waited too long to be started
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   ├── StepTimeout             an attempt took longer than its policy allows
-    │   │   └── SilentStep          an attempt gave no sign of life
-    │   └── WorkerDied              the process that ran the step is gone
-    ├── ExecutorError               an executor cannot take work
+    │   │   └── SilentStep          an attempt sent no heartbeat
+    │   └── WorkerDied              the process that ran the step has ended
+    ├── ExecutorError               an executor cannot accept work
     │   ├── ExecutorClosed          it is not open
-    │   ├── ExecutorFull            as much as it takes is inside
+    │   ├── ExecutorFull            its capacity is used up
     │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
-    │   ├── AlreadyRunning          a run was driven from inside itself, or by two at once
-    │   ├── MissingContext          a required context key was not given
+    │   ├── AlreadyRunning          a run was driven from inside itself, or twice at once
+    │   ├── MissingContext          a required context key is missing
     │   ├── NoRun                   a function that reads a run was called without one
-    │   ├── NoRunner                a step wanted to start a run where nothing can
-    │   ├── NoSuchLetter            no dead letter of this name is kept
-    │   ├── NothingProduced         the component exists and has made no value
-    │   ├── RunFrozen               a run that was handed out is read and not changed
+    │   ├── NoRunner                a step tried to start a child run without a runner
+    │   ├── NoSuchLetter            there is no such dead letter
+    │   ├── NothingProduced         the component exists and has produced no value
+    │   ├── RunFrozen               a run from a runner can be read, not changed
     │   └── UnknownRunnable         an outcome of work that this run never offered
-    ├── LogError                    a log that is no history of a run
-    │   ├── CorruptLog              bytes that are no log, or were altered
+    ├── LogError                    a log that is not the history of a run
+    │   ├── CorruptLog              bytes that are not a log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
     ├── RunnerError                 a runner was asked for something it cannot do
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
-    │   ├── RunClosed               a run that is over takes nothing more
-    │   ├── RunParked               a run that needs a person
-    │   ├── RunnerClosed            a runner that is not open
-    │   ├── WaitTimeout             waited long enough
-    │   ├── WorkflowAlreadyStarted  a run of this id exists
-    │   └── WorkflowNotFound        no run of this id is here
-    ├── TelemetryError              a handler that cannot be attached
+    │   ├── RunClosed               a closed run accepts nothing more
+    │   ├── RunParked               a run was set aside until a person resumes it
+    │   ├── RunnerClosed            the runner is not open
+    │   ├── WaitTimeout             the run was not done within the timeout
+    │   ├── WorkflowAlreadyStarted  a run with this id exists
+    │   └── WorkflowNotFound        this runner has no run with this id
+    ├── TelemetryError              a handler cannot be attached
     │   ├── DuplicateHandler        one id, two handlers
     │   └── UnknownTelemetryEvent   no event has this name
-    ├── StoreError                  the durable side said no
+    ├── StoreError                  a store could not do what was asked
     │   ├── BrokenChain             the log is not the one that its writer knows
-    │   ├── ConcurrentAppend        the log moved on since it was read
-    │   ├── CorruptStore            what was stored is damaged
-    │   │   ├── DamagedRow          a column holds what it cannot
-    │   │   ├── LostCommits         the last commit is not there any more
+    │   ├── ConcurrentAppend        the log has grown since it was read
+    │   ├── CorruptStore            stored data is damaged
+    │   │   ├── DamagedRow          a column holds an impossible value
+    │   │   ├── LostCommits         the last commit is missing
     │   │   └── StoreRemoved        the file of an open store was removed
-    │   ├── ForeignStore            a file that is not ours
-    │   ├── InvalidAppend           an append that no run could take
-    │   ├── InvalidStoreOption      a store was asked for what it cannot be or do
+    │   ├── ForeignStore            a file that Weft did not create
+    │   ├── InvalidAppend           an append that is invalid for every run
+    │   ├── InvalidStoreOption      a store with impossible options
     │   ├── MissingContent          a value or a definition that was never stored
     │   ├── NewerStore              a store that a newer Weft has written
-    │   ├── OwnershipLost           somebody else has taken the run over
-    │   ├── ReadOnlyStore           a store that may only be read
+    │   ├── OwnershipLost           another process has taken the run over
+    │   ├── ReadOnlyStore           a store that cannot be written to
     │   ├── RunExists               the id is taken
-    │   ├── RunNotFound             nothing is stored under this id
-    │   ├── RunOwned                another process that is alive holds the run
-    │   ├── StoreClosed             a store that is not open
-    │   ├── StoreNotFound           nothing is stored there
+    │   ├── RunNotFound             no run is stored under this id
+    │   ├── RunOwned                another living process owns the run
+    │   ├── StoreClosed             the store is not open
+    │   ├── StoreNotFound           there is no store at this path
     │   ├── StoreUnavailable        not now: busy, locked, or a failing disk
     │   │   └── StoreFull           no space is left
     │   ├── UnwrittenEvents         a runner was closed and could not write everything
     │   └── WrongLoop               an open store was used from another event loop
-    ├── CommandError                what was asked for on the command line cannot be done
+    ├── CommandError                a command line that cannot be executed
     │   ├── CodeNotImported         a run needs functions that were not imported
-    │   ├── ContextNotFound         ``--context`` leads to no mapping
-    │   └── ImportFailed            a module that was named cannot be imported
-    ├── ResolutionError             a definition that was written down, and what it names here
-    │   ├── ChangedCode             a function is not the one it was when the log was written
-    │   ├── UnknownClass            a run goes on with values of a class that is not known here
-    │   └── UnresolvedFunction      a function that cannot be found again
-    ├── Stuck                       everybody waits for ever, in a test on virtual time
+    │   ├── ContextNotFound         ``--context`` does not name a mapping
+    │   └── ImportFailed            a module cannot be imported
+    ├── ResolutionError             a stored definition does not fit the code of this process
+    │   ├── ChangedCode             a function has changed since the log was written
+    │   ├── UnknownClass            a run has values of a class that is not known here
+    │   └── UnresolvedFunction      a function cannot be found again
+    ├── Stuck                       all tasks wait for ever, in a test on virtual time
     ├── UnencodableValue            a value that cannot be written to a log
-    ├── InvalidDrawing              a picture was asked for in a way that there is none
+    ├── InvalidDrawing              an unknown direction or kind of picture
     └── UnidentifiableValue         a value without a canonical form has no hash
 
-A caller can catch at three heights: the library, the kind, the case.
-Where a builtin says the same, the case is that builtin too.
+A caller can catch errors at three levels: the library, the group, the single case.
+Where a builtin exception has the same meaning, the class is a subclass of it too.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _MOST_NAMED = 5
 
 
 class WeftError(Exception):
-    """Base of every error raised on purpose."""
+    """Base of every error that Weft raises on purpose."""
 
 
 # -- definitions ---------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class DefinitionError(WeftError, ValueError):
 
 
 class CyclicWorkflow(DefinitionError):
-    """Following the edges leads back to where one started."""
+    """The edges of a workflow form a cycle."""
 
     def __init__(self, workflow: str, cycle: Sequence[str]) -> None:
         path = " -> ".join([*cycle, cycle[0]])
@@ -146,15 +146,15 @@ class InvalidComponent(DefinitionError):
 
 
 class InvalidJoin(DefinitionError):
-    """A join where none can stand, or one that joins nothing."""
+    """A join in a place that does not allow one, or with too few parents."""
 
 
 class InvalidPolicy(DefinitionError):
-    """A policy that makes no sense, or that cannot be kept where the run runs."""
+    """A policy that makes no sense, or that cannot be honoured where the run is executed."""
 
 
 class MixedRegions(DefinitionError):
-    """A component would stand inside an ``each`` and outside of it, or in two of them."""
+    """A component would be both inside and outside an ``each``, or inside two of them."""
 
 
 class MutualWait(DefinitionError):
@@ -164,28 +164,28 @@ class MutualWait(DefinitionError):
         path = " -> ".join([*cycle, cycle[0]])
         super().__init__(
             f"these components wait for each other: {path}; each reads what another one makes of "
-            "the same input; let one of them be fed by the other with >> instead"
+            "the same input; feed one of them into the other with >> instead"
         )
         self.cycle = tuple(cycle)
 
 
 class PortMismatch(DefinitionError, TypeError):
-    """What *source* gives does not fit what *target* takes."""
+    """The result type of *source* does not fit the parameter of *target*."""
 
     def __init__(self, source: str, gives: str, target: str, takes: str) -> None:
         super().__init__(
-            f"{source} gives {gives}, and {target} takes {takes}; put a step between them that converts it, "
-            "correct the annotation that is wrong, or say Workflow(..., validate='warn') or 'off'"
+            f"{source} produces {gives}, and {target} takes {takes}; put a step between them that converts it, "
+            "correct the wrong annotation, or pass Workflow(..., validate='warn') or 'off'"
         )
         self.source, self.gives, self.target, self.takes = source, gives, target, takes
 
 
 class TracingError(DefinitionError, TypeError):
-    """Inside ``@workflow`` a value was used that is only there when the workflow runs, or a call cannot be drawn."""
+    """Inside ``@workflow``, code used a value that exists only when the workflow runs, or a call cannot be drawn."""
 
 
 class UnknownComponent(DefinitionError, LookupError):
-    """Nothing in this workflow has this name."""
+    """The workflow has no component of this name."""
 
     def __init__(self, name: str, known: Iterable[str], where: str) -> None:
         super().__init__(f"no component {name!r} in {where}{_known(known)}")
@@ -193,7 +193,7 @@ class UnknownComponent(DefinitionError, LookupError):
 
 
 class UnknownReference(DefinitionError, LookupError):
-    """A parameter or a rule refers to what the workflow does not have."""
+    """A parameter or a rule refers to a component that the workflow does not have."""
 
     def __init__(self, component: str, reference: str, target: str, known: Iterable[str], hint: str) -> None:
         super().__init__(f"{component!r} refers to {reference} {target!r}, {hint}{_known(known)}")
@@ -201,7 +201,7 @@ class UnknownReference(DefinitionError, LookupError):
 
 
 class WrongArity(DefinitionError, TypeError):
-    """A function does not take the number of values that reach it."""
+    """A function does not accept the number of values that reach it."""
 
 
 def _known(names: Iterable[str], most: int = 12) -> str:
@@ -229,21 +229,21 @@ class StepFailed(ExecutionError):
 
 
 class DescribedError(ExecutionError):
-    """Stands for an exception whose class is not known here: *kind* and *message* are all there is."""
+    """Stands for an exception whose class is not known here; only its *kind* and *message* are."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message = kind, message
         self.detail: object = None
-        """All that is known of the exception, if that is more."""
+        """More about the exception, if it is known."""
 
 
 class LoopExhausted(ExecutionError):
-    """A loop made as many turns as it may, and what it waits for never held."""
+    """A loop made all its turns, and its ``until`` never held."""
 
 
 class NotACollection(ExecutionError, TypeError):
-    """What should be taken apart into elements has none."""
+    """A value that should be taken apart into elements is not a collection."""
 
 
 class CannotSpread(ExecutionError, TypeError):
@@ -270,12 +270,12 @@ class StepTimeout(ExecutionError, TimeoutError):
 
 
 class SilentStep(StepTimeout):
-    """An attempt gave no sign of life for *seconds*."""
+    """An attempt sent no heartbeat for *seconds*."""
 
     def __init__(self, component: str, seconds: float) -> None:
         super().__init__(component, seconds)
         hint = "call weft.current().heartbeat() more often, or allow more time"
-        self.args = (f"{component!r} gave no sign of life for {seconds:g} s (heartbeat); {hint}",)
+        self.args = (f"{component!r} sent no heartbeat for {seconds:g} s; {hint}",)
 
 
 class DeadlineExceeded(ExecutionError, TimeoutError):
@@ -287,7 +287,7 @@ class DeadlineExceeded(ExecutionError, TimeoutError):
 
 
 class CircuitOpen(ExecutionError):
-    """The circuit breaker *name* holds the component back."""
+    """The component was not called because the circuit breaker *name* is open."""
 
     def __init__(self, component: str, name: str) -> None:
         super().__init__(f"{component!r} was not called: the circuit breaker {name!r} is open")
@@ -295,19 +295,19 @@ class CircuitOpen(ExecutionError):
 
 
 class InvalidFallback(ExecutionError, TypeError):
-    """A fallback gave neither a Value, nor a RetryWith, nor a runnable."""
+    """A fallback returned neither a Value, nor a RetryWith, nor a runnable."""
 
 
 class InvalidTurn(ExecutionError, TypeError):
-    """A handler, or a state of an earlier definition, gave a component nothing that it can go on with."""
+    """A handler returned something that is not a state change, or a stored state does not fit the definition."""
 
 
 class BatchFailed(ExecutionError):
-    """Elements of a batch failed, so there is nothing whole to reduce."""
+    """Elements of a batch failed, so the batch is incomplete and cannot be reduced."""
 
 
 class WorkerDied(ExecutionError):
-    """The process that ran *component* is gone; *exitcode* is as the system tells it, negative for a signal."""
+    """The process that ran *component* has ended; *exitcode* is that of the system, negative for a signal."""
 
     def __init__(self, component: str, exitcode: int | None, how: str, hint: str) -> None:
         super().__init__(f"the worker process of {component!r} {how}; {hint}")
@@ -326,19 +326,19 @@ class NotTransferable(ExecutionError, TypeError):
 
 
 class ExecutorError(WeftError):
-    """An executor cannot take work."""
+    """An executor cannot accept work."""
 
 
 class ExecutorFull(ExecutorError):
-    """As many tickets as *executor* takes are inside."""
+    """The capacity of *executor* is used up."""
 
     def __init__(self, executor: str, capacity: int) -> None:
-        super().__init__(f"{executor} holds {capacity} tickets, its capacity; collect() first, and look at free")
+        super().__init__(f"{executor} holds {capacity} tickets, its capacity; call collect() first, and check free")
         self.executor, self.capacity = executor, capacity
 
 
 class ExecutorClosed(ExecutorError):
-    """*executor* is not open: not yet, or no more."""
+    """*executor* is not open: not opened yet, or already closed."""
 
     def __init__(self, executor: str, state: str) -> None:
         super().__init__(f"this {executor} {state}; make a new one for every runner, which opens it once")
@@ -350,8 +350,8 @@ class ThreadsExhausted(ExecutorError):
 
     def __init__(self, left: int) -> None:
         super().__init__(
-            f"{left} threads hang in steps that were cancelled, and no more may be started; give what these steps "
-            "wait for a timeout of its own, or run them on the process executor, which can stop them"
+            f"{left} threads hang in steps that were cancelled, and no more may be started; put a timeout on what "
+            "these steps wait for, or run them on the process executor, which can stop them"
         )
         self.left = left
 
@@ -364,29 +364,29 @@ class RunError(WeftError):
 
 
 class AlreadyRunning(RunError):
-    """A run that is being driven was asked to run: by one of its own steps, or by somebody else at once."""
+    """A run that is already running was asked to run again: by one of its own steps, or by another thread."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"run {run_id!r} is running already; inside of it give it more input with run.plan(...), "
-            "which is taken up when the step has ended"
+            f"run {run_id!r} is running already; from one of its steps, send more input with run.plan(...), "
+            "which is processed when the step has ended"
         )
         self.run_id = run_id
 
 
 class RunFrozen(RunError):
-    """*method* would change a run that shows how another one was."""
+    """*method* would change a frozen run."""
 
     def __init__(self, run_id: str, method: str) -> None:
         super().__init__(
-            f"{method}() would change run {run_id!r}, which is frozen: it shows the run as it was when it was handed "
-            "out; tell the runner instead, or make a run of your own from its log: Run.from_log(run.log())"
+            f"{method}() would change run {run_id!r}, which is frozen: it shows the run as it was when the runner "
+            "returned it; call the runner instead, or make your own copy from its log: Run.from_log(run.log())"
         )
         self.run_id, self.method = run_id, method
 
 
 class MissingContext(RunError, LookupError):
-    """A context key without a default was not given."""
+    """A context key without a default is missing."""
 
     def __init__(self, missing: Iterable[tuple[str, str]]) -> None:
         self.missing = tuple(missing)
@@ -403,11 +403,11 @@ class NoRun(RunError):
 
 
 class NoRunner(RunError):
-    """A step wanted to start another run where nothing can run it."""
+    """A step tried to start a child run where there is no runner."""
 
     def __init__(self, component: str) -> None:
         super().__init__(
-            f"{component!r} wants to start a child run, and there is no runner here: start its run with Runner or "
+            f"{component!r} tried to start a child run, and there is no runner here: start its run with Runner or "
             "AsyncRunner, and let the component run on a thread or as a coroutine, not in another process"
         )
         self.component = component
@@ -431,7 +431,7 @@ class NothingProduced(RunError, LookupError):
 
 
 class UnknownRunnable(RunError, LookupError):
-    """An outcome belongs to no work that this run has offered."""
+    """An outcome belongs to work that this run never offered."""
 
 
 # -- runners -------------------------------------------------------------------------------------
@@ -449,7 +449,8 @@ class RunnerClosed(RunnerError):
     """The runner is not open."""
 
     def __init__(self, *, again: bool = False) -> None:
-        what = "was closed and stays so; make a new one" if again else "is not open; use `with Runner(...) as runner:`"
+        opening = "is not open; use `with Runner(...) as runner:`"
+        what = "was closed and stays closed; create a new one" if again else opening
         super().__init__(f"this runner {what}{'' if again else ', or open() it first'}")
 
 
@@ -459,36 +460,36 @@ class Interrupted(RunnerError):
     def __init__(self) -> None:
         super().__init__(
             "a coroutine in this runner's event loop cancelled this call (asyncio.all_tasks() names every task there, "
-            "also those of the runner); call again, and let that coroutine cancel its own tasks alone"
+            "including those of the runner); call again, and let that coroutine cancel only its own tasks"
         )
 
 
 class WorkflowAlreadyStarted(RunnerError):
-    """A run of this id exists."""
+    """A run with this id exists."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"run {run_id!r} exists already; give it more input with run({run_id!r}, ...), resume({run_id!r}) it "
-            "if it is not in memory, or use start(), which takes the same id for the same run"
+            f"run {run_id!r} exists already; send it more input with run({run_id!r}, ...), resume({run_id!r}) it "
+            "if it is not in memory, or use start(), which treats the same id as the same run"
         )
         self.run_id = run_id
 
 
 class WorkflowNotFound(RunnerError, LookupError):
-    """No run of this id is here."""
+    """This runner has no run with this id."""
 
     def __init__(
         self, run_id: str, *, stored: bool = False, owner: str | None = None, where: str = "this runner"
     ) -> None:
         hint = f"it is stored: resume({run_id!r}) it first" if stored else "start_workflow() it first"
         if owner is not None:
-            hint = f"it is stored, and {owner} has it: talk to it there, or resume({run_id!r}) it if that has ended"
+            hint = f"it is stored, and {owner} owns it: use it there, or resume({run_id!r}) it if that has ended"
         super().__init__(f"no run {run_id!r} in {where}; {hint}")
         self.run_id, self.owner = run_id, owner
 
 
 class RunParked(RunnerError):
-    """The run was set aside and needs a person."""
+    """The run was set aside until a person resumes it."""
 
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(f"run {run_id!r} is parked: {reason}; resume({run_id!r}) tries again")
@@ -496,17 +497,17 @@ class RunParked(RunnerError):
 
 
 class RunClosed(RunnerError):
-    """The run is over and takes nothing more."""
+    """The run is closed and accepts nothing more."""
 
     def __init__(self, run_id: str, reason: str, *, status: str = "cancelled") -> None:
         super().__init__(
-            f"run {run_id!r} was {status} ({reason or 'no reason given'}) and takes nothing more; start another one"
+            f"run {run_id!r} was {status} ({reason or 'no reason given'}) and accepts nothing more; start another one"
         )
         self.run_id, self.reason, self.status = run_id, reason, status
 
 
 class WaitTimeout(RunnerError, TimeoutError):
-    """The run had not settled in the time that was given; *excuse* says what it is waiting for."""
+    """The run was not settled within the timeout; *diagnose* says what it is waiting for."""
 
     def __init__(self, run_id: str, seconds: float, state: str, diagnose: str = "") -> None:
         still = "has nothing left to do and is not settled" if state == "idle" else f"is still {state}"
@@ -519,7 +520,7 @@ class WaitTimeout(RunnerError, TimeoutError):
 
 
 class CommandError(WeftError):
-    """What was asked for on the command line cannot be done."""
+    """A command on the command line cannot be executed."""
 
 
 class ImportFailed(CommandError):
@@ -532,7 +533,7 @@ class ImportFailed(CommandError):
 
 
 class ContextNotFound(CommandError, LookupError):
-    """What ``--context`` names is no mapping, nor a function that returns one."""
+    """The object that ``--context`` names is neither a mapping nor a function that returns one."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(
@@ -543,15 +544,16 @@ class ContextNotFound(CommandError, LookupError):
 
 
 class CodeNotImported(CommandError, LookupError):
-    """The run needs *functions*, by component, and they are not here; nothing was touched."""
+    """The run needs *functions*, by component, that are not imported here; nothing was changed."""
 
     def __init__(self, run_id: str, functions: Mapping[str, str], *, needs_workflow: bool = False) -> None:
         listed = ", ".join(f"{name} ({label})" if label else name for name, label in functions.items())
         advice = (
-            "say --import with the module that has it, and the workflow at its top if it has lambdas or local functions"
+            "pass --import with its module, which needs the workflow at its top level if it has lambdas or local "
+            "functions"
             if not needs_workflow
-            else "that has no name to be found by, and no imported module has this workflow at its top: put the "
-            f"workflow at the top of a module, or resume from Python: resume({run_id!r}, workflow=the_workflow)"
+            else "it has no name to be found by, and no imported module has this workflow at its top level: put the "
+            f"workflow at the top level of a module, or resume from Python: resume({run_id!r}, workflow=the_workflow)"
         )
         super().__init__(f"run {run_id!r} needs code that is not here: {listed}; {advice}")
         self.run_id, self.functions = run_id, dict(functions)
@@ -565,7 +567,7 @@ class TelemetryError(WeftError, ValueError):
 
 
 class DuplicateHandler(TelemetryError):
-    """A handler is attached under *handler_id* already."""
+    """A handler is already attached under *handler_id*."""
 
     def __init__(self, handler_id: str) -> None:
         super().__init__(
@@ -582,7 +584,6 @@ class UnknownTelemetryEvent(TelemetryError, LookupError):
         self.name = name
 
 
-# -- logs and identity ---------------------------------------------------------------------------
 # -- logs ----------------------------------------------------------------------------------------
 
 
@@ -591,7 +592,7 @@ class LogError(WeftError, ValueError):
 
 
 class InvalidEvent(LogError):
-    """An event that cannot have happened at this place of this log; *position*, *kind* and *run_id*, if known."""
+    """An event that cannot have happened at this place in the log; *position*, *kind* and *run_id*, if known."""
 
     def __init__(self, message: str, story: Iterable[object] = ()) -> None:
         self.message, self.story = message, tuple(story)
@@ -601,12 +602,12 @@ class InvalidEvent(LogError):
         super().__init__(f"{message}{self._told()}")
 
     def at(self, position: int, kind: str, run_id: str | None) -> InvalidEvent:
-        """Return the same, about the event at *position* of a log."""
+        """Return the same error, about the event at *position* of a log."""
         error = InvalidEvent(self.message, self.story)
         error.position, error.kind, error.run_id = position, kind, run_id
         whose = "" if run_id is None else f" of run {run_id!r}"
         text = (
-            f"event {position}{whose}, {kind}, cannot have happened: {self.message}; if that is what is stored, "
+            f"event {position}{whose}, {kind}, cannot have happened: {self.message}; if it is stored like this, "
             f"restore the store from a copy, or delete the run{self._told()}"
         )
         error.args = (text,)
@@ -618,10 +619,10 @@ class InvalidEvent(LogError):
 
 
 def shown(event: object, most: int = 500) -> str:
-    """Return *event* in words, cut off where it is long; the values in it may be anything."""
+    """Return *event* as text of limited length, even if the values in it cannot be shown."""
     try:
         text = repr(event)
-    except Exception as error:  # noqa: BLE001 - the error that is about to be raised is the one that counts
+    except Exception as error:  # noqa: BLE001 - the error that is about to be raised matters more
         return f"a {type(event).__name__} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= most else f"{text[:most]}…"
 
@@ -634,10 +635,10 @@ class StoreError(WeftError):
 
 
 class RunNotFound(StoreError, LookupError):
-    """Nothing is stored under this id."""
+    """No run is stored under this id."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"no run {run_id!r} in this store; start it first, or look at what is listed")
+        super().__init__(f"no run {run_id!r} in this store; start it first, or list the runs that there are")
         self.run_id = run_id
 
 
@@ -650,11 +651,11 @@ class RunExists(StoreError):
 
 
 class ConcurrentAppend(StoreError):
-    """The log moved on since it was read, so nothing was written."""
+    """The log has grown since it was read, so nothing was written."""
 
     def __init__(self, run_id: str, expected: int, actual: int) -> None:
         super().__init__(
-            f"run {run_id!r} is at {actual}, not {expected}: somebody else has appended; drop this copy and reload"
+            f"run {run_id!r} is at {actual}, not {expected}: another writer has appended; drop this copy and reload"
         )
         self.run_id, self.expected, self.actual = run_id, expected, actual
 
@@ -664,29 +665,29 @@ class BrokenChain(StoreError):
 
     def __init__(self, run_id: str, expected: int) -> None:
         super().__init__(
-            f"the log of run {run_id!r} is as long as expected ({expected} events) and is another one: its last hash "
-            "link differs from what the writer knows, so the log was altered, or the writer did not load it; "
-            "drop this copy, check the store (weft doctor), and resume the run from what is stored"
+            f"the log of run {run_id!r} is as long as expected ({expected} events) but is a different log: its last "
+            "hash link differs from the one the writer knows, so the log was altered, or the writer did not load it; "
+            "drop this copy, check the store (weft doctor), and resume the stored run"
         )
         self.run_id, self.expected = run_id, expected
 
 
 class OwnershipLost(StoreError):
-    """Somebody took the run over, so nothing was written."""
+    """Another owner has taken the run over, so nothing was written."""
 
     def __init__(self, run_id: str, epoch: int, actual: int) -> None:
         super().__init__(
-            f"run {run_id!r} is in epoch {actual}, not {epoch}: somebody else has taken it over; "
-            "drop this copy, its new owner goes on"
+            f"run {run_id!r} is in epoch {actual}, not {epoch}: another owner has taken it over; "
+            "drop this copy, the new owner continues the run"
         )
         self.run_id, self.epoch, self.actual = run_id, epoch, actual
 
 
 class RunOwned(StoreError):
-    """Another owner that is alive holds the run."""
+    """Another living owner owns the run."""
 
     def __init__(self, run_id: str, owner: str) -> None:
-        super().__init__(f"run {run_id!r} is held by {owner}, which is alive; talk to it there, or stop it first")
+        super().__init__(f"run {run_id!r} is held by {owner}, which is alive; use it there, or stop it first")
         self.run_id, self.owner = run_id, owner
 
 
@@ -704,18 +705,18 @@ class MissingContent(StoreError, LookupError):
 
 
 class InvalidAppend(StoreError, ValueError):
-    """An append that no run could take, whatever its state."""
+    """An append that is invalid whatever the state of the run."""
 
 
 class StoreNotFound(StoreError, LookupError):
-    """There is nothing to look at."""
+    """There is no store to look at."""
 
     def __init__(self, where: str) -> None:
-        super().__init__(f"{where}; give the file that a SQLiteStore(...) was opened on")
+        super().__init__(f"{where}; name the file that a SQLiteStore(...) was opened on")
 
 
 class InvalidStoreOption(StoreError, ValueError):
-    """A store was asked for what it cannot be, or must not do."""
+    """An option or a call that this store does not support."""
 
 
 class StoreClosed(StoreError):
@@ -733,25 +734,25 @@ class WrongLoop(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot answer now; a later try may succeed."""
+    """The store cannot answer now; a later attempt may succeed."""
 
     def __init__(self, store: str, reason: str) -> None:
-        super().__init__(f"{store} is not available: {reason}; try again, and see what holds it if that goes on")
+        super().__init__(f"{store} is unavailable: {reason}; try again, and find out what blocks it if that fails too")
 
 
 class StoreFull(StoreUnavailable):
-    """There is no space left to write to; nothing was written.  A later try succeeds if somebody makes room."""
+    """There is no space left; nothing was written.  A later attempt succeeds once there is space."""
 
     def __init__(self, store: str, reason: str) -> None:
         StoreError.__init__(
             self,
-            f"{store} has no space left ({reason}); free some on its disk, and what waits goes on by itself: purging "
-            "finished runs needs space too, and can be done after that",
+            f"{store} has no space left ({reason}); free some on its disk, and waiting runs continue by themselves; "
+            "purging finished runs needs space too, so do that afterwards",
         )
 
 
 class UnwrittenEvents(StoreError):
-    """A runner was closed, and its store could not take everything that had happened; *runs* says of which runs."""
+    """A runner was closed, and its store could not write all events; *runs* has the number of events of each run."""
 
     def __init__(self, runs: Mapping[str, int], reason: BaseException | None) -> None:
         total = sum(runs.values())
@@ -760,27 +761,27 @@ class UnwrittenEvents(StoreError):
         super().__init__(
             f"{total:,} {'event' if total == 1 else 'events'} of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} "
             f"could not be written when the runner was closed: {few}{more}; the store said: {reason or 'nothing'}. "
-            "The store has these runs up to their last checkpoint; resume them to go on from there"
+            "The store has these runs up to their last checkpoint; resume them to continue from there"
         )
         self.runs, self.reason = dict(runs), reason
 
 
 class ReadOnlyStore(StoreError):
-    """The store may be read and not written."""
+    """The store can be read but not written to."""
 
     def __init__(self, store: str, reason: str) -> None:
         super().__init__(f"{store} cannot be written to ({reason}); give this user write access to it and its folder")
 
 
 class CorruptStore(StoreError):
-    """What is stored is damaged."""
+    """Stored data is damaged."""
 
     def __init__(self, store: str, reason: str) -> None:
-        super().__init__(f"{store} is damaged ({reason}); restore it from a copy, or recover what can be read")
+        super().__init__(f"{store} is damaged ({reason}); restore it from a copy, or recover the readable part")
 
 
 class DamagedRow(CorruptStore):
-    """A column holds what it cannot; *whose* it is says what is not usable, and nothing else is touched by it."""
+    """A column holds an impossible value; *whose* names the damaged record, and nothing else is affected."""
 
     def __init__(self, whose: str, column: str, found: str, expected: str) -> None:
         StoreError.__init__(
@@ -792,37 +793,37 @@ class DamagedRow(CorruptStore):
 
 
 class LostCommits(CorruptStore):
-    """The last commit that was noted beside a store is not in it; nothing was changed."""
+    """The last commit that was noted next to a store is not in it; nothing was changed."""
 
     def __init__(self, store: str, missing: str, log: str, note: str) -> None:
         StoreError.__init__(
             self,
-            f"{store} has lost work that was committed to it: {missing} is noted in {note}, and is not in the store. "
+            f"{store} has lost committed work: {missing} is noted in {note}, and is not in the store. "
             f"Either its write-ahead log ({log}) was damaged or removed, or the file was replaced by an older copy. "
-            "Nothing was changed: keep a copy of all these files, see what is left (weft doctor), and restore a better "
-            "copy if there is one; to go on with what is there, also after an older copy was put there on purpose, "
-            f"delete {note} and open the store again",
+            "Nothing was changed: keep a copy of all these files, check what is left (weft doctor), and restore a "
+            "better copy if there is one; to continue with the present state, or with an older copy that was put there "
+            f"on purpose, delete {note} and open the store again",
         )
         self.missing, self.note = missing, note
 
 
 class StoreRemoved(CorruptStore):
-    """The file of an open store was removed, or another one took its name; what was not written yet is not stored."""
+    """The file of an open store was removed or replaced; events that were not written yet are not stored."""
 
     def __init__(self, store: str) -> None:
         StoreError.__init__(
             self,
-            f"the file of {store} was removed while it was open, or another one took its name: nothing more is written "
+            f"the file of {store} was removed while it was open, or replaced by another: nothing more is written "
             "to it; close the store, put a copy in its place if there is one, and open it again",
         )
 
 
 class ForeignStore(StoreError):
-    """The data belongs to something else, and is left alone."""
+    """The data belongs to another application, and is left as it is."""
 
     def __init__(self, store: str, reason: str) -> None:
         super().__init__(
-            f"{store} was not made by Weft ({reason}), or its header is damaged; choose another path, or restore a copy"
+            f"{store} is not a Weft store ({reason}), or its header is damaged; choose another path, or restore a copy"
         )
 
 
@@ -836,9 +837,11 @@ class NewerStore(StoreError):
         self.found, self.known = found, known
 
 
-# -- identity ------------------------------------------------------------------------------------
+# -- logs and identity ---------------------------------------------------------------------------
+
+
 class CorruptLog(LogError):
-    """Bytes that are no log, were altered, or were written by a newer version; *position* is the event, if known."""
+    """Bytes that are not a log, were altered, or were written by a newer version; *position* is the event, if known."""
 
     def __init__(self, message: str, position: int | None = None, run_id: str | None = None) -> None:
         where = "" if position is None else f"at event {position}: "
@@ -848,77 +851,77 @@ class CorruptLog(LogError):
         self.message, self.position, self.run_id = message, position, run_id
 
     def of(self, run_id: str) -> CorruptLog:
-        """Return the same, about the log of a run."""
+        """Return the same error, about the log of a run."""
         return CorruptLog(self.message, self.position, run_id)
 
 
 class ResolutionError(WeftError, LookupError):
-    """A definition that was written down does not fit the code of this process."""
+    """A stored definition does not fit the code of this process."""
 
 
 class UnresolvedFunction(ResolutionError):
-    """The function of *component* cannot be had: it has no name that leads to it, or this process did not offer it."""
+    """The function of *component* cannot be found by name, or this process did not offer it."""
 
     def __init__(self, component: str, function: str, reason: str, advice: str = "") -> None:
         advice = advice or (
             "import the module that makes a component of it, name the module that defines it (Runner(modules=[...]), "
-            "runner.register(module), weft resume --import), or hand the workflow over: workflow="
+            "runner.register(module), weft resume --import), or pass the workflow: workflow="
         )
         super().__init__(f"the function {function} of {component!r} {reason}; {advice}")
         self.component, self.function = component, function
 
 
 class ChangedCode(ResolutionError):
-    """The code of *components* is not what it was when the log was written."""
+    """The code of *components* has changed since the log was written."""
 
     def __init__(self, workflow: str, components: Iterable[str]) -> None:
         self.workflow, self.components = workflow, tuple(components)
         super().__init__(
             f"the code of {', '.join(map(repr, self.components))} in workflow {workflow!r} has changed since this log "
-            "was written; run the code that wrote it, or pass strict=False to go on with the new code"
+            "was written; run the code that wrote it, or pass strict=False to continue with the new code"
         )
 
 
 class UnknownClass(ResolutionError):
-    """The *run* would go on with values of *classes* that are not known here: whoever takes them would fail."""
+    """The *run* has values of *classes* that are not known here; components that receive them would fail."""
 
     def __init__(self, run: str, classes: Iterable[str]) -> None:
         self.run, self.classes = run, tuple(classes)
         super().__init__(
-            f"run {run!r} has values of {', '.join(self.classes)}, not known here, and would go on with records "
+            f"run {run!r} has values of {', '.join(self.classes)}, not known here, and would continue with records "
             "in their place; mention the class in an annotation of the function that makes it, or register it: "
             "weft.log.register(Class)"
         )
 
 
 class Stuck(WeftError):
-    """Everybody waits for ever, and on virtual time that shows at once: *who* says for what."""
+    """All tasks wait for ever, which is noticed at once on virtual time; *who* lists them and what they wait for."""
 
     def __init__(self, who: str) -> None:
-        super().__init__(f"{who}; find out who should have woken them")
+        super().__init__(f"{who}; find out what should have woken them")
 
 
 class UnencodableValue(WeftError, TypeError):
-    """A value cannot be written to a log: *path* leads to what is in the way, *component* made it."""
+    """A value cannot be written to a log: *path* leads to the part that cannot, *component* made it."""
 
     def __init__(self, kind: str, path: str, component: str | None = None) -> None:
         self.kind, self.path, self.component = kind, path, component
         made = "" if component is None else f"what {component!r} made cannot be written: "
         super().__init__(
-            f"{made}a {kind} at {path} is no data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
+            f"{made}a {kind} at {path} is not data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
             "msgspec or pydantic classes, and pass handles by context(...)"
         )
 
 
 class InvalidDrawing(WeftError, ValueError):
-    """A picture was asked for in a direction, or of a kind, that there is none of."""
+    """An unknown direction or kind of picture."""
 
     def __init__(self, option: str, given: object, known: Iterable[str]) -> None:
-        super().__init__(f"{option}={given!r} is no way to draw; use one of {', '.join(map(repr, known))}")
+        super().__init__(f"{option}={given!r} is not a way to draw; use one of {', '.join(map(repr, known))}")
 
 
 class UnidentifiableValue(WeftError, TypeError):
-    """A value that has no canonical form, so it has no hash that another process would find again."""
+    """A value without a canonical form, so it has no hash that another process could compute."""
 
     def __init__(self, kind: str, path: str) -> None:
         super().__init__(

@@ -141,8 +141,8 @@ def made(path: Path, kind: str) -> Path:
         ("missing", "there is no file"),
         ("empty", "nothing has been stored"),
         ("folder", "is a folder"),
-        ("no database", "was not made by Weft"),
-        ("foreign", "was not made by Weft"),
+        ("no database", "is not a Weft store"),
+        ("foreign", "is not a Weft store"),
         ("damaged", "is damaged"),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_run_that_was_lost_is_resumed_with_the_same_word_as_all_others(weft: C
         said = weft("resume", lossy, *named)
 
         assert said.code == 1
-        assert "has lost work that was committed to it" in said.err
+        assert "has lost committed work" in said.err
         assert "no run" not in said.err
 
 

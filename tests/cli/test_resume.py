@@ -85,9 +85,9 @@ def test_an_import_that_cannot_help_a_local_function_is_not_asked_for_again(shop
     )
 
     assert (first.code, again.code) == (1, 1)
-    assert "say --import" in first.err
-    assert "say --import" not in again.err
-    assert "put the workflow at the top of a module, or resume from Python" in again.err
+    assert "pass --import" in first.err
+    assert "pass --import" not in again.err
+    assert "put the workflow at the top level of a module, or resume from Python" in again.err
 
 
 @pytest.mark.parametrize("which", [["greeting"], ["--all"]])

@@ -57,6 +57,7 @@ def test_a_page_of_plain_english_has_no_findings(text: str) -> None:
 
 def test_code_in_a_docstring_is_not_prose() -> None:
     assert code('"""\nThe name ``whoever``.\n\n>>> nobody = 1\n"""\nwhoever = somebody\n') == []
+    assert code('raise ValueError(f"{nobody} is here")\n') == []
 
 
 def test_a_word_can_be_allowed() -> None:

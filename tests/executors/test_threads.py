@@ -211,7 +211,7 @@ async def test_with_too_many_left_behind_it_refuses_and_says_what_to_do(caplog: 
 
     assert is_full
     assert waiting.result == 6, "what waited has not failed for it"
-    assert "goes on when one of them ends" in caplog.text
+    assert "continue when one of them ends" in caplog.text
     assert recovered.result == 10
     assert free == executor.capacity
 

@@ -265,7 +265,7 @@ def test_a_coroutine_function_that_nobody_would_wait_for_is_refused_when_it_is_w
 
     fields: dict[str, Any] = {name: waits} | ({"on_failure": "compensate"} if name == "compensation" else {})
 
-    with pytest.raises(InvalidPolicy, match="nobody would wait"):
+    with pytest.raises(InvalidPolicy, match="nothing would await"):
         Policy(**fields)
 
 

@@ -637,7 +637,7 @@ def test_a_step_that_gives_no_sign_of_life_is_timed_out(runner: Runner) -> None:
     run = runner.start(workflow, 1).wait(20)
     gate.opened.set()
 
-    assert "no sign of life" in str(run.failures["silent"].__cause__)
+    assert "sent no heartbeat" in str(run.failures["silent"].__cause__)
 
 
 def test_a_silent_step_in_a_process_is_killed_with_it() -> None:
@@ -651,7 +651,7 @@ def test_a_silent_step_in_a_process_is_killed_with_it() -> None:
 
     run = asyncio.run(main())
 
-    assert "no sign of life" in str(run.failures["silent"].__cause__)
+    assert "sent no heartbeat" in str(run.failures["silent"].__cause__)
 
 
 def test_what_waits_too_long_to_be_started_fails(store: LogStore) -> None:
@@ -938,7 +938,7 @@ def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> Non
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner, Runner(SQLiteStore(path)) as other:
         runner.start(chain, 1, id="a").wait()
-        held = rf"no run 'a' in this runner; it is stored, and .*{os.getpid()}.* has it: talk to it there"
+        held = rf"no run 'a' in this runner; it is stored, and .*{os.getpid()}.* owns it: use it there"
 
         for call in (other.status, other.wait, lambda run: other.run(run, 2)):
             with pytest.raises(WorkflowNotFound, match=held) as refused:

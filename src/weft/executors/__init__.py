@@ -1,4 +1,4 @@
-"""Where runnables are executed: adapters of :class:`weft.ports.executor.Executor`."""
+"""The executors, which run runnables: adapters of :class:`weft.ports.executor.Executor`."""
 
 from weft.executors.inline import InlineExecutor
 from weft.executors.processes import ProcessExecutor

@@ -1,13 +1,12 @@
 """
-A worker process, from the inside: read, run, answer, until nobody asks any more.
+A worker process, from the inside: read a frame, run it, answer, until the pipe is closed.
 
-It ends when its pipe is closed, and dies with its parent, however that ends: a thread waits for it to be gone, and on
-Linux the kernel is asked besides, since a thread gets no turn while native code holds the interpreter.  To the kernel
+It ends when its pipe is closed, and dies with its parent, however that ends: a thread waits for the parent to end, and
+on Linux the kernel is asked too, since a thread cannot run while native code holds the interpreter.  To the kernel
 the parent is the thread that has spawned this process, which never ends before it.
 
-What a Ctrl-C means, and a SIGTERM that a service manager sends to every process of a service, is the parent's to
-decide: it may give the steps time to end.  This process is deaf to both from its first moment on, since it is spawned
-with both held back.
+The parent decides what to do about a Ctrl-C, or a SIGTERM that a service manager sends to every process of a service:
+its steps may get time to end.  This process ignores both from the start, since it is spawned with both blocked.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ READY = b"ready"
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 """The signals that are left to the parent."""
 APART = 0.005
-"""How many seconds lie between two signs of life, at least; more would only keep the parent busy."""
+"""The minimum number of seconds between two heartbeats; more would only keep the parent busy."""
 
 
 def serve(pipe: Connection[Any, Any]) -> None:
@@ -54,7 +53,7 @@ def serve(pipe: Connection[Any, Any]) -> None:
 
 
 def _answer(frame: bytes, voice: _Voice) -> bytes:
-    """Run what is in *frame*, and return what came of it."""
+    """Run the work in *frame*, and return its outcome as a frame."""
     began, ticket = perf_counter_ns(), ticket_of(frame)
     voice.begin(ticket)
     try:
@@ -69,7 +68,7 @@ def _answer(frame: bytes, voice: _Voice) -> bytes:
 
 
 class _Voice:
-    """What the process says: signs of life, from any thread of the step that runs, and then its answer."""
+    """Sends the frames of this process: heartbeats, from any thread of the running step, and then the answer."""
 
     def __init__(self, pipe: Connection[Any, Any]) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
@@ -77,20 +76,20 @@ class _Voice:
         self._next = 0.0
 
     def begin(self, ticket: int) -> None:
-        """Let the work of *ticket* be heard."""
+        """Accept heartbeats of *ticket* from now on."""
         with self._lock:
             self._ticket, self._next = ticket, 0.0
 
     def beat(self, ticket: int) -> None:
-        """Say that the work of *ticket* goes on, unless it is over, or that was just said."""
+        """Send a heartbeat of *ticket*, unless its work is over, or one was just sent."""
         now = monotonic()
-        with self._lock, suppress(OSError):  # who has closed the pipe is about to die of it
+        with self._lock, suppress(OSError):  # if the pipe is closed, this process is about to end
             if ticket == self._ticket and now >= self._next:
                 self._next = now + APART
                 self._pipe.send_bytes(sign_of_life(ticket))
 
     def answer(self, frame: bytes) -> None:
-        """Say what came of it; of that work nothing more is heard."""
+        """Send the answer; later heartbeats of that work are dropped."""
         with self._lock:
             self._ticket = None
             self._pipe.send_bytes(frame)
@@ -100,11 +99,11 @@ def _leave_signals_to_the_parent() -> None:
     own = os.getpid()
 
     def leave(number: int, _: object) -> None:
-        if number == signal.SIGTERM and os.getpid() != own:  # a process that the step has forked, to be ended like that
+        if number == signal.SIGTERM and os.getpid() != own:  # a process that the step has forked, and that should end
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    for number in HELD_BACK:  # by a function, since what the step starts would inherit SIG_IGN
+    for number in HELD_BACK:  # by a function, since programs that the step starts would inherit SIG_IGN
         signal.signal(number, leave)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)

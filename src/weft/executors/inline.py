@@ -1,9 +1,9 @@
 """
-Execution here and now: no hand-over, and nothing else happens meanwhile.
+Execution inside ``submit``: no hand-over, and nothing else happens meanwhile.
 
-For steps that only compute, and that take microseconds: a thread costs more than they do.  A coroutine is run to
-its end in an event loop of its own, with the same result as anywhere, but the loop of the runner stands still
-until then; a runner gives coroutine functions to :class:`~weft.executors.tasks.TaskExecutor` instead.
+It is for steps that only compute for microseconds: a thread costs more than they do.  A coroutine is run to its end in
+a separate event loop, with the same result as elsewhere, but the loop of the runner stands still until then; a
+runner sends coroutine functions to :class:`~weft.executors.tasks.TaskExecutor` instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CAPACITY = 1_000
 
 
 class InlineExecutor:
-    """Runs each runnable inside of ``submit``; up to *capacity* outcomes wait to be collected."""
+    """Runs each runnable inside ``submit``; up to *capacity* outcomes wait to be collected."""
 
     def __init__(self, *, capacity: int = CAPACITY) -> None:
         if capacity < 1:
@@ -38,7 +38,7 @@ class InlineExecutor:
         return self.capacity - len(self._ended) if self._is_open else 0
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Get ready; *wake* is called inside of ``submit``."""
+        """Open it; *wake* is called inside ``submit``."""
         if self._outbox is not None:
             raise ExecutorClosed("InlineExecutor", "was open before")
         self._outbox, self._context, self._is_open = Outbox(wake), contextvars.copy_context(), True
@@ -53,27 +53,27 @@ class InlineExecutor:
         self._outbox.put((ticket, outcome))
 
     def run(self, runnable: Runnable) -> Outcome:
-        """Run *runnable*, and return what came of it."""
+        """Run *runnable*, and return its outcome."""
         if not self._is_open:
             raise ExecutorClosed("InlineExecutor", "is not open")
         return self._context.copy().run(attempt, runnable)
 
     def started(self, ticket: int) -> None:
-        """Return None: nobody can ask while something runs."""
+        """Return None: no call is possible while something runs."""
 
     def collect(self) -> list[tuple[int, Outcome]]:
-        """Return what has ended."""
+        """Return the outcomes that were not collected yet."""
         if self._outbox is None:
             return []
         ended = self._ended
         return [item for item in self._outbox.take() if ended.pop(item[0], 0) is None]
 
     def cancel(self, ticket: int) -> None:
-        """Lose interest in *ticket*, which has ended."""
+        """Drop *ticket*, which has ended."""
         self._ended.pop(ticket, None)
 
     async def close(self, grace: float) -> list[int]:  # noqa: ARG002 - there is nothing to wait for
-        """Take nothing more."""
+        """Accept nothing more."""
         self._is_open = False
         if self._outbox is not None:
             self._outbox.mute()

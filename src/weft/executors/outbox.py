@@ -1,8 +1,8 @@
 """
-What has ended and nobody has collected yet.
+A queue of outcomes that were not collected yet.
 
-Workers put, one owner takes.  The owner is woken by the first thing that comes after it last took, and then left
-alone: one wake-up, which costs more than a step, for as many results as there are by the time it looks.
+Workers put, one owner takes.  The first item after a take wakes the owner, and later ones do not: one wake-up, which
+costs more than a step, serves all results that are there by the time the owner looks.
 
     >>> woken = []
     >>> outbox = Outbox(lambda: woken.append("now"))
@@ -31,10 +31,10 @@ class Outbox(Generic[T]):
         self._is_muted = False
         self._items: deque[T] = deque()
         self._told = threading.Lock()
-        """Held from a wake-up until the owner takes: of several threads, the one that gets it wakes."""
+        """Held from a wake-up until the owner takes; of several threads, the one that acquires it wakes the owner."""
 
     def put(self, item: T) -> None:
-        """Add *item*, and wake the owner unless that has been done."""
+        """Add *item*, and wake the owner unless it has been woken already."""
         self._items.append(item)
         if self._told.acquire(blocking=False):
             try:
@@ -44,13 +44,13 @@ class Outbox(Generic[T]):
                     raise
 
     def mute(self) -> None:
-        """Wake the owner no more: it has closed, and its loop may be gone when the last thread ends."""
+        """Stop waking the owner: it has closed, and its loop may be gone when the last thread ends."""
         self._is_muted = True
         self._wake = _nobody
 
     def take(self) -> list[T]:
         """Remove and return everything.  Only the owner calls this."""
-        # First let go, then look: what comes in between wakes once too often, never once too seldom.
+        # First release, then take: an item that arrives in between causes one wake-up too many, never one too few.
         if self._told.locked():
             self._told.release()
         items = self._items
@@ -58,4 +58,4 @@ class Outbox(Generic[T]):
 
 
 def _nobody() -> None:
-    """Wake nobody."""
+    """Do nothing."""

@@ -1,15 +1,15 @@
 """
-Threads that take work from one queue: what executors on threads and on processes share.
+A pool of threads that take work from one queue, shared by the executors on threads and on processes.
 
 The hand-over is one ``SimpleQueue``, whose waiters are woken one after the other and only while there is work, and
 an :class:`~weft.executors.outbox.Outbox` on the way back.  All counters belong to the thread of the owner; workers
 change nothing but two dicts, where ``pop`` decides, atomically, whether a worker or the owner was first:
 
-- out of ``_waiting``: popped by a worker it starts, popped by the owner it was cancelled before;
-- out of ``_running``: popped by its worker it has ended, popped by the owner it was cancelled meanwhile.
+- ``_waiting``: if a worker pops the work, it starts; if the owner pops it, it was cancelled before;
+- ``_running``: if its worker pops the work, it has ended; if the owner pops it, it was cancelled meanwhile.
 
-A worker whose work was cancelled either can be stopped and serves on (a process is killed and replaced), or is left
-behind with what it does, ends when that ends, and is replaced by another one, up to a bound.
+A worker whose work was cancelled either can be stopped and continues to serve (a process is killed and replaced), or
+is abandoned: it ends when its work ends, and is replaced by another one, up to a bound.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Work:
     def __init__(self, ticket: int, runnable: Runnable) -> None:
         self.ticket, self.runnable = ticket, runnable
         self.started: float | None = None
-        """When it began, by ``time.monotonic``; the worker says it."""
+        """When it began, by ``time.monotonic``; set by the worker."""
         self.worker: Any = None
         self.is_stopped = False
         """Whether it was cancelled after a worker that can be stopped had taken it."""
 
 
 class Worker(Protocol):
-    """What a thread of a pool runs work with; made, used and closed by that thread."""
+    """Executes the work of one thread of a pool; created, used and closed by that thread."""
 
     def run(self, work: Work, context: contextvars.Context) -> Outcome:
         """Execute *work*, and raise nothing."""
@@ -63,7 +63,7 @@ class Worker(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Free its resources."""
         ...
 
 
@@ -72,9 +72,9 @@ class Pool:
     An executor of up to *workers* threads, started when there is work for them.
 
     Args:
-        make: makes what each thread runs work with.
-        stoppable: whether work that was cancelled ends at once, so that its thread serves on.
-        spare: how many threads may be left behind in cancelled work before there are fewer than *workers*.
+        make: creates the worker of each thread.
+        stoppable: whether cancelled work ends at once, so that its thread can continue to serve.
+        spare: how many threads may be abandoned in cancelled work before there are fewer than *workers*.
     """
 
     def __init__(
@@ -92,26 +92,26 @@ class Pool:
         self._waiting: dict[int, Work] = {}
         self._running: dict[int, Work] = {}
         self._live: dict[int, None] = {}
-        """The tickets that somebody wants collected."""
+        """The tickets that are to be collected."""
         self._gone = 0
         """How many entries of the queue were cancelled."""
         self._serving = 0
-        """How many threads take work, or will when theirs has ended."""
+        """How many threads take work, or will when their present work has ended."""
         self._left = 0
-        """How many threads are left behind."""
+        """How many threads are abandoned."""
         self._lent: set[int] = set()
-        """The tickets whose threads only wait: these do not serve, and will again."""
+        """The tickets whose threads only wait: they do not serve now, and will again."""
         self._threads: dict[threading.Thread, None] = {}
-        """The threads that serve, each until it ends."""
+        """The serving threads, each until it ends."""
         self._is_open = False
         self._on_end: Callable[[], None] | None = None
-        """Whom to tell, while closing, that some work or a thread has ended."""
+        """Called, while closing, when some work or a thread has ended."""
 
     # -- the protocol ----------------------------------------------------------------------------
 
     @property
     def free(self) -> int:
-        """How many more tickets fit; none while every thread hangs in work that was cancelled."""
+        """How many more tickets fit; 0 while every thread hangs in cancelled work."""
         return self.capacity - self._inside if self._is_open and self._most() > 0 else 0
 
     @property
@@ -120,11 +120,11 @@ class Pool:
 
     @property
     def left_behind(self) -> int:
-        """How many threads hang in work that was cancelled."""
+        """How many threads hang in cancelled work."""
         return self._left
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Get ready; threads are started when there is work for them."""
+        """Open it; threads are started when there is work for them."""
         if self._outbox is not None:
             raise ExecutorClosed(self._name, "was open before")
         self._outbox, self._context, self._is_open = Outbox(wake), contextvars.copy_context(), True
@@ -156,7 +156,7 @@ class Pool:
         return None if work is None else work.started
 
     def collect(self) -> list[tuple[int, Outcome]]:
-        """Return what has ended."""
+        """Return the outcomes that were not collected yet."""
         if self._outbox is None:
             return []
         live, found = self._live, list[tuple[int, Outcome]]()
@@ -174,7 +174,7 @@ class Pool:
         return found
 
     def cancel(self, ticket: int) -> None:
-        """Lose interest in *ticket*, and stop its work or leave it behind."""
+        """Drop *ticket*, and stop its work or abandon its thread."""
         if self._live.pop(ticket, 0) is not None:
             return
         if self._waiting.pop(ticket, None) is not None:
@@ -185,7 +185,7 @@ class Pool:
                 work.worker.stop(work)
             else:
                 self._leave()
-            if self._on_end is not None:  # closing does not wait for what is cancelled meanwhile
+            if self._on_end is not None:  # closing does not wait for work that is cancelled meanwhile
                 self._on_end()
 
     def lend(self, ticket: int) -> None:
@@ -199,7 +199,7 @@ class Pool:
                 self._lament()
 
     def reclaim(self, ticket: int) -> None:
-        """Count the thread of *ticket* again; if there are too many then, the next one that is free ends."""
+        """Count the thread of *ticket* again; if there are then too many, the next free one ends."""
         if self._take_back(ticket) and self._is_open and self._serving > self._most():
             self._serving -= 1
             self._queue.put(None)
@@ -212,7 +212,7 @@ class Pool:
         return is_lent
 
     async def close(self, grace: float) -> list[int]:
-        """Drop what waits, give what runs *grace* seconds, and let the threads go."""
+        """Drop waiting work, let running work end within *grace* seconds, and end the threads."""
         if not self._is_open:
             return []
         self._is_open = False
@@ -233,7 +233,7 @@ class Pool:
         return given_up + unfinished
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
-        """Wait until *done*, looked at whenever something ends, for at most *seconds*."""
+        """Wait until *done* returns true, checked whenever something ends, for at most *seconds*."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         self._on_end = partial(_set, loop, ended)
         try:
@@ -249,7 +249,7 @@ class Pool:
     # -- threads ---------------------------------------------------------------------------------
 
     def _most(self) -> int:
-        """Return how many threads may serve: all, until more are left behind than there are to spare."""
+        """Return how many threads may serve: all, until more are abandoned than there are to spare."""
         return min(self.max_workers, self.max_workers + self._spare - self._left)
 
     @property
@@ -257,7 +257,7 @@ class Pool:
         return len(self._waiting) + len(self._running) - len(self._lent)
 
     def _hire(self) -> None:
-        """Start a thread if there is work that none of them is free for."""
+        """Start a thread if there is work and no thread is free."""
         if self._is_open and self._serving < self._most() and self._busy > self._serving:
             name = f"weft-worker-{next(_numbers)}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
@@ -271,26 +271,26 @@ class Pool:
                 raise
 
     def _leave(self) -> None:
-        """Count a thread out, and start another one if that may be; else what waits goes on when one comes back."""
+        """Abandon a thread, and start another one if allowed; otherwise waiting work continues when one comes back."""
         self._serving -= 1
         self._left += 1
         if self._most() > 0:
             self._hire()
         elif self._is_open:
-            _log.error("%s; what waits goes on when one of them ends", ThreadsExhausted(self._left))
+            _log.error("%s; waiting steps continue when one of them ends", ThreadsExhausted(self._left))
 
     def _return(self) -> None:
-        """Start a thread for what waits, in place of one that hung until now."""
+        """Start a thread for waiting work, in place of one that hung until now."""
         try:
             self._hire()
         except RuntimeError:
             self._lament()
 
     def _lament(self) -> None:
-        _log.warning("%s goes on with %d threads: no more can be started", self._name, self._serving)
+        _log.warning("%s continues with %d threads: no more can be started", self._name, self._serving)
 
     def _serve(self) -> None:
-        """Take work until told to end, or until left behind."""
+        """Take work until told to end, or until abandoned."""
         assert self._outbox is not None  # noqa: S101
         take, put, context = self._queue.get, self._outbox.put, self._context
         waiting, running = self._waiting, self._running
@@ -326,9 +326,9 @@ def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     try:
         loop.call_soon_threadsafe(event.set)
     except RuntimeError:
-        if not loop.is_closed():  # else nobody waits any more
+        if not loop.is_closed():  # otherwise nothing waits any more
             raise
 
 
 REAPING = 5.0
-"""For how many seconds ``close`` waits until killed processes are gone, at most."""
+"""For how many seconds, at most, ``close`` waits for killed processes to end."""

@@ -1,15 +1,15 @@
 """
 Execution in worker processes: isolated, and the only place where a step can really be stopped.
 
-A cancelled step is killed with its process.  A step that takes its process with it, by a segmentation fault,
-``os._exit`` or the memory that the system takes back, fails one attempt with :class:`~weft.errors.WorkerDied`, and
-the next one gets a new process.  Processes are reused, so what a step imports is imported once.
+A cancelled step is killed with its process.  A step that ends its process, by a segmentation fault, ``os._exit`` or
+because the system is out of memory, fails one attempt with :class:`~weft.errors.WorkerDied`, and the next one gets a
+new process.  Processes are reused, so a module that a step imports is imported once.
 
-Each process has a thread of the pool that feeds it, waits for its answer and buries it, and a pipe of its own: no
-lock is shared that a dying process could hold.  They are spawned.  A plain fork would copy locks in whatever state they
+Each process has a thread of the pool that feeds it, waits for its answer and reaps it, and a separate pipe: no shared
+lock exists that a dying process could hold.  They are spawned.  A plain fork would copy locks in whatever state they
 are; a fork server starts them no faster (both take 0.2 s, to import Weft), and stands between parent and child, so that
-a worker in native code would outlive a parent that was killed.  As always with spawned processes, the main module of a
-program is imported by the worker: what it does belongs under ``if __name__ == "__main__":``.
+a worker in native code would outlive a parent that was killed.  As always with spawned processes, the worker imports
+the main module of the program: put its actions under ``if __name__ == "__main__":``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from weft.executors.transfer import is_sign_of_life, pack, ticket_of, unpack_out
 
 CAPACITY = 1_000
 FAREWELL = 1.0
-"""For how many seconds a process may tidy up after its pipe was closed."""
+"""For how many seconds a process may clean up after its pipe was closed."""
 
 
 class ProcessExecutor(Pool):
@@ -62,13 +62,13 @@ class ProcessExecutor(Pool):
         super().__init__(make, workers=workers, capacity=capacity, stoppable=True)
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Get ready; processes are started when there is work for them."""
+        """Open it; processes are started when there is work for them."""
         super().open(wake)
-        # Runs before multiprocessing's own, which would wait for them to end by themselves.
+        # Runs before multiprocessing's own handler, which would wait for the processes to end by themselves.
         atexit.register(self._kill)
 
     async def close(self, grace: float) -> list[int]:
-        """Drop what waits, give what runs *grace* seconds, and end all processes."""
+        """Drop waiting work, let running work end within *grace* seconds, and end all processes."""
         given_up = await super().close(grace)
         self._kill()
         atexit.unregister(self._kill)
@@ -81,7 +81,7 @@ class ProcessExecutor(Pool):
 
 _SPAWN = multiprocessing.get_context("spawn")
 _FAMILY = threading.Lock()
-"""Held while a process is started and while an exit code is read: multiprocessing does both for all at once."""
+"""Held while a process is started and while an exit code is read: multiprocessing does both for all processes."""
 
 
 class _Child:
@@ -92,15 +92,15 @@ class _Child:
         self._pipe: Connection[Any, Any] | None = None
         self._watch: _Watch | None = None
         self._lock = threading.Lock()
-        """Held to change who runs here, and to stop it: so that never the next one is stopped in its place."""
+        """Held to change the present work, and to stop it, so that the next work is never stopped in its place."""
         self._work: Work | None = None
         self._is_spent = False
-        """Whether the process was killed, and must not be given more."""
+        """Whether the process was killed, and must not get more work."""
         self._is_over = False
         """Whether the executor has closed, or the program is about to exit, which waits for processes."""
 
     def run(self, work: Work, context: contextvars.Context) -> Outcome:
-        """Have *work* done by the process, which is started if need be; *context* stays here."""
+        """Run *work* in the process, which is started if necessary; *context* is not sent."""
         del context
         began = perf_counter_ns()
         with self._lock:
@@ -109,21 +109,21 @@ class _Child:
             if work.runnable.broken is not None:
                 return failed(work.runnable, work.runnable.broken, began)
             return unpack_outcome(work.runnable, self._ask(work, pack(work.ticket, work.runnable)))
-        except BaseException as error:  # noqa: BLE001 - also a process that cannot be started fails one attempt
+        except BaseException as error:  # noqa: BLE001 - a process that cannot be started fails one attempt too
             return failed(work.runnable, error, began)
         finally:
             with self._lock:
                 self._work = None
 
     def stop(self, work: Work) -> None:
-        """Kill the process if it is *work* that it does."""
+        """Kill the process if it is running *work*."""
         with self._lock:
             work.is_stopped = True
             if self._work is work:
                 self._kill()
 
     def kill(self) -> None:
-        """Kill the process, whatever it does, and start none again."""
+        """Kill the process, whatever it is doing, and start no other."""
         with self._lock:
             self._is_over = True
             self._kill()
@@ -142,7 +142,7 @@ class _Child:
     # -- talking ---------------------------------------------------------------------------------
 
     def _ask(self, work: Work, question: bytes) -> bytes:
-        """Return the answer; signs of life that come before it are passed on."""
+        """Return the answer; heartbeats that come before it are passed on."""
         pipe = self._ready(work)
         try:
             pipe.send_bytes(question)
@@ -150,7 +150,7 @@ class _Child:
             raise self._died(work) from None
         while True:
             frame = self._receive(work)
-            if ticket_of(frame) != work.ticket:  # said too late by what a step before has left behind
+            if ticket_of(frame) != work.ticket:  # a late heartbeat of a thread that an earlier step has left
                 continue
             if not is_sign_of_life(frame):
                 return frame
@@ -170,12 +170,12 @@ class _Child:
     # -- life and death --------------------------------------------------------------------------
 
     def _ready(self, work: Work) -> Connection[Any, Any]:
-        """Return the pipe to a process that waits for work; from here on the time of *work* counts."""
+        """Return the pipe to a process that waits for work; the time of *work* counts from here."""
         if self._is_spent or (self._watch is not None and self._watch.has_news()):
-            self._bury()  # killed, or dead while it was idle: either way no attempt of this work
+            self._bury()  # killed, or died while idle: either way this is not an attempt of this work
         if self._pipe is None:
             self._start(work)
-            self._receive(work)  # it says that it is ready
+            self._receive(work)  # the frame READY
         assert self._pipe is not None  # noqa: S101
         work.started = monotonic()
         return self._pipe
@@ -195,20 +195,20 @@ class _Child:
             there.close()
         with self._lock:
             self._pipe, self._process, self._watch = here, process, _Watch(here, process)
-            if work.is_stopped or self._is_over:  # while it was started
+            if work.is_stopped or self._is_over:  # while the process was being started
                 self._kill()
 
     def _died(self, work: Work) -> WorkerDied:
-        """Bury the process, and return what is to be said about it."""
+        """Reap the process, and return the error about it."""
         code, component = self._bury(), work.runnable.component
         if work.is_stopped or code is None:
-            return WorkerDied(component, code, "is gone", "it was cancelled, or the executor was closed")
+            return WorkerDied(component, code, "has ended", "it was cancelled, or the executor was closed")
         if code < 0:
             return WorkerDied(component, code, f"was killed by {_signal(-code)}", _BY_SIGNAL)
         return WorkerDied(component, code, f"exited with code {code}", _BY_EXIT)
 
     def _bury(self) -> int | None:
-        """Make sure that the process is gone, forget it, and return its exit code."""
+        """Make sure that the process has ended, forget it, and return its exit code."""
         with self._lock:
             process, pipe, watch = self._process, self._pipe, self._watch
             self._process = self._pipe = self._watch = None
@@ -228,11 +228,11 @@ class _Child:
 
 @contextmanager
 def _signals_held_back() -> Generator[None, None, None]:
-    """Start processes that are deaf to a Ctrl-C before they can say so: they inherit what their thread holds back."""
+    """Block the signals while a process is started: it inherits the mask, and so ignores a Ctrl-C from the start."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # the first process would start it, and that lets all signals through again
+    resource_tracker.ensure_running()  # the first process would start it, and that unblocks all signals again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
     try:
         yield
@@ -244,8 +244,8 @@ class _Watch:
     """
     Waits for a process to answer, or to end.
 
-    The end of the pipe does not tell: what the step has forked may hold it, and the sentinel of multiprocessing too.
-    Where the system can, it is asked for the process itself.
+    The end of the pipe is not enough: a process that the step has forked may hold it, and the sentinel of
+    multiprocessing too.  Where the system supports it, the process itself is watched.
     """
 
     def __init__(self, pipe: Connection[Any, Any], process: SpawnProcess) -> None:
@@ -253,20 +253,20 @@ class _Watch:
         self._own = os.pidfd_open(process.pid or 0) if hasattr(os, "pidfd_open") else None
         self._end = process.sentinel if self._own is None else self._own
         self._poll: Callable[[int | None], list[tuple[int, int]]] | None = None
-        if hasattr(select, "poll"):  # `wait` makes such an object each time, which costs 7 us; this is 1
+        if hasattr(select, "poll"):  # `wait` creates such an object each time, which costs 7 us; this takes 1
             poll, self._fileno = select.poll(), pipe.fileno()
             poll.register(self._fileno, select.POLLIN)
             poll.register(self._end, select.POLLIN)
             self._poll = poll.poll
 
     def can_read(self) -> bool:
-        """Block until there is an answer, or will be none; return whether there may be one."""
+        """Block until there is an answer or the process has ended; return whether there may be an answer."""
         if self._poll is None:
             return self._pipe in wait([self._pipe, self._end])
         return any(ready == self._fileno for ready, _ in self._poll(None))
 
     def has_news(self) -> bool:
-        """Return whether a process that was asked nothing says something, or has ended."""
+        """Return whether an idle process has sent something, or has ended."""
         return bool(wait([self._pipe, self._end], 0) if self._poll is None else self._poll(0))
 
     def has_ended(self, seconds: float) -> bool:
@@ -274,13 +274,13 @@ class _Watch:
         return bool(wait([self._end], seconds))
 
     def close(self) -> None:
-        """Let go of the process, which has ended."""
+        """Free the handle of the process, which has ended."""
         if self._own is not None:
             os.close(self._own)
 
 
 _BY_SIGNAL = (
-    "if it was SIGKILL, the system may have run out of memory; else look at the native code that the step calls"
+    "if it was SIGKILL, the system may have run out of memory; otherwise check the native code that the step calls"
 )
 _BY_EXIT = (
     'does the step call os._exit()? Before its first step: does the program start under if __name__ == "__main__"?'

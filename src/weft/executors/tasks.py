@@ -1,9 +1,9 @@
 """
 Execution in the event loop: each runnable is a task.
 
-A coroutine that is cancelled gets its ``CancelledError`` and keeps its place until it has really ended: cleaning
-up takes time, and one that ignores cancellation must not make room for another one like it.  What still runs when
-the grace time of ``close`` is over is cancelled; what does not even end then is logged and left.
+A cancelled coroutine gets its ``CancelledError`` and keeps its slot until it has really ended: cleaning up takes time,
+and one that ignores cancellation must not make room for another one like it.  Tasks that still run when the grace time
+of ``close`` is over are cancelled; those that do not end even then are logged and abandoned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.executors.outbox import Outbox
 
 CAPACITY = 1_000
 LAST_WORDS = 1.0
-"""For how many seconds ``close`` lets cancelled coroutines clean up, at most."""
+"""For how many seconds, at most, ``close`` lets cancelled coroutines clean up."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ class TaskExecutor:
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
         """Every task that has not ended, cancelled or not."""
         self._live: dict[int, float] = {}
-        """When each ticket began that somebody wants collected."""
+        """When each ticket began that is to be collected."""
         self._places = 0
-        """How many tickets are inside: whose task has not ended, or whose outcome was not taken."""
+        """How many tickets are inside: their task has not ended, or their outcome was not collected."""
         self._lent: set[int] = set()
-        """The tickets that only wait: others have their places."""
+        """The tickets that only wait, and have lent their slots."""
         self._is_open = False
 
     @property
@@ -52,14 +52,14 @@ class TaskExecutor:
         return self.capacity - self._places if self._is_open else 0
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Get ready, in the running event loop."""
+        """Open it, in the running event loop."""
         if self._outbox is not None:
             raise ExecutorClosed("TaskExecutor", "was open before")
         self._loop = asyncio.get_running_loop()
         self._outbox, self._context, self._is_open = Outbox(wake), contextvars.copy_context(), True
 
     def submit(self, ticket: int, runnable: Runnable) -> None:
-        """Start *runnable*; it gets its first turn when the caller lets go of the loop."""
+        """Start *runnable*; it first runs when the caller yields to the loop."""
         if not self._is_open:
             raise ExecutorClosed("TaskExecutor", "is not open")
         if self._places >= self.capacity:
@@ -76,17 +76,17 @@ class TaskExecutor:
         if task.cancelled():
             if ticket in self._live:  # the step has cancelled its own task
                 outcome = failed(runnable, asyncio.CancelledError(), begun)
-        elif task.exception() is None:  # the only other thing is the Ctrl-C that has ended the loop
+        elif task.exception() is None:  # the only other case is the Ctrl-C that has ended the loop
             outcome = task.result()
         assert self._outbox is not None  # noqa: S101
         self._outbox.put((ticket, outcome))
 
     def started(self, ticket: int) -> float | None:
-        """Return when *ticket* was submitted: a task waits for nobody."""
+        """Return when *ticket* was submitted: a task does not wait for a worker."""
         return self._live.get(ticket) if ticket in self._tasks else None
 
     def collect(self) -> list[tuple[int, Outcome]]:
-        """Return what has ended."""
+        """Return the outcomes that were not collected yet."""
         if self._outbox is None:
             return []
         taken = self._outbox.take()
@@ -95,7 +95,7 @@ class TaskExecutor:
         return [(t, outcome) for t, outcome in taken if live.pop(t, None) is not None and outcome is not None]
 
     def cancel(self, ticket: int) -> None:
-        """Cancel the task of *ticket*; its place is free when it has ended."""
+        """Cancel the task of *ticket*; its slot is free when it has ended."""
         if self._live.pop(ticket, None) is not None and ticket in self._tasks:
             self._tasks[ticket].cancel()
 
@@ -112,7 +112,7 @@ class TaskExecutor:
             self._places += 1
 
     async def close(self, grace: float) -> list[int]:
-        """Wait up to *grace* seconds for what runs, then cancel it; log and leave what does not end."""
+        """Wait up to *grace* seconds for running tasks, then cancel them; log and abandon those that do not end."""
         self._is_open = False
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=max(grace, 0))
@@ -122,7 +122,7 @@ class TaskExecutor:
         if self._tasks:
             _, stubborn = await asyncio.wait(list(self._tasks.values()), timeout=LAST_WORDS)
             for task in stubborn:
-                _log.warning("%r ignores its cancellation and is left behind: let CancelledError pass", task)
+                _log.warning("%r ignores its cancellation and is abandoned: let CancelledError pass", task)
         if self._outbox is not None:
             self._outbox.mute()
         return given_up

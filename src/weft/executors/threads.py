@@ -1,14 +1,14 @@
 """
-Execution on threads: the place for plain functions, which may block.
+Execution on threads, for plain functions, which may block.
 
-Threads are started when there is work for them, and stay: an idle one costs nothing but its stack.  They are
+Threads are started when there is work for them, and stay: an idle thread costs nothing but its stack.  They are
 daemons, so none ever delays the exit of the process.
 
-A thread cannot be stopped.  One whose work was cancelled, as a timeout does, is left behind: it ends when its work
-ends, and the result is dropped.  It does not count as one of *max_workers*, so another one takes its place, until
-*max_left* hang like that; from then on there are fewer and fewer.  When all of them hang there is no place free, an
-error is logged, and what waits goes on when one of them ends.
-A step that hangs for ever belongs into :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
+A thread cannot be stopped.  If its work was cancelled, for instance by a timeout, it is abandoned: it ends when its
+work ends, and the result is dropped.  It does not count as one of *max_workers*, so another one takes its place, until
+*max_left* hang like that; from then on there are fewer and fewer.  When all of them hang, no slot is free, an error is
+logged, and waiting work continues when one of them ends.
+A step that may hang for ever belongs in :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MAX_LEFT = 64
 
 class ThreadExecutor(Pool):
     """
-    Runs plain functions on up to *max_workers* threads of its own.
+    Runs plain functions on up to *max_workers* threads.
 
     Args:
         max_workers: by default four more than there are processors, at most 32.
         capacity: how many tickets may be inside, waiting ones and uncollected ones included.
-        max_left: how many threads may hang in cancelled work before the others get fewer.
+        max_left: how many threads may hang in cancelled work before there are fewer for other work.
     """
 
     def __init__(self, max_workers: int | None = None, *, capacity: int = CAPACITY, max_left: int = MAX_LEFT) -> None:
@@ -46,7 +46,7 @@ class _Caller:
     __slots__ = ()
 
     def run(self, work: Work, context: contextvars.Context) -> Outcome:
-        """Execute *work* in a context of its own."""
+        """Execute *work* in a separate context."""
         work.started = monotonic()
         return context.copy().run(attempt, work.runnable)
 

@@ -1,15 +1,15 @@
 """
-What crosses between a runner and its worker processes, as bytes.
+The frames that a runner and its worker processes exchange, as bytes.
 
-Out go the function and its arguments, with what ``weft.current()`` tells; back comes what the function gave or raised,
-and what it adds to its run.  All of it is pickled, by one process for its own child: nothing that is stored is ever
+A runner sends the function and its arguments, with the data of ``weft.current()``; it gets back the result or the
+exception, and the additions to the run.  All of it is pickled, by one process for its own child: stored data is never
 read like this.
 
-Whatever goes through the pipe is a frame, and begins with the ticket of the work that it belongs to.  One that holds
-nothing more is a sign of life; one of another ticket is of something that is over, and is dropped.
+Everything that goes through the pipe is a frame, which begins with the ticket of its work.  A frame with nothing else
+is a heartbeat; a frame of another ticket belongs to work that is over, and is dropped.
 
-A function goes by its module and name.  One that is decorated stands there no more, but the component that was made
-of it does, and leads to it.  What has no name at all, a lambda or a local function, cannot go.
+A function is sent by its module and name.  A decorated function is no longer found there, but the component that was
+made of it is, and leads to it.  A lambda or a local function has no such name and cannot be sent.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import NoRun, NotTransferable
 from weft.typing import Address
 
-_HINT = "send data that can be pickled, and open connections and the like inside of the step, or run it on a thread"
-_NAMELESS = "define it at the top of a module that the worker can import, or run the component on a thread"
+_HINT = "send data that can be pickled, and open connections and the like inside the step, or run it on a thread"
+_NAMELESS = "define it at the top level of a module that the worker can import, or run the component on a thread"
 
 
 _TICKET = struct.Struct(">q")
 
 
 def sign_of_life(ticket: int) -> bytes:
-    """Return the frame that says that the work of *ticket* goes on."""
+    """Return the heartbeat frame of *ticket*."""
     return _TICKET.pack(ticket)
 
 
 def ticket_of(frame: bytes) -> int:
-    """Return whose *frame* it is."""
+    """Return the ticket of *frame*."""
     (ticket,) = _TICKET.unpack_from(frame)
     return int(ticket)
 
 
 def is_sign_of_life(frame: bytes) -> bool:
-    """Whether there is nothing in *frame* but a ticket."""
+    """Return whether *frame* has nothing but a ticket."""
     return len(frame) == _TICKET.size
 
 
@@ -66,7 +66,7 @@ def _opened(frame: bytes) -> io.BytesIO:
 
 def pack(ticket: int, runnable: Runnable) -> bytes:
     """
-    Return all that another process needs to run *runnable*.
+    Return the frame with which another process can run *runnable*.
 
     Raises:
         NotTransferable: the function or an argument cannot be pickled.
@@ -99,10 +99,10 @@ def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[st
 
 def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     """
-    Return, in the other process, a runnable of what was packed; *beat* is its pulse, if somebody listens.
+    Return, in the other process, the runnable that was packed; *beat* is its heartbeat, if the runner wants them.
 
     Raises:
-        NotTransferable: the function or an argument is not to be had here.
+        NotTransferable: the function or an argument cannot be loaded here.
     """
     buffer = _opened(frame)
     run_id, component, attempt, key, is_condition, is_heard = pickle.load(buffer)  # noqa: S301 - our own parent's
@@ -110,7 +110,7 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
         call, args, kwargs, inputs = pickle.load(buffer)  # noqa: S301
     except BaseException as error:
         why = f"in the worker it fails with {type(error).__qualname__}: {text_of(error)}"
-        hint = "let the modules of both be importable there, without side effects"
+        hint = "make the modules of both importable there, without side effects"
         raise NotTransferable(component, "its function or an argument", why, hint) from error
     node = Node(component, component, Kind.TEST if is_condition else Kind.WORK, None)
     node.call = call
@@ -120,7 +120,7 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
 
 
 class _Elsewhere(Lineage):
-    """In place of the log, which has stayed where the run is: it has the *inputs* alone."""
+    """Stands in for the log, which stays in the process of the run; it has only the *inputs*."""
 
     __slots__ = ("_inputs",)
 
@@ -143,7 +143,7 @@ class _Elsewhere(Lineage):
 
 
 def pack_outcome(ticket: int, outcome: Outcome) -> bytes:
-    """Return what came of it, as bytes."""
+    """Return *outcome* as a frame."""
     if outcome.error is not None:
         return _packed_error(ticket, outcome.error, outcome.duration_ns)
     try:
@@ -157,9 +157,9 @@ def _unsendable(outcome: Outcome, error: Exception) -> NotTransferable:
     try:
         _framed(0, outcome.result)
     except Exception as own:  # noqa: BLE001 - this is the one
-        what, hint = f"its result, a {type(outcome.result).__qualname__},", "return data that can be"
+        what, hint = f"its result, a {type(outcome.result).__qualname__},", "return data that can be pickled"
         return NotTransferable(outcome.component, what, text_of(own), f"{hint}, or run it on a thread")
-    what = "what it adds to its run"
+    what = "its addition to the run"
     return NotTransferable(outcome.component, what, text_of(error), _NAMELESS if outcome.added else _HINT)
 
 
@@ -187,7 +187,7 @@ def unpack_outcome(runnable: Runnable, frame: bytes) -> Outcome:
 
 
 def _read_error(whole: bytes, detail: ErrorDetail) -> BaseException | None:
-    """Return the exception as it was, unless its class wants to be made of something else than its ``args``."""
+    """Return the exception as it was, unless its class cannot be created from its ``args``."""
     try:
         error: Any = pickle.load(_opened(whole)) if whole else None  # noqa: S301 - our own child's
         is_same = issubclass(type(error), BaseException) and text_of(error) == detail.message
@@ -227,10 +227,10 @@ def _framed(ticket: int, *values: Any) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a decorated function as what leads to it."""
+    """Pickles a decorated function by the name of its component."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Return how to find *obj* again, if the component that was made of it stands at its place."""
+        """Return how to find *obj* again, if its name leads to the component that was made of it."""
         if type(obj) is FunctionType and "<" not in obj.__qualname__:
             module, name = obj.__module__, obj.__qualname__
             try:
@@ -243,7 +243,7 @@ class _Pickler(pickle.Pickler):
 
 
 def find(module: str, name: str) -> Any:
-    """Return the function of the component that stands at *name* in *module*."""
+    """Return the function of the component at *name* in *module*."""
     return _function_of(_at(module, name))
 
 
@@ -254,6 +254,6 @@ def _at(module: str, name: str) -> Any:
 def _function_of(component: Any) -> Any:
     try:
         inside = Function.inside(component)
-    except Exception:  # noqa: BLE001 - something else stands there, and may raise anything
+    except Exception:  # noqa: BLE001 - it is some other object, and may raise anything
         return None
     return None if inside is None else inside.call

@@ -1,4 +1,4 @@
-"""What the core is handed from outside: the time of day, and names for runs."""
+"""The effects that the core needs from outside: the time of day, and ids for runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 
 
 class SystemClock:
-    """The time that everybody shares."""
+    """The clock of the system."""
 
     def time(self) -> float:
         """Return the time of day in seconds since the epoch."""
@@ -29,5 +29,5 @@ def now() -> float:
 
 
 def new_run_id() -> str:
-    """Return a name that no other run has."""
+    """Return an id that no other run has."""
     return uuid.uuid4().hex

@@ -2,8 +2,8 @@
 The concurrent loop: up to *n* runnables at once, applied as each one ends.
 
 One event loop for both: coroutines are tasks in it, plain functions go to a pool of threads if more than
-one may run at once, and conditions run inline.  What becomes ready is dispatched at once: a slow branch
-delays nobody but those who wait for it.
+one may run at once, and conditions run inline.  A runnable is dispatched as soon as it is ready: a slow branch
+delays only the components that wait for it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from weft.local.policies import policies_of
 from weft.policy.policy import Policy
 
 MOST_TASKS = 256
-"""How many coroutines run at once where the caller does not say."""
+"""How many coroutines run at once by default."""
 MOST_THREADS = 32
-"""How many plain functions run beside the others because their policy says so."""
+"""How many plain functions run in parallel because their policy says so."""
 _TURN = 0.001
-"""For how many seconds plain functions run before the event loop gets a turn."""
+"""For how many seconds plain functions run before other tasks of the event loop may."""
 
 
 def drive_concurrently(run: Run, *, parallel: int | None, checkpoint: Callable[[Run], None] | None) -> None:
@@ -63,20 +63,20 @@ def raise_first(run: Run, since: int) -> None:
 
 
 def enter(run: Run) -> None:
-    """Refuse to drive a *run* that is being driven: a step that waits for its own run waits for ever."""
+    """Refuse to drive a *run* that is being driven: a step that waits for its own run would wait for ever."""
     if run.is_driven:
         raise AlreadyRunning(run.id)
     run.is_driven = True
 
 
 class _Line:
-    """What waits to be started: by priority, then in the order it came."""
+    """The activations that wait to be started: by priority, then in order of arrival."""
 
     def __init__(self) -> None:
         self._lines: dict[int, deque[Activation]] = {0: deque()}
 
     def extend(self, activations: Iterable[Activation], priorities: Mapping[str, int]) -> None:
-        """Let *activations* wait, each by the priority of its component."""
+        """Add *activations*, each with the priority of its component."""
         if not priorities:
             self._lines[0].extend(activations)
             return
@@ -87,7 +87,7 @@ class _Line:
             self._lines[priority].append(activation)
 
     def pop(self) -> Activation:
-        """Remove and return who comes next."""
+        """Remove and return the next activation."""
         return next(line for line in self._lines.values() if line).popleft()
 
     def __bool__(self) -> bool:
@@ -106,10 +106,10 @@ class _Loop:
         self.limit = parallel or MOST_TASKS
         self.threads = parallel or 1
         self.off_loop = off_loop
-        """Whether plain functions must not find themselves inside an event loop, since the caller has none."""
+        """Whether plain functions must not see an event loop, since the caller has none."""
         self.waiting = _Line()
         self.turn = asyncio.Semaphore(self.threads)
-        """For plain functions that have to wait for something, where there is no pool of threads."""
+        """Held by plain functions that have to wait for something, where there is no pool of threads."""
         self.pool: ThreadPoolExecutor | None = None
         self.aside: ThreadPoolExecutor | None = None
         self.stop = threading.Event()
@@ -118,7 +118,7 @@ class _Loop:
         self.wake = asyncio.Event()
 
     async def go(self) -> None:
-        """Dispatch and apply until nothing is ready and nothing is under way."""
+        """Dispatch and apply until nothing is ready and nothing is in flight."""
         run = self.run
         run.check_context()
         enter(run)
@@ -131,7 +131,7 @@ class _Loop:
                 run.memory.newly_ready.clear()
                 self._dispatch()
                 if not self.ended and not self.under_way:
-                    if not self.waiting:  # what waits is offered too, and must not be started twice
+                    if not self.waiting:  # waiting activations are offered too, and must not be started twice
                         self._line_up(run.memory.offered())  # a callback may have looked at what became ready
                     if not self.waiting:
                         return
@@ -147,7 +147,7 @@ class _Loop:
                     answer: Any = self.checkpoint(run)
                     if type(answer) is CoroutineType:
                         await cast("Coroutine[Any, Any, Any]", answer)
-                await asyncio.sleep(0)  # whoever shares this loop gets a turn, however many plain steps there are
+                await asyncio.sleep(0)  # other tasks of this loop get a turn, however many plain steps there are
         finally:
             run.is_driven = False
             self.stop.set()
@@ -163,7 +163,7 @@ class _Loop:
             self.waiting.extend(activations, table.priorities if table is not None else {})
 
     def _dispatch(self) -> None:
-        """Start what waits, up to the limit; what runs inline has ended when this returns."""
+        """Start waiting activations, up to the limit; those that run inline have ended when this returns."""
         memory = self.run.memory
         until = monotonic() + _TURN
         while self.waiting and len(self.under_way) < self.limit and monotonic() < until:
@@ -185,12 +185,12 @@ class _Loop:
                     call = partial(driver.execute, policy=policy, current=current, stop=self.stop)
                 self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
             elif self._perform_here(activation, runnable, policy, driver, current):
-                break  # it has begun as a task, which is to start before what comes after it
+                break  # it has begun as a task, which must start before the next one
 
     def _perform_here(
         self, activation: Activation, runnable: Runnable, policy: Policy | None, driver: Any, current: Any
     ) -> bool:
-        """Run a plain function in this loop: at once if it cannot have to wait, else as a task; return whether so."""
+        """Run a plain function in this loop: at once if it never waits, else as a task; return whether as a task."""
         failed = None
         if (policy is None or policy.is_reactive) and not self.turn.locked():
             outcome = execute(runnable)
@@ -207,7 +207,7 @@ class _Loop:
         return True
 
     async def _in_turn(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
-        """Do the *work* of a plain function that may have to wait: others of its kind wait too, the loop does not."""
+        """Do the *work* of a plain function that may have to wait: others like it wait too, but not the loop."""
         try:
             async with self.turn:
                 return await work
@@ -215,7 +215,7 @@ class _Loop:
             work.close()
 
     def _pool_for(self, activation: Activation, policy: Policy | None) -> ThreadPoolExecutor | None:
-        """Return the threads on which *activation* runs; None if it runs here."""
+        """Return the pool of threads for *activation*; None if it runs in the loop."""
         if activation.node.is_async or (activation.node.kind is Kind.TEST and policy is None):
             return None
         if policy is None or policy.execution_mode != "async":
@@ -225,7 +225,7 @@ class _Loop:
         return self.aside
 
     def _policy(self, activation: Activation) -> tuple[Policy | None, Any, Any]:
-        """Return the policy of *activation*, the driver that keeps it, and what tells a later one; or nothing."""
+        """Return the policy of *activation*, its driver, and a function that returns later policies; or Nones."""
         policies = policies_of(self.run)
         if policies is None:
             return None, None, None
@@ -252,7 +252,7 @@ class _Loop:
             run.apply(outcome)
 
     async def _abandon(self) -> None:
-        """Cancel what is still under way, and wait until it has ended."""
+        """Cancel everything that is still in flight, and wait until it has ended."""
         for future in list(self.under_way):
             future.cancel()
         if self.under_way:

@@ -24,7 +24,7 @@ class LocalCounters:
         self._number = 0
 
     def update(self, key: CounterKey, change: Callable[[Any], tuple[Any, R]]) -> R:
-        """Replace the state at *key* by what *change* makes of it, alone; wake who waits for it."""
+        """Apply *change* to the state at *key* under the lock; wake the callers that wait for it."""
         with self._lock:
             before = self._states.get(key)
             state, result = change(before)
@@ -53,19 +53,19 @@ class LocalCounters:
             return dict(self._states)
 
     def reset(self) -> None:
-        """Forget all states, for tests."""
+        """Delete all states, for tests."""
         with self._lock:
             self._states.clear()
 
 
 COUNTERS = LocalCounters()
-"""What all runs of this process share."""
+"""The counters that all runs of this process share."""
 
 
 def limits() -> dict[str, dict[str, Any]]:
     """Return the states of the circuit breakers, rates and concurrency limits of this process, by kind and name."""
     shown: dict[str, dict[str, Any]] = {}
     for (kind, name), state in sorted(COUNTERS.states().items()):
-        if isinstance(state, LimitState):  # the others are bells
+        if isinstance(state, LimitState):  # the other kinds only wake waiters
             shown.setdefault(kind, {})[name] = state
     return shown

@@ -1,5 +1,5 @@
 """
-The policies of one run: which rules hold, and what they say of each node, looked up once per plan.
+The policies of one run: the rules in force, and the policy of each node, looked up once per plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.typing import Address
 
 
 class Policies:
-    """What a run was told about how to run, and the driver that keeps it."""
+    """The policies and deadline of a run, and the driver that applies them."""
 
     def __init__(
         self,
@@ -36,17 +36,17 @@ class Policies:
         self.clock: Clock = clock or SystemClock()
         self.driver = PolicyDriver(clock=self.clock)
         self.rules = rules
-        """The rules that the run was given; None if those of its workflow hold."""
+        """The rules of the run; None if those of its workflow are in force."""
         self._known: dict[Plan, tuple[Any, PolicyTable]] = {}
         self._last: tuple[Plan, Any, PolicyTable] | None = None
         self.table(workflow, workflow.compiled)
 
     def table(self, workflow: Workflow, plan: Plan) -> PolicyTable:
         """
-        Return what the rules in force say of the nodes of *plan*; worked out once, and safe to ask on any thread.
+        Return the policies of the nodes of *plan*; computed once, and safe to call on any thread.
 
         Raises:
-            InvalidPolicy: a rule that cannot be applied, or that a run in memory cannot keep.
+            InvalidPolicy: a rule cannot be applied, or a run in memory cannot honour it.
         """
         last, own = self._last, self.rules  # read once: they may change on another thread
         if last is not None and last[0] is plan and last[1] is own:
@@ -61,15 +61,15 @@ class Policies:
         return known[1]
 
     def check(self, component: str, policy: Policy) -> None:
-        """Refuse a *policy* for *component* that a run in memory cannot keep."""
+        """Refuse a *policy* for *component* that a run in memory cannot honour."""
         check_in_memory(component, policy)
 
     def change(self, plan: Plan, rules: tuple[PolicyRule, ...]) -> None:
         """
-        Let *rules* hold from now on.
+        Put *rules* in force from now on.
 
         Raises:
-            InvalidPolicy: a run in memory cannot keep them; nothing has changed then.
+            InvalidPolicy: a run in memory cannot honour them; then nothing has changed.
         """
         known = {plan: (rules, _worked_out(plan, rules))}
         self.rules, self._known = rules, known
@@ -78,7 +78,7 @@ class Policies:
         """Return the policy of *activation*, and whether it matters before an attempt fails."""
         if run.memory.retried and activation.key in run.memory.retried:
             return run.memory.retried[activation.key], True
-        last = self._last  # asked at every step; a plan is of one workflow, so it tells both
+        last = self._last  # called at every step; a plan belongs to one workflow, so it identifies both
         if last is not None and last[0] is activation.scope.plan and last[1] is self.rules:
             table = last[2]
         else:
@@ -92,17 +92,17 @@ class Policies:
         return reactive.get(name), False
 
     def teller(self, run: Run, activation: Activation) -> Callable[[], Policy]:
-        """Return what gives the policy of *activation* that holds when it is asked."""
+        """Return a function that returns the policy of *activation* at the time of the call."""
         return lambda: self.of(run, activation)[0] or _NO_POLICY
 
 
 _NO_POLICY = Policy()
 _MOST_PLANS = 16
-"""Of how many plans it is remembered what the rules say: that of now, and those that inputs under way follow."""
+"""For how many plans the policies are kept: the present one, and those that inputs in flight follow."""
 
 
 def _shared(workflow: Workflow, plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:
-    """Return what *rules* say of *plan*; all runs of a definition share what its own rules say."""
+    """Return the policies of *plan* under *rules*; runs of a definition without other rules share them."""
     if rules is not workflow.policies or plan is not workflow.compiled:
         return _worked_out(plan, rules)
     found: PolicyTable | None = workflow.__dict__.get("_policy_table")
@@ -116,7 +116,7 @@ def _worked_out(plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:
 
 
 def policies_of(run: Run) -> Policies | None:
-    """Return what holds for *run*; None where nobody said how to run, and no deadline is to be kept."""
+    """Return the policies of *run*; None if it has neither rules nor a deadline."""
     known = cast("Policies | None", run.policies)
     if known is None and (run.memory.has_deadlines or run.memory.retried):
         known = cast("Policies | None", run.under(clock=SystemClock()).policies)
@@ -142,7 +142,7 @@ def choose(workflow: Workflow, which: object) -> Choice:
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What a change of policies means for one pending runnable."""
+    """The effect of a change of policies on one pending runnable."""
 
     component: str
     inputs: tuple[Address, ...]
@@ -154,7 +154,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:
-    """Return the pending runnables of *run* for which *rules* say something else than those in force."""
+    """Return the pending runnables of *run* whose policy would change under *rules*."""
     memory = run.memory
     now = run.workflow.policies if memory.rules is None else memory.rules
     waiting = [*memory.open_all().values(), *(memory.blocked or {}).values()]
@@ -162,7 +162,7 @@ def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:
     found: list[Effect] = []
     for activation in waiting:
         node = activation.node
-        if node.is_runnable and activation.key not in (memory.retried or {}):  # which has a policy of its own
+        if node.is_runnable and activation.key not in (memory.retried or {}):  # which has its own policy
             target = Target(node.name, node.component)
             before, after = winner(now, target), winner(rules, target)
             if before.policy != after.policy:

@@ -1,9 +1,8 @@
 """
-The policy driver at work: it speaks with ``weft.policy.driver`` and does what that says.
+Executes the instructions of ``weft.policy.driver``, blocking or in an event loop.
 
-A thread cannot be killed: a plain function that overruns its timeout is left behind on a thread of its own,
-which never delays the exit of the process, and what it returns in the end is dropped.  A coroutine is
-cancelled.
+A thread cannot be killed: a plain function that overruns its timeout is abandoned on a separate thread, which never
+delays the exit of the process, and its result is dropped.  A coroutine is cancelled.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from weft.ports.counters import CounterKey, Counters
 
 class PolicyDriver:
     """
-    Runs one runnable under one policy, for those who schedule by themselves.
+    Runs one runnable under one policy, for programs that schedule runnables themselves.
 
     >>> from weft import Workflow, step
     >>> [runnable] = Workflow("w", step(lambda x: x + 1, name="next")).plan(1).prepare()
@@ -76,15 +75,15 @@ class PolicyDriver:
         stop: threading.Event | None = None,
     ) -> Outcome:
         """
-        Lead *runnable* to its outcome, blocking; a coroutine runs in an event loop of its own.
+        Drive *runnable* to its outcome, blocking; a coroutine runs in a separate event loop.
 
         Args:
-            failed: what a first attempt has raised already, if one was made.
-            current: gives the policy that holds now, asked at every decision.
-            stop: set by who no longer wants it: waits end, and no further attempt is made.
+            failed: the exception of a first attempt, if one was made already.
+            current: returns the present policy, called at every decision.
+            stop: set to give up: waits end, and no further attempt is made.
 
         Raises:
-            InvalidPolicy: the policy asks for something that only a runner can do.
+            InvalidPolicy: the policy needs a runner.
             CancelledError: *stop* was set.
         """
         if runnable.node.is_async:
@@ -95,7 +94,7 @@ class PolicyDriver:
             while True:
                 reply = self._do(instructions.send(reply), stop)
                 if stop is not None and stop.is_set():
-                    raise CancelledError(f"{runnable.component!r} is not wanted any more")
+                    raise CancelledError(f"{runnable.component!r} was stopped")
         except StopIteration as end:
             return cast("Outcome", end.value)
         finally:
@@ -109,7 +108,7 @@ class PolicyDriver:
         failed: BaseException | None = None,
         current: Callable[[], Policy] | None = None,
     ) -> Outcome:
-        """Lead *runnable* to its outcome in the running event loop; cancelling it reaches a running coroutine."""
+        """Drive *runnable* to its outcome in the running event loop; cancelling it cancels a running coroutine."""
         instructions = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
         reply: Reply = None
         try:
@@ -150,7 +149,7 @@ class PolicyDriver:
         finally:
             forget()
         if seconds is not None and not changed.is_set() and self.clock.time() == before:
-            self.clock.sleep(seconds)  # this clock moves only when somebody waits on it
+            self.clock.sleep(seconds)  # this clock moves only while a caller sleeps on it
 
     # -- in an event loop ------------------------------------------------------------------------
 
@@ -179,22 +178,22 @@ class PolicyDriver:
         finally:
             forget()
         if seconds is not None and not changed.is_set() and self.clock.time() == before:
-            await self.clock.asleep(seconds)  # this clock moves only when somebody waits on it
+            await self.clock.asleep(seconds)  # this clock moves only while a caller sleeps on it
 
 
 def _waker(event: asyncio.Event) -> Callable[[], None]:
-    """Return what sets *event*, of the running loop, from any thread; nothing once that loop is closed."""
+    """Return a function that sets *event* from any thread, and does nothing once the running loop is closed."""
     loop = asyncio.get_running_loop()
 
     def wake() -> None:
-        with suppress(RuntimeError):  # closed: nobody waits there any more, and who calls has nothing to do with it
+        with suppress(RuntimeError):  # closed: nothing waits there any more, and the caller need not know
             loop.call_soon_threadsafe(event.set)
 
     return wake
 
 
 _POLL = 0.05
-"""How long to wait for a change before looking again: one may have come just before we began to wait."""
+"""How long to wait for a change before checking again: one may have come just before the wait began."""
 
 
 def _begin(attempt: Attempt) -> None:
@@ -213,7 +212,7 @@ def _attempt(runnable: Runnable, timeout: float | None) -> Reply:
 
 
 def _replied(runnable: Runnable) -> Reply:
-    """Return what came of *runnable*."""
+    """Run *runnable*, and return its reply."""
     started = perf_counter_ns()
     try:
         value = _called(runnable)
@@ -232,7 +231,7 @@ def _called(runnable: Runnable) -> Any:
 
 
 class _Aside:
-    """An attempt on a thread of its own, which may be left behind."""
+    """An attempt on a separate thread, which may be abandoned."""
 
     def __init__(self, runnable: Runnable, finished: Callable[[], None]) -> None:
         self.runnable, self.finished = runnable, finished
@@ -250,7 +249,7 @@ class _Aside:
             self.finished()
 
     def reply(self) -> Reply:
-        """Return what came of it, once it has finished."""
+        """Return its reply, once it has finished."""
         if self._fatal is not None:
             raise self._fatal
         return self._reply
@@ -290,7 +289,7 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
                 if type(value) is CoroutineType:
                     value = await cast("Coroutine[Any, Any, Any]", value)
                 value = bool(value) if runnable.is_condition else whole(value)
-        if not limit.expired():  # one that does not let itself be cancelled is too late all the same
+        if not limit.expired():  # even if it ignores its cancellation, it is too late
             return Returned(value, runnable.added, perf_counter_ns() - started)
         return _overran(runnable, seconds or 0.0)
     except PROPAGATES:
@@ -307,7 +306,7 @@ async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
 
 @contextmanager
 def _ending(limit: asyncio.Timeout, seconds: float | None) -> Generator[None, None, None]:
-    """Let *limit* end after *seconds*; later, if the loop is held then by something else."""
+    """Let *limit* expire after *seconds*; later, if other code blocks the loop then."""
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
 
@@ -336,9 +335,9 @@ def execute_with_policies(
     runnable: Runnable, policies: Iterable[Any], *, clock: Clock | None = None, counters: Counters | None = None
 ) -> Outcome:
     """
-    Run *runnable* under the first of *policies*, pairs of a matcher and a policy, that is about its component.
+    Run *runnable* under the first of *policies*, pairs of a matcher and a policy, that matches its component.
 
-    For those who schedule by themselves: ``run.apply`` takes the outcome.
+    This is for programs that schedule runnables themselves; pass the outcome to ``run.apply``.
     """
     return PolicyDriver(clock=clock, counters=counters).execute(runnable, _chosen(runnable, policies))
 

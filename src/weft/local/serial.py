@@ -1,5 +1,5 @@
 """
-The serial loop: prepare what is ready, execute it here, apply it, again.
+The serial loop: prepare the ready runnables, execute them here, apply their outcomes, repeat.
 
 A cycle is everything that was ready when it began.  Failures are recorded and nothing is raised, unless the
 caller asked for it.
@@ -50,7 +50,7 @@ def react(run: Run) -> None:
 
 
 def perform(run: Run, activation: Activation, policies: Policies | None) -> None:
-    """Execute one *activation* of *run* under its *policies*, if it has any, and record what came of it."""
+    """Execute one *activation* of *run* under its *policies*, if it has any, and record its outcome."""
     memory, node = run.memory, activation.node
     policy: Policy | None = None
     if policies is not None:
@@ -62,7 +62,7 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
     runnable: Runnable | None = None
     started = perf_counter_ns()
     try:
-        if node.simple:  # 0.6 us less than binding a runnable, and by far the most common
+        if node.simple:  # 0.6 us less than binding a runnable, and by far the most common case
             announce((memory, activation))
             facts = activation.facts
             value = node.call(facts[0].value) if len(facts) == 1 else node.call(*[fact.value for fact in facts])
@@ -102,7 +102,7 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
 
 
 def governed(run: Run, activation: Activation, policies: Policies) -> tuple[Policy | None, Outcome | None]:
-    """Return the policy to ask if *activation* fails; or its outcome, where a policy matters before that."""
+    """Return the policy to use if *activation* fails; or its outcome, if a policy matters before that."""
     policy, matters_before = policies.of(run, activation)
     if policy is None or not matters_before:
         return policy, None
@@ -113,7 +113,7 @@ def governed(run: Run, activation: Activation, policies: Policies) -> tuple[Poli
 
 
 def evaluate(run: Run) -> None:
-    """Ask every condition that is ready, and those that become ready, and run nothing else."""
+    """Evaluate every condition that is ready, and those that become ready, and run nothing else."""
     run.check_context()
     memory = run.memory
     outer = announced()

@@ -1,17 +1,16 @@
 """
-Any value as plain MessagePack.
+Writes any value as plain MessagePack.
 
-What MessagePack has by itself (numbers, text, bytes, lists, dicts with text as keys) is left as it is and
-costs next to nothing.  Everything else is packed: wrapped into an extension type whose number says what
-it is.  Only the exact types are known; a subclass of a builtin would come back as less than it was, so it
-is refused.
+Types that MessagePack has itself (numbers, text, bytes, lists, dicts with text as keys) are left as they are and
+cost next to nothing.  Everything else is packed: wrapped into an extension type whose number says what it is.
+Only the exact types are known; a subclass of a builtin would come back as the plain type, so it is refused.
 
     >>> encode_value([1, "a"])
     b'\\x92\\x01\\xa1a'
     >>> encode_value({"items": [1, object()]})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    weft.errors.UnencodableValue: a object at value['items'][1] is no data; use ...
+    weft.errors.UnencodableValue: a object at value['items'][1] is not data; use ...
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ from weft.log.ext_types import DEEPEST, FACTORIES, MICROSECOND, Code
 from weft.log.module_names import kind_of
 
 _MOST: Final = 1 << 26
-"""How many items a value may have.  One that shares its parts a few dozen times over would never end."""
+"""How many items a value may have.  A value that contains the same part many times, nested, would never end."""
 
 AT_ONCE: Final = 2048
-"""How many items are packed in one go where others share the thread: about a millisecond of work."""
+"""How many items are packed at once where other tasks share the thread: about a millisecond of work."""
 
 _CHUNK: Final = 256
-"""How many items of a long list are tried together; fewer if that is more than may be packed in one go."""
+"""How many items of a long list are tried together; fewer if that is more than may be packed at once."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
-"""What MessagePack has by itself, as it is in Python."""
+"""The Python types that MessagePack has itself."""
 
 SHORT: Final = PLAIN - {str, bytes}
-"""What of that takes a few bytes at most; a number that MessagePack cannot hold is found when it is written."""
+"""Those of a few bytes at most; a number that MessagePack cannot hold is found when it is written."""
 
 _SAFE: Final = PLAIN - {int, str}
-"""The same without what it has only in part: numbers beyond 64 bits, text with lone surrogates."""
+"""The same without types that it supports only in part: numbers beyond 64 bits, text with lone surrogates."""
 
 _TEXT: Final = frozenset({str})
 
@@ -77,7 +76,7 @@ def encode_value(value: object) -> bytes:
 
 def encode_small(value: object) -> bytes | None:
     """
-    Return *value* as MessagePack, if it has no more than :data:`AT_ONCE` items; else None, about as quickly.
+    Return *value* as MessagePack if it has no more than :data:`AT_ONCE` items; otherwise None, about as quickly.
 
     Raises:
         UnencodableValue: as :func:`encode_value`.
@@ -95,10 +94,10 @@ def encode_small(value: object) -> bytes | None:
 
 def encode_in_slices(value: object) -> Generator[None, None, bytes]:
     """
-    Return *value* as the same bytes as :func:`encode_value` does, with a stop after every :data:`AT_ONCE` items.
+    Return the same bytes as :func:`encode_value`, yielding after every :data:`AT_ONCE` items.
 
-    Long lists, tuples and dicts are taken apart, however deep inside they are.  A long value of any other class is
-    packed in one go.
+    Long lists, tuples and dicts are taken apart, however deeply nested they are.  A long value of any other class is
+    packed at once.
 
     >>> slices = encode_in_slices(list(range(50_000)))
     >>> stops = 0
@@ -122,7 +121,7 @@ def encode_in_slices(value: object) -> Generator[None, None, bytes]:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether *value* is what MessagePack has by itself, or a list or dict of that; most are, so this is quick."""
+    """Return whether *value* is of a type that MessagePack has, or a list or dict of those; most are, so be quick."""
     kind = kind_of(value)
     if kind is dict:
         return _TEXT.issuperset(map(type, value)) and PLAIN.issuperset(map(type, value.values()))
@@ -130,7 +129,7 @@ def _is_flat(value: Any) -> bool:
 
 
 class _Refused(Exception):
-    """What cannot be written, and the way to it, innermost first."""
+    """A part cannot be written; holds the path to it, innermost first."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -139,16 +138,16 @@ class _Refused(Exception):
 
 
 class _TooMany(Exception):
-    """There are more items than may be packed in one go."""
+    """There are more items than may be packed at once."""
 
 
 class _Packer:
     """
-    Turns one value into what MessagePack has.
+    Turns one value into types that MessagePack has.
 
     Args:
         flat: the types that it may leave as they are.
-        budget: how many items it may pack in one go; None for any number.
+        budget: how many items it may pack at once; None for any number.
     """
 
     __slots__ = ("budget", "flat", "inside", "items")
@@ -257,7 +256,7 @@ class _Packer:
 
 
 class _Slicer:
-    """Turns one value into MessagePack, a few items at a time, with a stop in between."""
+    """Turns one value into MessagePack, a few items at a time, yielding in between."""
 
     __slots__ = ("_packer", "_stopped_at")
 
@@ -290,7 +289,7 @@ class _Slicer:
             packer.inside.discard(key)
 
     def _written(self, pack: Callable[[Any], Any], value: Any, budget: int | None) -> bytes | None:
-        """Return what *pack* makes of *value* as bytes, unless it has more items than *budget* allows."""
+        """Return the result of *pack* for *value* as bytes, unless it has more items than *budget* allows."""
         packer, before = self._packer, self._packer.items
         packer.budget = None if budget is None else before + budget
         try:
@@ -298,14 +297,14 @@ class _Slicer:
         except _TooMany:
             packer.items = before
             return None
-        except (OverflowError, UnicodeEncodeError):  # what MessagePack has only in part
+        except (OverflowError, UnicodeEncodeError):  # a type that MessagePack supports only in part
             packer.flat, packer.items = _SAFE, before
             return _encode(pack(value))
         finally:
             packer.budget, packer.flat = None, PLAIN
 
     def _is_due(self) -> bool:
-        """Whether enough was packed for another stop."""
+        """Return whether enough was packed to yield again."""
         if self._packer.items < self._stopped_at + AT_ONCE:
             return False
         self._stopped_at = self._packer.items
@@ -408,7 +407,7 @@ def _zone(zone: dt.tzinfo | None) -> Any:
     if type(zone) is zoneinfo.ZoneInfo and zone.key:
         return zone.key
     offset = zone.utcoffset(None)
-    if offset is None:  # it changes with the date, and has no name that another process would know
+    if offset is None:  # its offset changes with the date, and it has no name that another process would know
         raise _Refused(f"{type(zone).__qualname__} as a time zone; use zoneinfo.ZoneInfo or datetime.timezone, which")
     micros, name = offset // MICROSECOND, zone.tzname(None)
     is_usual = type(zone) is not dt.timezone or name == dt.timezone(offset).tzname(None)

@@ -1,4 +1,4 @@
-"""How components run: retries, timeouts, fallbacks and limits, declared beside the graph."""
+"""Policies, which say how components run: retries, timeouts, fallbacks and limits, declared next to the graph."""
 
 from weft.policy.fallback import RetryWith, Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit

@@ -1,8 +1,8 @@
 """
-One attempt on its way through the limits of its policy, and out again.
+Admits one attempt to the limits of its policy, and releases them again.
 
-First the circuit breaker, then the rate, then a place among those that run at once.  What was taken is given
-back by ``leave``, whatever happened: that is the whole point of this module.
+First the circuit breaker, then the rate, then the concurrency limit.  ``leave`` always releases what was taken,
+whatever happened: that is the purpose of this module.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Admission:
         self._has_begun = False
 
     def enter(self) -> Part:
-        """Wait until the attempt may start; give why it may not."""
+        """Wait until the attempt may start; return the reason if it may not."""
         for pass_ in (self._pass_breaker, self._take_turn, self._take_place):
             refused = yield from pass_()
             if refused is not None:
@@ -37,11 +37,11 @@ class Admission:
         return None
 
     def begin(self) -> None:
-        """The attempt is being started: its turn is used."""
+        """Note that the attempt is being started: its place in the rate is used."""
         self._has_begun = True
 
     def leave(self, *, ok: bool | None) -> None:
-        """Give back what was taken.  *ok* says how the attempt went; None if it was never made, or never ended."""
+        """Release what was taken.  *ok*: whether the attempt succeeded; None if it was never made, or never ended."""
         if self._holds:
             self._leave_place()
         if self._turn is not None and not self._has_begun:
@@ -72,7 +72,7 @@ class Admission:
                 return None
             if breaker.on_open != "wait":
                 return CircuitOpen(self.component, breaker.name)
-            if wait > 0:  # nothing but time can open it for a probe
+            if wait > 0:  # only time can open it for a probe
                 yield Pause(self._at_most(wait) or 0.0, about=key)
             else:  # others are probing
                 yield Await(key, self._at_most(breaker.reset_timeout))
@@ -109,7 +109,7 @@ class Admission:
         return None
 
     def _move_up(self, rate: limits.RateLimit) -> float:
-        """Take an earlier turn, if somebody has given one back; return how long to wait for it."""
+        """Take an earlier place in the rate, if one was given back; return how long to wait for it."""
         now, turn = self.given.now(), self._turn
         assert turn is not None  # noqa: S101
         wait = limits.rate_wait(rate, turn, now=now)
@@ -158,7 +158,7 @@ class Admission:
         return self.deadline is not None and self.given.now() >= self.deadline
 
     def _at_most(self, seconds: float | None) -> float | None:
-        """Return *seconds*, but no more than there are until the deadline."""
+        """Return *seconds*, or the time until the deadline if that is less."""
         if self.deadline is None:
             return seconds
         remaining = max(0.0, self.deadline - self.given.now())
@@ -170,10 +170,10 @@ _EARLY = 0.0005
 
 
 def _bell(rate: limits.RateLimit) -> CounterKey:
-    """Return what changes when turns of *rate* are given back, and not when they are taken, which is often."""
+    """Return the counter that changes when places of *rate* are given back, but not when they are taken."""
     return (limits.BELL, rate.name)
 
 
 def _ring(counters: Counters, rate: limits.RateLimit) -> None:
-    """Wake those who wait for later turns of *rate*."""
+    """Wake the runnables that wait for later places of *rate*."""
     counters.update(_bell(rate), lambda rung: ((rung or 0) + 1, None))

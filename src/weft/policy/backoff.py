@@ -1,5 +1,5 @@
 """
-How long to wait before a retry.
+Computes how long to wait before a retry.
 
     >>> [delay(Policy(backoff="exponential", base_delay=1, max_delay=5), retry) for retry in (1, 2, 3, 4)]
     [1.0, 2.0, 4.0, 5.0]
@@ -23,10 +23,10 @@ def delay(policy: Policy, retry: int, draw: Callable[[], float] = lambda: 0.5) -
     """
     Return the seconds before *retry*, counted from 1.
 
-    *draw* gives a number from 0 to 1, for ``jitter``, which waits between nothing and what ``exponential`` would.
+    *draw* returns a number from 0 to 1, for ``jitter``, which waits between 0 and the time of ``exponential``.
 
     Raises:
-        InvalidPolicy: a backoff function gave no number of seconds.
+        InvalidPolicy: a backoff function did not return a number of seconds.
     """
     doubled = float(policy.base_delay * 2 ** min(retry - 1, _LARGEST))
     match policy.backoff:
@@ -44,5 +44,5 @@ def delay(policy: Policy, retry: int, draw: Callable[[], float] = lambda: 0.5) -
 
 def _seconds(given: object, retry: int) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given < 0:
-        raise InvalidPolicy(f"the backoff function gave {given!r} for retry {retry}; it must give seconds")
+        raise InvalidPolicy(f"the backoff function returned {given!r} for retry {retry}; it must return seconds")
     return float(given)

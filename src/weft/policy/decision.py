@@ -1,5 +1,5 @@
 """
-What to do about a failure.  Pure: no clock, no sleep, no logging.
+Decides what to do about a failure.  Pure: no clock, no sleep, no logging.
 
     >>> decide(Policy(max_retries=2, backoff="linear", base_delay=0.5), attempt=1, error=OSError())
     Retry(after=0.5)
@@ -37,11 +37,11 @@ class TooLate(msgspec.Struct, frozen=True):
 
 
 class Fallback(msgspec.Struct, frozen=True):
-    """Ask the policy's fallback."""
+    """Call the policy's fallback."""
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """Let the run go on as if this component had produced nothing."""
+    """Let the run continue as if this component had produced nothing."""
 
 
 class Halt(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """Fail, and keep what failed so that it can be tried again."""
+    """Fail, and keep the failure so that it can be retried."""
 
 
 class Compensate(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ def decide(
 
 
 def give_up(policy: Policy) -> Decision:
-    """Return what the last failure means, once retries and fallbacks are spent."""
+    """Return what to do about the last failure, when retries and fallbacks are used up."""
     match policy.on_failure:
         case "skip":
             return Skip()
@@ -94,7 +94,7 @@ def give_up(policy: Policy) -> Decision:
 
 
 def is_retryable(policy: Policy, error: BaseException) -> bool:
-    """Whether another attempt could help against *error*."""
+    """Return whether *policy* allows another attempt after *error*."""
     if isinstance(error, (DeadlineExceeded, *policy.non_retryable)):
         return False
     retryable: Any = policy.retryable
@@ -102,17 +102,17 @@ def is_retryable(policy: Policy, error: BaseException) -> bool:
 
 
 LATE = 0.02
-"""How many seconds too late a timer may fire before the loop counts as held."""
+"""How many seconds too late a timer may fire before the loop counts as blocked."""
 _LEAST = 0.1
 
 
 def given_back(late: float, *, timeout: float, given: float) -> float:
     """
-    Return for how many seconds an attempt may go on whose time is up; 0 if it is to be ended.
+    Return for how many more seconds an attempt may run whose time is up; 0 if it is to be ended.
 
-    While the event loop is held by something else, nothing that has ended can be taken in, and no coroutine goes on:
-    one that would have ended in time must not be timed out for that.  So an attempt gets back what it has lost: as long
-    as its timer came too *late*.  All that is *given* comes to no more than its *timeout*, so a hung attempt ends.
+    While other code blocks the event loop, no outcome can be collected and no coroutine continues: an attempt that
+    would have ended in time must not be timed out for that.  So it gets back the time it has lost, which is how *late*
+    its timer fired.  The sum of what was *given* is never more than its *timeout*, so a hanging attempt ends.
 
     >>> given_back(0.001, timeout=1.0, given=0.0), given_back(0.5, timeout=1.0, given=0.0)
     (0.0, 0.5)
@@ -127,7 +127,7 @@ def first_wait(policy: Policy, *, now: float, since: float = 0.0) -> float:
     Return how long the first attempt has to wait, at *now*, seconds since the epoch.
 
     Args:
-        since: when it became ready; just now if not given.  A delay is never longer than it says, whatever clocks do.
+        since: when it became ready; now if not given.  A delay is never longer than declared, even if clocks change.
     """
     waited = now - since if since else 0.0
     delay = min(policy.delay - waited, policy.delay)
@@ -140,10 +140,10 @@ def _seconds_until(moment: datetime, now: float) -> float:
 
 
 def is_silent(policy: Policy, *, last_sign: float, now: float) -> bool:
-    """Whether an attempt whose *last_sign* of life is this old counts as dead."""
+    """Return whether an attempt whose last heartbeat was at *last_sign* counts as dead."""
     return policy.heartbeat is not None and now - last_sign > policy.heartbeat
 
 
 def has_queued_too_long(policy: Policy, *, ready_since: float, now: float) -> bool:
-    """Whether work that became ready at *ready_since* may no longer be started."""
+    """Return whether work that became ready at *ready_since* may no longer be started."""
     return policy.queue_timeout is not None and now - ready_since > policy.queue_timeout

@@ -1,9 +1,9 @@
 """
-One runnable under one policy: attempts, waits, fallbacks, limits.
+Drives one runnable under one policy: attempts, waits, fallbacks, limits.
 
-The driver is a conversation.  It says what is to be done next, an attempt or a pause, and is told what came
-of it, until it has an outcome.  Who speaks with it may block or be a coroutine; it neither waits nor reads a
-clock itself, so the rules of retrying exist once.
+The driver is a generator.  It yields the next instruction, such as an attempt or a pause, and receives the reply,
+until it has an outcome.  Its caller may block or be a coroutine; the driver neither waits nor reads a clock itself,
+so the rules of retrying are written once.
 
     waiting ──► attempting ──► completed
        ▲            │
@@ -12,8 +12,8 @@ clock itself, so the rules of retrying exist once.
                     ├── failed for good ──► fallback ──► completed, or attempting once more
                     └── skipped, failed, dead letter, compensated
 
-What always holds: an attempt that was let through a limit leaves it again, also if the conversation is
-dropped; no attempt starts after the deadline, and none goes on after it; a fallback is asked once.
+Invariants: an attempt that was admitted to a limit leaves it again, even if the generator is dropped; no attempt
+starts after the deadline or continues after it; a fallback is called once.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ def conduct(
     begun: Begun = FRESH,
 ) -> Instructions:
     """
-    Lead *runnable* to its outcome.
+    Drive *runnable* to its outcome.
 
     Args:
-        failed: what the first attempt raised, if that was made already.
-        begun: what happened to it before.
+        failed: the exception of the first attempt, if that was made already.
+        begun: the progress of the runnable before.
     """
     if policy.idempotency_key is not None and runnable.own_key is None:
         try:
@@ -108,13 +108,13 @@ def conduct(
             runnable = msgspec.structs.replace(runnable, own_key=own)
         except PROPAGATES:
             raise
-        except BaseException as error:  # noqa: BLE001 - a key that cannot be made is a failing attempt
+        except BaseException as error:  # noqa: BLE001 - a key that cannot be computed is a failing attempt
             runnable = msgspec.structs.replace(runnable, broken=error)
     return _Driver(runnable, policy, given, begun).run(failed)
 
 
 class _Driver:
-    """The state of one conversation."""
+    """The state of the driver of one runnable."""
 
     def __init__(self, runnable: Runnable, policy: Policy, given: Conditions, before: Begun) -> None:
         self.runnable, self.policy, self.given, self.before = runnable, policy, given, before
@@ -142,7 +142,7 @@ class _Driver:
         return self._complete(reply)
 
     def _first(self, failed: BaseException | None) -> Generator[Instruction, Reply, Reply]:
-        """Make the first attempt, when it is time for it; or take the one that has *failed*."""
+        """Make the first attempt when it is due; or continue after the one that has *failed*."""
         if failed is not None:
             self._begin()
             return Raised(failed)
@@ -160,25 +160,25 @@ class _Driver:
     # -- decisions -------------------------------------------------------------------------------
 
     def _look_again(self) -> None:
-        """Take the policy that holds now."""
+        """Use the policy that is in force now."""
         if self.given.current is not None:
             self.policy = self.given.current()
 
     def _judge(self, error: BaseException) -> tuple[Decision, BaseException]:
-        """Return what to do about *error*, and the error that counts: a policy that cannot decide is one itself."""
+        """Return what to do about *error*, and the error that counts: that of the policy, if the policy fails."""
         try:
             self._look_again()
             decision = self._decide(error)
         except PROPAGATES:
             raise
-        except BaseException as broken:  # noqa: BLE001 - a function of the policy failed, and that is the failure now
+        except BaseException as broken:  # noqa: BLE001 - a function of the policy failed, and that is now the failure
             return give_up(self.policy), _because(broken, error)
         if isinstance(decision, TooLate):
             return self._last(), _because(DeadlineExceeded(self.runnable.component), error)
         return decision, error
 
     def _decide(self, error: BaseException) -> Decision:
-        if isinstance(error, CircuitOpen):  # trying again at once is what a breaker is there to prevent
+        if isinstance(error, CircuitOpen):  # a breaker exists to prevent an immediate retry
             breaker = self.policy.circuit_breaker
             return Skip() if breaker is not None and breaker.on_open == "skip" else self._last()
         return decide(self.policy, attempt=self.failed, error=error, remaining=self._remaining(), draw=self.given.draw)
@@ -195,7 +195,7 @@ class _Driver:
         self.events.append(RunnableDispatched(0, *self.runnable.key, self.attempt, self.policy.data() or None))
 
     def _deadline(self) -> float | None:
-        """Return when all must be done: by the run, or by the policy that holds now, counted from the beginning."""
+        """Return the deadline: that of the run, or of the present policy, counted from the beginning."""
         own = None if self.policy.deadline is None else self.began + self.policy.deadline
         return min((end for end in (own, self.given.deadline) if end is not None), default=None)
 
@@ -204,7 +204,7 @@ class _Driver:
         return None if deadline is None else deadline - self.given.now()
 
     def _try(self, runnable: Runnable) -> Generator[Instruction, Reply, Reply]:
-        """Make one attempt, as soon as the limits let it."""
+        """Make one attempt, as soon as the limits admit it."""
         admission, ok = Admission(runnable.component, self.policy, self.given, self._deadline()), None
         try:
             refused = yield from admission.enter()
@@ -225,7 +225,7 @@ class _Driver:
             admission.leave(ok=ok)
 
     def _timeout(self) -> tuple[float | None, bool]:
-        """Return how long the attempt may take, and whether the deadline is what says so."""
+        """Return how long the attempt may take, and whether that is because of the deadline."""
         remaining, timeout = self._remaining(), self.policy.timeout
         if remaining is None or (timeout is not None and timeout <= remaining):
             return timeout, False
@@ -238,7 +238,7 @@ class _Driver:
         if self.given.falling_back is not None:
             self.given.falling_back(error)
         reply = yield CallPolicy(partial(ask, self.policy.fallback, self.runnable, error))
-        if isinstance(reply, Raised):  # a fallback that fails is the failure now
+        if isinstance(reply, Raised):  # if the fallback fails, that is now the failure
             return (yield from self._give_up(_because(reply.error, error)))
         assert reply is not None  # noqa: S101
         answer: Value | Runnable = reply.value
@@ -266,7 +266,7 @@ class _Driver:
                 return self._end("failed", error=error)
 
     def _compensate(self, error: BaseException) -> Generator[Instruction, Reply, None]:
-        """Undo; the failure stands, and says so if undoing failed too."""
+        """Run the compensation; the failure stands, with a note if the compensation failed too."""
         assert self.policy.compensation is not None  # noqa: S101
         reply = yield CallPolicy(partial(self.policy.compensation, self.runnable, error))
         if isinstance(reply, Raised):
@@ -275,7 +275,7 @@ class _Driver:
         done: Any = None if reply is None else reply.value
         if isinstance(done, CoroutineType):
             done.close()
-            error.add_note("and its compensation gave a coroutine, for which nobody waits; use on_error(then=...)")
+            error.add_note("and its compensation returned a coroutine, which nothing awaits; use on_error(then=...)")
 
     def _end(
         self,
@@ -286,7 +286,7 @@ class _Driver:
         on_failure: Literal["halt", "dead_letter", "compensate"] = "halt",
         added: tuple[Addition, ...] = (),
     ) -> Outcome:
-        """Return the outcome, with the life of the runnable; positions are given when it is recorded."""
+        """Return the outcome, with the events of the runnable; positions are set when it is recorded."""
         key, attempt, duration = self.runnable.key, max(self.attempt, 1), self.duration_ns
         if status == "completed":
             self.events.append(RunnableCompleted(0, *key, result, attempt, duration))
@@ -304,12 +304,12 @@ _EARLY = 0.001
 
 
 def _is_timeout(error: BaseException, component: str) -> bool:
-    """Whether *error* says that an attempt of *component* took too long, and not that it was silent or waited."""
+    """Return whether *error* means that an attempt of *component* took too long (not a heartbeat or queue timeout)."""
     return isinstance(error, StepTimeout) and not isinstance(error, SilentStep) and error.component == component
 
 
 def _because(error: BaseException, cause: BaseException) -> BaseException:
-    """Return *error*, which is there because of *cause*."""
+    """Return *error* with *cause* as its ``__cause__``."""
     if error is not cause and error.__cause__ is None:
         error.__cause__ = cause
     return error

@@ -1,11 +1,11 @@
 """
-What a fallback may answer, and what becomes of it.
+The answers that a fallback may return, and their effect.
 
     >>> RetryWith(model="small")
     RetryWith(model='small')
 
-A fallback is asked once, after the last retry, with the runnable and the error.  It completes the component
-with a value, has it tried once more with other context, or has another function tried on the same arguments.
+A fallback is called once, after the last retry, with the runnable and the error.  It completes the component
+with a value, requests one more attempt with other context, or one with another function on the same arguments.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from weft.errors import InvalidFallback
 
 
 class Value(msgspec.Struct, frozen=True):
-    """What a fallback gives to complete the component with *value*."""
+    """The answer of a fallback that completes the component with *value*."""
 
     value: Any
 
 
 class RetryWith:
-    """What a fallback gives for one more attempt with other context: ``RetryWith(model="small")``."""
+    """The answer of a fallback that requests one more attempt with other context: ``RetryWith(model="small")``."""
 
     def __init__(self, **context: Any) -> None:
         self.context = context
@@ -38,10 +38,10 @@ class RetryWith:
 
 def ask(fallback: Callable[..., Any], runnable: Runnable, error: BaseException) -> Value | Runnable:
     """
-    Return what *fallback* says about *runnable*, which failed with *error*: its value, or what to try once more.
+    Return the answer of *fallback* for *runnable*, which failed with *error*: a value, or a runnable to try.
 
     Raises:
-        InvalidFallback: it gave something else.
+        InvalidFallback: it returned something else.
     """
     answer = fallback(runnable, error)
     match answer:
@@ -54,7 +54,7 @@ def ask(fallback: Callable[..., Any], runnable: Runnable, error: BaseException) 
             return answer
         case CoroutineType():
             answer.close()
-            wrong = f"a coroutine, for which nobody waits; give runnable.using({answer.__qualname__}) from it instead"
+            wrong = f"a coroutine, which nothing awaits; return runnable.using({answer.__qualname__}) from it instead"
         case _:
-            wrong = f"{answer!r:.80}; it must give Value(...), RetryWith(...) or runnable.using(function)"
-    raise InvalidFallback(f"the fallback of {runnable.component!r} gave {wrong}")
+            wrong = f"{answer!r:.80}; it must return Value(...), RetryWith(...) or runnable.using(function)"
+    raise InvalidFallback(f"the fallback of {runnable.component!r} returned {wrong}")

@@ -1,8 +1,8 @@
 """
-What a driver says, and what it is told.
+The instructions of a driver, and the replies to them.
 
 The driver of one runnable is a generator: it yields an :class:`Instruction`, is sent the :class:`Reply`, and
-returns the outcome in the end.  Whoever speaks with it owns the clock, the threads and the event loop.
+returns the outcome in the end.  Its caller owns the clock, the threads and the event loop.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Attempt(msgspec.Struct, frozen=True):
     runnable: Runnable
     timeout: float | None
     until: float | None = None
-    """The deadline, in seconds since the epoch: it must be over by then, whether it was started or not."""
+    """The deadline, in seconds since the epoch: the attempt must be over by then, even if it was not started."""
     begins: Callable[[], object] | None = None
-    """To be called when it is started: until then it has used nothing up."""
+    """To be called when the attempt is started: until then it has used nothing up."""
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Let *seconds* pass."""
+    """Wait for *seconds*."""
 
     seconds: float
     after: AttemptFailed | None = None
-    """The failed attempt that the pause follows, for those who write down how far they are."""
+    """The failed attempt before the pause, for callers that record progress."""
     unless: CounterKey | None = None
-    """A counter: when it changes, it is worth asking again before the time is up, for those who can listen."""
+    """A counter: when it changes, a caller that can listen should ask again before the time is up."""
     about: CounterKey | None = None
-    """The limit that it waits for, for those who tell."""
+    """The limit that it waits for, for diagnosis."""
 
 
 class Await(msgspec.Struct, frozen=True):
@@ -51,26 +51,26 @@ class Await(msgspec.Struct, frozen=True):
 
 
 class CallPolicy(msgspec.Struct, frozen=True):
-    """Call a function of the policy that may take its time: a fallback, a compensation."""
+    """Call a function of the policy that may be slow: a fallback, a compensation."""
 
     call: Callable[[], Any]
 
     def answered(self) -> Returned | Raised:
-        """Return what it gives when it is called here and now; what ends a program propagates."""
+        """Call it here and return the reply; ``KeyboardInterrupt`` and the like propagate."""
         try:
             return Returned(self.call())
         except PROPAGATES:
             raise
-        except BaseException as error:  # noqa: BLE001 - what it raises is its answer
+        except BaseException as error:  # noqa: BLE001 - its exception is the reply
             return Raised(error)
 
 
 class Returned(msgspec.Struct, frozen=True):
-    """The attempt gave *value*."""
+    """The attempt returned *value*."""
 
     value: Any
     added: tuple[Addition, ...] = ()
-    """What it added to its run."""
+    """Its additions to the run."""
     duration_ns: int = 0
 
 
@@ -85,11 +85,11 @@ Instruction = Attempt | CallPolicy | Pause | Await
 Reply = Returned | Raised | None
 Instructions = Generator[Instruction, Reply, Outcome]
 Part = Generator[Instruction, Reply, Exception | None]
-"""A part of a conversation that gives why it cannot go on, or None."""
+"""A part of the driver that returns why it cannot continue, or None."""
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """What the driver is given besides the policy."""
+    """The inputs of the driver other than the policy."""
 
     now: Callable[[], float]
     counters: Counters
@@ -98,13 +98,13 @@ class Conditions(msgspec.Struct, frozen=True):
     deadline: float | None = None
     """When the run must be done, in seconds since the epoch."""
     current: Callable[[], Policy] | None = None
-    """Gives the policy that holds now, asked at every decision: policies may change while a runnable is under way."""
+    """Returns the present policy, called at every decision: policies may change while a runnable is in flight."""
     falling_back: Callable[[BaseException], object] | None = None
-    """Told before a fallback is asked."""
+    """Called before the fallback is."""
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """How far a runnable had come before, in this process or another."""
+    """The progress of a runnable so far, in this process or another."""
 
     attempts: int = 0
     """The number of the last attempt that was started."""
@@ -113,8 +113,8 @@ class Begun(msgspec.Struct, frozen=True):
     retry_at: float = 0.0
     """When the next attempt is due, in seconds since the epoch."""
     since: float = 0.0
-    """When the first attempt began, or when it became ready if it had to wait, in seconds since the epoch; 0 if nobody
-    knows."""
+    """When the first attempt began, or when it became ready if it had to wait, in seconds since the epoch; 0 if
+    unknown."""
 
 
 FRESH = Begun()

@@ -2,7 +2,7 @@
 Circuit breakers, rates and concurrency: decisions over counters that many runs share.
 
 A limit is named; everything that uses the name shares its state, in every run of the process, or of the
-fleet if the counters live there.  The decisions are pure: a state and a moment in, a state and a verdict
+fleet if the counters are there.  The decisions are pure: a state and a time in, a state and a decision
 out.  ``weft.ports.counters`` keeps the states.
 
     >>> breaker = CircuitBreaker("api", failure_threshold=2, reset_timeout=60.0)
@@ -27,9 +27,9 @@ from weft.errors import InvalidPolicy
 
 class CircuitBreaker(msgspec.Struct, frozen=True):
     """
-    Stops calling what keeps failing: open after *failure_threshold* failures in a row, for *reset_timeout* seconds.
+    Stops calls that keep failing: opens after *failure_threshold* failures in a row, for *reset_timeout* seconds.
 
-    Then *probes* calls at a time find out whether it is back; one that succeeds closes it, one that fails opens
+    Then *probes* calls at a time test whether it works again; a success closes the breaker, a failure opens
     it again.  While it is open, *on_open* says what happens to a component: it fails, is skipped, or waits.
     """
 
@@ -99,18 +99,18 @@ def _check_seconds(limit: Limit, name: str, value: object) -> None:
 
 
 class BreakerState(msgspec.Struct, frozen=True):
-    """What a breaker remembers."""
+    """The state of a breaker."""
 
     failures: int = 0
     """In a row."""
     opened_at: float | None = None
     probing: int = 0
-    """How many probes are under way."""
+    """How many probes are in flight."""
     probed_at: float = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are held back."""
+        """Whether calls are refused."""
         return self.opened_at is not None
 
 
@@ -121,7 +121,7 @@ def breaker_asked(breaker: CircuitBreaker, state: BreakerState | None, *, now: f
     """
     Return whether a call may start at *now*.
 
-    A probe that was never heard of again, because its process died, is forgotten after another reset timeout.
+    A probe without a result, because its process died, is forgotten after another reset timeout.
     """
     state = state or BreakerState()
     if state.opened_at is None:
@@ -138,9 +138,9 @@ def breaker_settled(
     breaker: CircuitBreaker, state: BreakerState | None, *, ok: bool, now: float, probed: bool = False
 ) -> BreakerState:
     """
-    Return the state after a call that was let through has succeeded, or failed, at *now*.
+    Return the state after an admitted call has succeeded, or failed, at *now*.
 
-    Once it is open, only a probe decides: what comes back from calls that were let through before is old news.
+    Once it is open, only a probe decides: late results of calls that were admitted before are ignored.
     """
     state = state or BreakerState()
     if state.is_open and not probed:
@@ -154,15 +154,15 @@ def breaker_settled(
 
 
 def breaker_spared(breaker: CircuitBreaker, state: BreakerState | None, *, asked: float, now: float) -> BreakerState:
-    """Return the state after a probe that was let through when it was *asked* for was never made."""
+    """Return the state after a probe that was admitted at *asked* was never made."""
     state = state or BreakerState()
-    if now - asked >= breaker.reset_timeout:  # it is forgotten, and others have its place
+    if now - asked >= breaker.reset_timeout:  # it was forgotten, and others have taken its place
         return state
     return replace(state, probing=max(0, state.probing - 1))
 
 
 def breaker_wait(breaker: CircuitBreaker, state: BreakerState, *, now: float) -> float:
-    """Return how long it makes sense to wait before asking again."""
+    """Return how long to wait before asking again."""
     return max(0.0, (state.opened_at or now) + breaker.reset_timeout - now)
 
 
@@ -170,24 +170,24 @@ def breaker_wait(breaker: CircuitBreaker, state: BreakerState, *, now: float) ->
 
 
 BELL = "rate_limit_left"
-"""The kind of the counter that counts how many turns of a rate were given back."""
+"""The kind of the counter that counts how many places of a rate were given back."""
 
 
 class RateState(msgspec.Struct, frozen=True):
-    """What a rate limit remembers: when the next start would be on time if all were evenly spread."""
+    """The state of a rate limit: when the next start is due if all are evenly spread."""
 
     due: float = 0.0
     free: tuple[float, ...] = ()
-    """Turns before that which were taken and given back, in order."""
+    """Earlier places that were taken and given back, in order."""
 
 
 def rate_taken(
     rate: RateLimit, state: RateState | None, *, now: float, within: float | None = None
 ) -> tuple[RateState, float | None]:
     """
-    Take the next turn at *now*; return which one, for :func:`rate_wait`.
+    Take the next place at *now*; return it, for :func:`rate_wait`.
 
-    None if it is not *within* so many seconds: no turn is taken then, which others can use.
+    Returns None, and takes no place, if the next one is not *within* so many seconds.
 
     >>> rate = RateLimit("mail", limit=2, per=1.0)
     >>> state, first = rate_taken(rate, None, now=10.0)
@@ -205,13 +205,13 @@ def rate_taken(
 
 
 def rate_wait(rate: RateLimit, turn: float, *, now: float) -> float:
-    """Return how many seconds after *now* whoever has *turn* may start."""
+    """Return how many seconds after *now* the holder of *turn* may start."""
     return max(0.0, turn - now - _apart(rate) * (rate.burst - 1))
 
 
 def rate_left(rate: RateLimit, state: RateState | None, turn: float, *, now: float) -> tuple[RateState, bool]:
     """
-    Give *turn* back, which was not used; return whether others, who wait for later ones, could have it.
+    Give back *turn*, which was not used; return whether runnables that wait for later places could use it.
 
     >>> rate = RateLimit("mail", limit=2, per=1.0)
     >>> state, first = rate_taken(rate, None, now=10.0)
@@ -225,7 +225,7 @@ def rate_left(rate: RateLimit, state: RateState | None, turn: float, *, now: flo
     state = _ahead(state, now)
     due, free = state.due, list(state.free)
     if due != turn + _apart(rate):
-        if turn < now:  # its time is past, and nobody can catch up
+        if turn < now:  # its time is past, so it cannot be used any more
             return state, False
         insort(free, turn)
         return RateState(due, tuple(free)), True
@@ -236,7 +236,7 @@ def rate_left(rate: RateLimit, state: RateState | None, turn: float, *, now: flo
 
 
 def rate_moved(rate: RateLimit, state: RateState | None, turn: float, *, now: float) -> tuple[RateState, float]:
-    """Exchange *turn* for the first one that was given back, if that is earlier; return which one it is now."""
+    """Exchange *turn* for the first place that was given back, if that is earlier; return the new place."""
     state = _ahead(state, now)
     if not state.free or state.free[0] >= turn:
         return state, turn
@@ -248,7 +248,7 @@ def _apart(rate: RateLimit) -> float:
 
 
 def _ahead(state: RateState | None, now: float) -> RateState:
-    """Return *state* without turns whose time is past, which nobody can catch up with."""
+    """Return *state* without places whose time is past, which cannot be used any more."""
     if state is None or not state.free or state.free[0] >= now:
         return state or RateState()
     return RateState(state.due, state.free[bisect_left(state.free, now) :])
@@ -258,13 +258,13 @@ def _ahead(state: RateState | None, now: float) -> RateState:
 
 
 class UseState(msgspec.Struct, frozen=True):
-    """What a concurrency limit remembers: how many are under way."""
+    """The state of a concurrency limit: how many attempts are in flight."""
 
     used: int = 0
 
 
 def place_asked(limit: ConcurrencyLimit, state: UseState | None) -> tuple[UseState, bool]:
-    """Return whether there is a place, and take it."""
+    """Take a place if there is one; return whether there was."""
     state = state or UseState()
     return (UseState(state.used + 1), True) if state.used < limit.limit else (state, False)
 

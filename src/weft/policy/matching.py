@@ -1,5 +1,5 @@
 """
-Which policy for which component.  The first rule that matches wins.
+Chooses the policy of a component.  The first rule that matches wins.
 
     >>> target = Target("llm_classify")
     >>> rules = as_rules([("fetch", Policy(max_retries=5)), (matching("^llm_"), Policy.llm()), (DEFAULT, Policy())])
@@ -7,8 +7,8 @@ Which policy for which component.  The first rule that matches wins.
     1
 
 A rule is a matcher and a policy.  A matcher is the exact name of a component, or of a part of one; a pattern;
-a kind or several; a tag; a function of the component; or ``DEFAULT``.  Nothing cascades: what the winning
-rule does not say is left to the defaults, not to the next rule.
+a kind or several; a tag; a function of the component; or ``DEFAULT``.  Nothing cascades: fields that the winning
+rule does not set have their defaults, not the values of the next rule.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from weft.policy.policy import Policy
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a matcher looks at: a component, or a part of one that runs by itself."""
+    """The subject of a matcher: a component, or a part of one that runs separately."""
 
     name: str
-    """The name of what runs: ``large``, or ``large.when``."""
+    """The name of the component or part: ``large``, or ``large.when``."""
     component: Component | None = None
     inside: str = ""
-    """What the names of nested workflows put in front, where a rule of theirs is asked: ``crawl.``."""
+    """The prefix of the nested workflow whose rule is being matched: ``crawl.``."""
 
     @property
     def owner(self) -> str:
-        """The name of the component, also for a part of it."""
+        """The name of the component, even for a part of it."""
         return self.name if self.component is None else self.component.label.removeprefix(self.inside)
 
     @property
     def kind(self) -> str | None:
-        """What the component is: ``step``, ``rule``, ..."""
+        """The kind of the component: ``step``, ``rule``, ..."""
         return None if self.component is None else self.component.kind
 
     @property
@@ -80,7 +80,7 @@ class Tag(msgspec.Struct, frozen=True):
 
 
 class Within(msgspec.Struct, frozen=True):
-    """Matches in the nested *workflow* what *matcher* matches where that is alone."""
+    """Matches in the nested *workflow* the components that *matcher* matches in that workflow alone."""
 
     workflow: str
     matcher: Any
@@ -109,7 +109,7 @@ def tag(name: str) -> Tag:
 
 
 def within(workflow: str, rules: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]:
-    """Return the *rules* of *workflow* for one in which it is nested, where its components are ``workflow.name``."""
+    """Return the *rules* of *workflow* for a workflow around it, where its components are ``workflow.name``."""
     return tuple((Within(workflow, matcher), policy) for matcher, policy in rules)
 
 
@@ -122,7 +122,7 @@ def as_rules(rules: Iterable[Any]) -> tuple[PolicyRule, ...]:
     Return *rules* as they were given, checked.
 
     Raises:
-        InvalidPolicy: something that is no pair of a matcher and a policy.
+        InvalidPolicy: an item is not a pair of a matcher and a policy.
     """
     return tuple(_as_rule(rule) for rule in rules)
 
@@ -133,7 +133,7 @@ def _as_rule(rule: Any) -> PolicyRule:
     except (TypeError, ValueError):
         matcher, policy = rule, None
     if not isinstance(policy, Policy):
-        raise InvalidPolicy(f"{rule!r} is no rule; use (matcher, Policy(...))")
+        raise InvalidPolicy(f"{rule!r} is not a rule; use (matcher, Policy(...))")
     given: Any = matcher
     if isinstance(matcher, re.Pattern):
         return Pattern(given), policy
@@ -149,7 +149,7 @@ def _as_rule(rule: Any) -> PolicyRule:
 
 
 def matches(matcher: Matcher, target: Target) -> bool:
-    """Whether a rule with *matcher* is about *target*."""
+    """Return whether *matcher* matches *target*."""
     match matcher:
         case str():
             return matcher in (target.name, target.owner)
@@ -172,22 +172,22 @@ def matches(matcher: Matcher, target: Target) -> bool:
 def _holds(predicate: Callable[[Target], bool], target: Target) -> bool:
     try:
         return bool(predicate(target))
-    except ResolutionError:  # it says by itself what to do
+    except ResolutionError:  # its message already says what to do
         raise
     except Exception as error:
         raise InvalidPolicy(
             f"the matcher {predicate!r} failed on {target.name!r} with {type(error).__name__}: {error}; "
-            "it is asked about every component, and about every part of one, and has to answer for each"
+            "it is called for every component, and for every part of one, and has to return an answer for each"
         ) from error
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which rule won for a component, and what it says."""
+    """The rule that won for a component, and its policy."""
 
     name: str
     policy: Policy
     rule: int | None
-    """The place of the rule in the list; None if none matched, and the defaults hold."""
+    """The index of the rule in the list; None if none matched, and the defaults apply."""
     matcher: Any = None
     of: int = 0
 
@@ -197,7 +197,7 @@ class Choice(msgspec.Struct, frozen=True):
         return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {self.told()}"
 
     def told(self) -> str:
-        """Return what the policy says, as text."""
+        """Return the policy as text."""
         return ", ".join(f"{field}={value!r}" for field, value in self.policy.changes().items()) or "the defaults"
 
 
@@ -212,7 +212,7 @@ def winner(rules: Sequence[PolicyRule], target: Target) -> Choice:
 def combine(
     base: Sequence[PolicyRule], extra: Iterable[Any] | None, mode: Literal["merge", "replace"]
 ) -> tuple[PolicyRule, ...]:
-    """Return the rules of a run: *extra* in front of *base*, or in its place."""
+    """Return the rules of a run: *extra* before *base*, or in its place."""
     if mode not in ("merge", "replace"):
         raise InvalidPolicy(f"policies_mode={mode!r}: use 'merge' or 'replace'")
     if extra is None:

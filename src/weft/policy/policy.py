@@ -1,13 +1,13 @@
 """
-How a component is executed: how hard to try, how long, and how to give up.
+A policy: how often to try a component, for how long, and what to do when it fails.
 
     >>> Policy(max_retries=3, backoff="exponential", base_delay=0.5).max_retries
     3
     >>> Policy.io().merge(Policy(timeout=5.0)).timeout
     5.0
 
-A policy is a value, beside the graph and no part of a workflow's identity.  It is checked when it is
-written.  All times are seconds.
+A policy is a value, kept next to the graph and not part of a workflow's identity.  It is checked when it is
+created.  All times are seconds.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do about one component.  A field that is not set is left to the defaults."""
+    """How one component is executed.  A field that is not set has its default."""
 
     max_retries: int = 0
     """How many attempts follow the first one."""
     backoff: Backoff = "none"
-    """How the wait grows from retry to retry; a function takes the number of the retry, from 1, and gives seconds."""
+    """How the wait grows from retry to retry; a function takes the number of the retry, from 1, and returns seconds."""
     base_delay: float = 1.0
     max_delay: float = 60.0
     timeout: float | None = None
@@ -44,11 +44,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float | None = None
     """How long all attempts together may take, waits included."""
     on_failure: OnFailure = "halt"
-    """What the last failure means: the branch fails, ends quietly, or is kept to be tried again."""
+    """What to do about the last failure: the branch fails, ends quietly, or is kept to be retried."""
     fallback: Callable[..., Any] | None = None
-    """Called with the runnable and the error after the last retry; gives a Value, RetryWith or another runnable."""
+    """Called with the runnable and the error after the last retry; returns a Value, RetryWith or another runnable."""
     compensation: Callable[..., Any] | None = None
-    """Called with the runnable and the error when all is lost, to undo; the failure stays a failure."""
+    """Called with the runnable and the error after the final failure, to undo; the failure stands."""
     retryable: tuple[type[BaseException], ...] | Callable[[BaseException], bool] = (Exception,)
     non_retryable: tuple[type[BaseException], ...] = ()
     circuit_breaker: CircuitBreaker | None = None
@@ -56,7 +56,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     concurrency_limit: ConcurrencyLimit | None = None
     execution_mode: ExecutionMode = "sync"
     priority: int = 0
-    """What is ready at once is started by priority, the highest first."""
+    """Runnables that are ready at the same time are started by priority, the highest first."""
     idempotency_key: Callable[[Any], str] | None = None
     """Called with the runnable; in place of the key that Weft derives."""
     delay: float = 0.0
@@ -66,9 +66,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     queue_timeout: float | None = None
     """How long it may wait to be started."""
     heartbeat: float | None = None
-    """How long an attempt may go without a sign of life."""
+    """How long an attempt may go without a heartbeat."""
     checkpoint_after: bool = False
-    """Whether what it made is durable before anything else happens."""
+    """Whether its result must be durable before anything else of the run starts."""
     executor: str | None = None
     telemetry_prefix: str | None = None
     log_level: LogLevel | None = None
@@ -88,7 +88,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def llm(cls, **changes: Any) -> Policy:
-        """Return what suits a call of a language model: slow, sometimes overloaded, worth a few patient retries."""
+        """Return a policy for calls of a language model: slow, sometimes overloaded, worth a few slow retries."""
         defaults: dict[str, Any] = {
             "max_retries": 3,
             "backoff": "jitter",
@@ -100,7 +100,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def io(cls, **changes: Any) -> Policy:
-        """Return what suits a database or an HTTP service: quick, and back soon after a hiccup."""
+        """Return a policy for a database or an HTTP service: quick, and available again soon after an error."""
         defaults: dict[str, Any] = {
             "max_retries": 2,
             "backoff": "exponential",
@@ -112,7 +112,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def fast_fail(cls, **changes: Any) -> Policy:
-        """Return what suits work that is either right at once or wrong: one attempt, and not for long."""
+        """Return a policy for work that is right or wrong at once: one short attempt."""
         defaults: dict[str, Any] = {"max_retries": 0, "timeout": 5.0}
         return cls(**(defaults | changes))
 
@@ -121,14 +121,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **other.changes())
 
     def changes(self) -> dict[str, Any]:
-        """Return the fields that are not at their default."""
+        """Return the fields that differ from their default."""
         return {
             name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != Policy.DEFAULTS[name]
         }
 
     def data(self) -> dict[str, Any]:
         """
-        Return the fields that are not at their default, as far as they are data: no functions.
+        Return the fields that differ from their default and are data, not functions.
 
         >>> Policy(max_retries=2, fallback=lambda runnable, error: None).data()
         {'max_retries': 2}
@@ -203,13 +203,13 @@ def _callable(*names: str) -> Callable[[Policy], None]:
 
 
 def _nobody_waits(policy: Policy) -> None:
-    """Refuse coroutine functions: what a policy asks is asked between attempts, where nothing is awaited."""
+    """Refuse coroutine functions: the functions of a policy are called between attempts, where nothing is awaited."""
     for name in _CALLED:
         value = getattr(policy, name)
         if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
             raise InvalidPolicy(
-                f"{name}={value!r} is a coroutine function, and nobody would wait for it: use a plain function; "
-                "a fallback may give runnable.using(async_function), and on_error(then=...) may lead to an async step"
+                f"{name}={value!r} is a coroutine function, which nothing would await: use a plain function; "
+                "a fallback may return runnable.using(async_function), and on_error(then=...) may lead to an async step"
             )
 
 
@@ -276,18 +276,18 @@ _NEEDS_A_RUNNER = ("queue_timeout", "heartbeat", "checkpoint_after", "executor",
 
 def check_in_memory(component: str, policy: Policy) -> None:
     """
-    Refuse what a run in memory cannot keep.
+    Refuse a policy that a run in memory cannot honour.
 
     Raises:
-        InvalidPolicy: the policy of *component* asks for something that only a runner can do.
+        InvalidPolicy: the policy of *component* needs a runner.
     """
     asked = [name for name in _NEEDS_A_RUNNER if getattr(policy, name) != Policy.DEFAULTS[name]]
     if policy.execution_mode == "external":
         asked.append("execution_mode='external'")
     if asked:
         raise InvalidPolicy(
-            f"the policy of {component!r} sets {', '.join(asked)}, which a run in memory cannot keep; "
-            "leave that out, or give the workflow to a runner"
+            f"the policy of {component!r} sets {', '.join(asked)}, which a run in memory cannot honour; "
+            "leave that out, or use a runner"
         )
 
 

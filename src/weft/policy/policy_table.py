@@ -1,8 +1,8 @@
 """
-What rules say of every node of a plan, looked up once.
+The policies of all nodes of a plan, looked up once.
 
-A policy that only says what to do after a failure costs nothing before one, so there are two tables: the
-*reactive* ones, asked when an attempt has failed, and the *guarded* ones, asked before the first.
+A policy that only matters after a failure costs nothing before one, so there are two tables: the *reactive* ones,
+used when an attempt has failed, and the *guarded* ones, used before the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PolicyTable:
         self, nodes: Iterable[Node], rules: Sequence[PolicyRule], check: Callable[[str, Policy], object]
     ) -> None:
         """
-        Look up what *rules* say of *nodes*.
+        Look up the policies of *nodes* under *rules*.
 
         Raises:
             InvalidPolicy: *check* refuses a policy for a node.
@@ -34,7 +34,7 @@ class PolicyTable:
         """The policies that matter before an attempt."""
         self.priorities: dict[str, int] = {}
         self.needs_threads = False
-        """Whether a plain function is to run beside the others (``execution_mode="async"``)."""
+        """Whether a plain function is to run in parallel with others (``execution_mode="async"``)."""
         for node in nodes if rules else ():
             if not node.is_runnable:
                 continue

@@ -1,7 +1,7 @@
 """
-Time, handed in.
+The clock, passed in as a dependency.
 
-Nothing in Weft waits but on a clock that it was given, so that tests pass time instead of spending it.
+Everything in Weft that waits does so on a clock that was passed in, so tests advance time instead of sleeping.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from, and how to let it pass."""
+    """Tells the time, and waits."""
 
     def time(self) -> float:
         """Return the time of day in seconds since the epoch."""

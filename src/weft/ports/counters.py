@@ -1,7 +1,7 @@
 """
-Where the states of limits live, so that many runs, or many processes, can share them.
+Keeps the states of limits, so that many runs, or many processes, can share them.
 
-A state is changed by a function that is applied to it at once and alone; who waits for a change is woken.
+A state is changed atomically, by a function that is applied to it; callers that wait for a change are woken.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ CounterKey = tuple[str, str]
 
 
 class Counters(Protocol):
-    """Named states under atomic change."""
+    """Named states that change atomically."""
 
     def update(self, key: CounterKey, change: Callable[[Any], tuple[Any, R]]) -> R:
         """
-        Replace the state at *key*, None if there is none, by the first thing *change* makes of it; return the second.
+        Apply *change* to the state at *key* (None if there is none); store its first result, and return the second.
 
         *change* is pure and may be called more than once.
         """
         ...
 
     def on_change(self, key: CounterKey, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call *wake*, from any thread, whenever the state at *key* may have changed; return how to stop that."""
+        """Call *wake*, from any thread, when the state at *key* may have changed; return a function to stop that."""
         ...
 
     def states(self) -> Mapping[CounterKey, Any]:
-        """Return all states, for people to look at."""
+        """Return all states, for display."""
         ...

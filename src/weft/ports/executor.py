@@ -1,27 +1,27 @@
 """
-Where runnables are executed.
+The protocol of executors, which run runnables.
 
-An executor only runs.  It decides nothing and knows no policy, no retry, no log: it is given a runnable under a
-ticket, and gives back the outcome under that ticket.  The life of a ticket:
+An executor only runs.  It decides nothing and knows nothing about policies, retries or logs: it receives a runnable
+under a ticket, and returns the outcome under that ticket.  The states of a ticket:
 
     submit ──► waiting ──► running ──► ended ──► collected
                   │           │          │
-                  └───────────┴──────────┴──► cancelled, or given up by close
+                  └───────────┴──────────┴──► cancelled, or abandoned by close
 
-What always holds:
+Invariants:
 
-1. Every ticket ends once: its outcome is collected, or it was cancelled, or ``close`` names it.
-2. Whatever a step raises is a failed outcome.  No step ends a worker, a thread, a loop or the process.
+1. Every ticket ends once: its outcome is collected, or it is cancelled, or ``close`` returns it.
+2. An exception of any kind is a failed outcome.  No step ends a worker, a thread, a loop or the process.
 3. At most ``capacity`` tickets are inside; one leaves when it is collected or cancelled.  Nothing queues beyond.
-4. ``wake`` follows whenever there is something to collect or a place has become free, and is then not called
-   again before ``collect``.
-5. No step sees the context variables that another one has set; within this process, all see those of whoever
-   opened the executor.
+4. ``wake`` is called whenever there is something to collect or a slot has become free, and then not again before
+   ``collect``.
+5. No step sees the context variables that another one has set; within this process, all see those of the caller
+   of ``open``.
 
 All methods are called from one thread, that of the event loop in which the executor was opened; ``wake`` is
-called from any.  Tickets are never used twice.
+called from any thread.  Tickets are never used twice.
 
-Implementing one?  Subclass nothing.  Match :class:`Executor`, then run
+To write an executor, implement :class:`Executor` without subclassing it, then run
 ``weft.testing.contracts.executor.ExecutorContract`` against it.
 """
 
@@ -33,24 +33,24 @@ from typing import Protocol, runtime_checkable
 from weft.core.run.runnable import Outcome, Runnable
 
 Ticket = int
-"""What the owner calls a piece of work; never used twice with one executor."""
+"""The number by which the owner knows a piece of work; never used twice with one executor."""
 
 
 class Executor(Protocol):
-    """Runs what it is given, up to a bound, and says what came of it."""
+    """Runs a bounded number of runnables, and returns their outcomes."""
 
     @property
     def free(self) -> int:
-        """How many more tickets it takes now; none once it was closed."""
+        """How many more tickets it accepts now; 0 once it is closed."""
         ...
 
     def open(self, wake: Callable[[], None]) -> None:
         """
-        Get ready, inside the event loop that will own this executor; an executor is opened once.
+        Open it, inside the event loop that will own this executor; an executor is opened once.
 
         Args:
-            wake: called from any thread when there is something to collect or room again; returns at once, and
-                raises nothing.
+            wake: called from any thread when there is something to collect or a slot is free again; returns at once,
+                and raises nothing.
 
         Raises:
             ExecutorClosed: it was open before.
@@ -59,7 +59,7 @@ class Executor(Protocol):
 
     def submit(self, ticket: Ticket, runnable: Runnable) -> None:
         """
-        Run *runnable* as soon as there is a worker for it.
+        Run *runnable* as soon as a worker is free.
 
         Raises:
             ExecutorFull: ``free`` is 0; collect first.
@@ -72,40 +72,40 @@ class Executor(Protocol):
         """
         Return when *ticket* began to run, by ``time.monotonic``; None while it waits, and after it has ended.
 
-        A timeout counts from here: time spent waiting for a worker is not the step's.
+        A timeout counts from here: time spent waiting for a worker does not count.
         """
         ...
 
     def collect(self) -> list[tuple[Ticket, Outcome]]:
-        """Return what has ended since last asked, in the order in which it ended; may be empty."""
+        """Return the outcomes since the last call, in the order in which they ended; may be empty."""
         ...
 
     def cancel(self, ticket: Ticket) -> None:
         """
-        Lose interest in *ticket*: it will not be collected, also if it has ended already.
+        Drop *ticket*: it will not be collected, even if it has already ended.
 
-        What waits is not started.  Of what runs, a coroutine is cancelled, a process killed, and a thread,
-        which nothing can stop, left behind.  A ticket that is not inside is ignored.
+        A waiting ticket is not started.  A running coroutine is cancelled, a process is killed, and a thread, which
+        cannot be stopped, is abandoned.  A ticket that is not inside is ignored.
         """
         ...
 
     async def close(self, grace: float) -> list[Ticket]:
         """
-        Start nothing more, wait up to *grace* seconds for what runs, then cancel it; return what did not end.
+        Start nothing more, wait up to *grace* seconds for running tickets, cancel the rest, and return those.
 
-        What has ended meanwhile can still be collected, and what is cancelled meanwhile is not waited for.  What could
-        not be stopped never delays the exit of the process.  Closing again does nothing.
+        Tickets that end meanwhile can still be collected, and those that are cancelled meanwhile are not waited for.
+        Work that cannot be stopped never delays the exit of the process.  Closing again does nothing.
         """
         ...
 
 
 @runtime_checkable
 class ImmediateExecutor(Executor, Protocol):
-    """An executor that can also run something while its owner waits: what needs no ticket is spared one."""
+    """An executor that can also run something while its owner waits, without a ticket."""
 
     def run(self, runnable: Runnable) -> Outcome:
         """
-        Run *runnable*, and return what came of it; invariants 2 and 5 hold, no ticket is inside.
+        Run *runnable*, and return its outcome; invariants 2 and 5 hold, and no ticket is used.
 
         Raises:
             ExecutorClosed: it is not open.
@@ -116,16 +116,15 @@ class ImmediateExecutor(Executor, Protocol):
 @runtime_checkable
 class LendingExecutor(Executor, Protocol):
     """
-    An executor that knows of attempts that only wait, for another run that may need their place.
+    An executor whose attempts can lend their slot while they wait for another run, which may need it.
 
-    What is lent counts neither as a worker nor against ``capacity``; all else that can become of a ticket can become
-    of one whose place is lent.
+    A ticket whose slot is lent counts neither as a worker nor against ``capacity``; otherwise it is like any other.
     """
 
     def lend(self, ticket: Ticket) -> None:
-        """Let others have the place of *ticket*, which runs, until it is reclaimed; ignored if it does not run."""
+        """Lend the slot of *ticket*, which is running, until it is reclaimed; ignored if it is not running."""
         ...
 
     def reclaim(self, ticket: Ticket) -> None:
-        """Count *ticket* again: it goes on, at once, if need be as one more than there are places."""
+        """Count *ticket* again: it continues at once, if necessary as one more than there are slots."""
         ...

@@ -1,23 +1,19 @@
 """
-Where runs outlive their process.
+The protocols of stores, which keep runs beyond their process.
 
-A store keeps, per run, one append-only log and a record of where that log stands.
-It knows bytes and positions and nothing of workflows: what a body means is the
-business of :mod:`weft.log`.  Events are numbered 1, 2, 3, ...; the *head* of a run is
-the number of its last event, and what one append wrote comes back as one segment.
+A store keeps one append-only log per run, and a record of its status.  It knows bytes and positions and nothing
+about workflows: :mod:`weft.log` encodes and decodes the bodies.  Events are numbered 1, 2, 3, ...; the *head* of a
+run is the number of its last event, and the events of one append come back as one segment.
 
-The one idea: **an append is a compare-and-set** on the head and the epoch of its run.
-Who takes a run over gets a new epoch (:class:`OwnedStore`), so a writer that was left
-behind cannot write, whatever it believes.  A store that returns from ``append`` has
-promised that the batch survives the process.
+The central idea: **an append is a compare-and-set** on the head and the epoch of its run.  A process that takes a run
+over gets a new epoch (:class:`OwnedStore`), so an outdated writer cannot write, whatever it believes.  A store that
+returns from ``append`` has promised that the batch survives the process.
 
-Protocols are small, one per ability; a store *is* what it implements.  To write one,
-subclass nothing: match the protocols, then run the suites of
-:mod:`weft.testing.contracts.store` against it.
+Protocols are small, one per ability; a store *is* what it implements.  To write one, implement the protocols without
+subclassing them, then run the suites of :mod:`weft.testing.contracts.store` against it.
 
-**One open store belongs to one event loop**, the one that it was opened on.  Several
-tasks of that loop may call it at once.  Other loops, threads and processes open a
-store of their own on the same data.
+**One open store belongs to one event loop**, the one that it was opened on.  Several tasks of that loop may call it at
+once.  Other loops, threads and processes open another store on the same data.
 """
 
 from __future__ import annotations
@@ -37,20 +33,20 @@ CLOSED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
 """Nothing will ever happen to such a run again."""
 
 DUE: frozenset[RunStatus] = frozenset({"running", "waiting"})
-"""Such a run has something to do, now or later: somebody should own it."""
+"""Such a run has something to do, now or later: a process should own it."""
 
 FINISHED: frozenset[RunStatus] = frozenset({"idle", "completed", "failed", "cancelled"})
-"""Such a run has done all it was asked for: it may be purged."""
+"""Such a run has nothing left to do: it may be purged."""
 
 FIRST_EPOCH = 1
-"""The epoch of whoever created a run."""
+"""The epoch in which a run is created."""
 
 ContentHash: TypeAlias = bytes
-"""What a large value or a definition is addressed by."""
+"""The address of a large value or a definition."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store knows of a run without reading its log."""
+    """The status of a run, readable without its log."""
 
     id: RunId
     workflow: str
@@ -65,11 +61,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     chain: bytes = b""
     """The hash of the log up to its head."""
     epoch: int = FIRST_EPOCH
-    """How often it changed hands; only who knows it can append."""
+    """How often it was acquired; only a writer that knows it can append."""
     created_at: float
     updated_at: float
     owner: str | None = None
-    """Who took it, in words.  It may have died since: only :meth:`OwnedStore.acquire` finds out."""
+    """The process that acquired it, in words.  It may have died since: only :meth:`OwnedStore.acquire` finds out."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -92,8 +88,8 @@ class LoadedRun(msgspec.Struct, frozen=True):
     segments: Sequence[Segment]
     known: bytes = b""
     """
-    A link that the whole log has, kept apart from it: a log without it was cut off.  A store whose head
-    is kept apart from the segments need not say one, since ``record.chain`` tells.
+    A hash link that the whole log contains, stored separately: a log without it was cut off.  A store whose head
+    is stored separately from the segments need not set it, since ``record.chain`` is enough.
     """
 
 
@@ -102,11 +98,11 @@ _NOTHING: Mapping[ContentHash, bytes] = {}
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands wait in a batch, none in a cycle
     """
-    The next events of one run, and what becomes of its record.
+    The next events of one run, and the changes of its record.
 
-    It is refused unless the run stands at *expected* in *epoch*, after *previous* if that is said.
-    Without events (*count* 0) it changes the record alone.  None leaves a field of the record as it is:
-    saying the same status again costs more than saying nothing.
+    It is refused unless the head of the run is *expected* in *epoch*, and its last hash is *previous* if that is set.
+    Without events (*count* 0) it changes only the record.  None leaves a field of the record as it is; writing the
+    same status again costs more than leaving it out.
 
     >>> Append(run="r", expected=0, count=1, body=b"", chain=b"h", at=0.0)
     Traceback (most recent call last):
@@ -116,7 +112,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
 
     run: RunId
     expected: int
-    """The head that the events come after."""
+    """The head after which the events come."""
     epoch: int = FIRST_EPOCH
     count: int
     body: bytes
@@ -125,24 +121,24 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     previous: bytes | None = None
     """
     The hash of the log up to *expected*, as the writer knows it: ``b""`` for a log without events.
-    A run whose last hash is another one is refused.  None: the writer does not say.
+    A run with another last hash is refused.  None: not checked.
     """
     at: float
-    """When, in seconds since the epoch: a store has no clock, and relies on that the times of a run do not go back."""
+    """The time, in seconds since the epoch: a store has no clock, and relies on times of a run that never decrease."""
     status: RunStatus | None = None
     reason: str = ""
     """Goes with *status*."""
     create: bool = False
-    """The run must not exist yet.  Whoever creates it owns it, in the first epoch."""
+    """The run must not exist yet.  Its creator owns it, in the first epoch."""
     workflow: str | None = None
     """Required with *create*."""
     version: str | None = None
     release: bool = False
-    """Give the run up in the same transaction."""
+    """Release the run in the same transaction."""
     again: bool = False
     """
-    It may have been written already (an earlier try ended in doubt): if it was, that is no refusal.
-    What another owner created and holds is never taken for one's own, nor what was created at another time.
+    It may have been written already (an earlier attempt ended in doubt): if it was, it is not refused.
+    A run that another owner created and owns, or that was created at another time, is never mistaken for this one.
     """
     facts: Mapping[ContentHash, bytes] = _NOTHING
     """Large values, stored once per run."""
@@ -160,9 +156,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
                 f"the append that creates run {self.run!r} needs an id, a workflow, expected=0 and the first epoch"
             )
         if self.create and self.previous:
-            raise InvalidAppend(
-                f"the append that creates run {self.run!r} says that a log precedes it; leave previous empty"
-            )
+            raise InvalidAppend(f"the append that creates run {self.run!r} names a previous log; leave previous empty")
 
     @property
     def head(self) -> int:
@@ -171,7 +165,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
 
     @property
     def changes_record(self) -> bool:
-        """Whether it says more of the run than what comes next in its log, as few appends do."""
+        """Whether it changes the record of the run too, which few appends do."""
         return (
             self.status is not None
             or self.create
@@ -183,31 +177,31 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
 
 @runtime_checkable
 class Store(Protocol):
-    """The least that a runner needs: whole logs, put and got."""
+    """The minimum that a runner needs: saving and loading whole logs."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used; who was given it unopened opens and closes it."""
+        """Whether it can be used; a runner that receives it unopened opens and closes it."""
         ...
 
     async def open(self) -> None:
         """
-        Make it ready for this event loop.
+        Open it for this event loop.
 
         Raises:
-            StoreError: it cannot be used; the case says why.
+            StoreError: it cannot be used; the subclass says why.
         """
         ...
 
     async def close(self) -> None:
-        """Write what was handed over, give up every run that is owned, free what is held; again: nothing."""
+        """Write what was handed over, release every owned run, and free all resources; a second call does nothing."""
         ...
 
     async def save(self, record: RunRecord, body: bytes) -> None:
         """
-        Put the whole log of a run, ``record.head`` events in one *body*, in place of what was there.
+        Replace the whole log of a run by ``record.head`` events in one *body*.
 
-        A run that is new belongs to who saved it; ``record.owner`` is not looked at.
+        A new run belongs to this store; ``record.owner`` is ignored.
 
         Raises:
             OwnershipLost: the run is in another epoch than the record.
@@ -230,25 +224,24 @@ class LogStore(Store, Protocol):
 
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
         """
-        Write the whole *batch* in one transaction; return, for each of it, None or why it was refused.
+        Write the whole *batch* in one transaction; return, for each append, None or the error that refused it.
 
-        Refused are RunNotFound, RunExists, OwnershipLost (another epoch), ConcurrentAppend (another
+        The errors are RunNotFound, RunExists, OwnershipLost (another epoch), ConcurrentAppend (another
         head) and BrokenChain (another link at that head than ``previous``).
-        What is refused leaves nothing behind and the others are written.
-        Several appends to one run are taken in their order.
+        A refused append leaves nothing behind, and the others are written.
+        Several appends to one run are processed in their order.
 
-        A caller that is cancelled does not learn what became of its batch, which is
-        written as a whole or not at all.
+        A cancelled caller does not learn whether its batch was written; it is written completely or not at all.
 
         Raises:
-            StoreUnavailable: not now; whether it was written may be in doubt, so say ``again=True`` next time.
+            StoreUnavailable: not now; the batch may have been written, so pass ``again=True`` next time.
             StoreError: the store itself failed, and nothing was written.
         """
         ...
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:
         """
-        Return what came after the event number *position*, in whole segments: the first may begin before it.
+        Return the events after number *position*, in whole segments: the first may begin before it.
 
         Raises:
             RunNotFound: nothing was ever stored under this id.
@@ -257,9 +250,9 @@ class LogStore(Store, Protocol):
 
     async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
         """
-        Return the whole logs of *runs*, in one question to the store; for each of them, or why it cannot be read.
+        Return the whole log of each of *runs*, or the error why it cannot be read, in one call of the store.
 
-        All of them are in memory at once: ask for as many as there is room for.
+        All of them are in memory at once: ask for only as many as fit.
 
         Raises:
             StoreError: the store itself failed.
@@ -278,11 +271,11 @@ class LogStore(Store, Protocol):
 
 @runtime_checkable
 class FactStore(Protocol):
-    """Large values beside the log, once per run."""
+    """Large values, stored separately from the log, once per run."""
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
         """
-        Keep *facts*; what is there already stays.
+        Store *facts*; values that are already stored stay.
 
         Raises:
             RunNotFound: nothing was ever stored under this id.
@@ -303,14 +296,14 @@ class FactStore(Protocol):
 @runtime_checkable
 class OwnedStore(Protocol):
     """
-    Who may advance which run.
+    Ownership of runs: which process may advance which run.
 
-    An open store is one owner.  Its runs are free the moment it is closed or its process is dead.
+    An open store is one owner.  Its runs are free as soon as it is closed or its process is dead.
     """
 
     async def acquire(self, run: RunId) -> RunRecord:
         """
-        Own the run, in a new epoch: whoever held it before can no longer append, this owner's past self included.
+        Own the run, in a new epoch: earlier owners can no longer append, nor can earlier workers of this owner.
 
         Raises:
             RunNotFound: nothing was ever stored under this id.
@@ -320,12 +313,12 @@ class OwnedStore(Protocol):
 
     async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
         """
-        Own each of *runs* as :meth:`acquire` does, in one transaction; return, for each of them, its record or why not.
+        Own each of *runs* as :meth:`acquire` does, in one transaction; return, for each, its record or an error.
 
-        Why not: RunNotFound, RunOwned, or CorruptStore where a run alone cannot be read.  The others are owned.
+        The errors are RunNotFound, RunOwned, and CorruptStore if only that run cannot be read.  The others are owned.
 
         Raises:
-            StoreError: the store itself failed, and nothing was taken.
+            StoreError: the store itself failed, and nothing was acquired.
         """
         ...
 
@@ -333,9 +326,9 @@ class OwnedStore(Protocol):
         self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
     ) -> Sequence[RunRecord]:
         """
-        Return a page of the runs in one of *statuses* that nobody alive owns, oldest first (then by id), and take none.
+        Return a page of the runs in one of *statuses* without a living owner, oldest first (then by id).
 
-        They were free when the store looked: :meth:`acquire_many` finds out.
+        None is acquired.  They were free when the store looked; :meth:`acquire_many` decides.
 
         Args:
             after: the last record of the page before.
@@ -345,20 +338,20 @@ class OwnedStore(Protocol):
     async def acquire_all(
         self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
     ) -> Sequence[RunRecord]:
-        """Own every run in one of *statuses* that nobody alive owns, oldest first, at most *limit* of them."""
+        """Own every run in one of *statuses* without a living owner, oldest first, at most *limit* of them."""
         ...
 
     async def release(self, runs: Iterable[RunId]) -> None:
-        """Give these runs up; what is not owned by this store is left alone."""
+        """Release these runs; runs that this store does not own are left alone."""
         ...
 
 
 @runtime_checkable
 class ListableStore(Protocol):
-    """What is there, and what is kept of it."""
+    """Finding, listing and deleting runs."""
 
     async def exists(self, run: RunId) -> bool:
-        """Whether something is stored under this id."""
+        """Return whether a run is stored under this id."""
         ...
 
     async def find(self, run: RunId) -> RunRecord:
@@ -383,7 +376,7 @@ class ListableStore(Protocol):
 
     async def delete(self, run: RunId) -> None:
         """
-        Forget a run, its log and its facts, whatever its status.
+        Delete a run, its log and its facts, whatever its status.
 
         Raises:
             RunNotFound: nothing was ever stored under this id.
@@ -393,20 +386,20 @@ class ListableStore(Protocol):
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
         """
-        Forget runs that were last written before a time; return how many.
+        Delete runs that were last written before a time; return how many.
 
-        What somebody alive owns stays, and so do definitions.
+        Runs with a living owner stay, and so do definitions.
 
         Raises:
-            InvalidStoreOption: *statuses* names one that is not finished: such a run has work left.
+            InvalidStoreOption: *statuses* names one that is not finished; such runs have work left.
         """
         ...
 
 
 @runtime_checkable
 class CheckpointStore(Protocol):
-    """A store that keeps recent writes apart."""
+    """A store that keeps recent writes in a separate file."""
 
     async def checkpoint(self) -> None:
-        """Fold what was written recently into the main file, as before copying it."""
+        """Move recent writes into the main file, for instance before copying it."""
         ...

@@ -1,5 +1,5 @@
 """
-What happens, for those who want to see it.
+Telemetry: handlers for what happens in a runner.
 
     >>> from weft import telemetry
     >>> telemetry.attach("mine", telemetry.EVENTS, lambda event, measurements, metadata: None)

@@ -1,8 +1,8 @@
 """
-Who listens to what.
+The bus that passes telemetry events to their handlers.
 
-The bus has one attribute per event of the catalogue: the tuple of its handlers, empty by default.  Whoever has
-something to tell looks there first, and makes up the payload only if somebody listens:
+The bus has one attribute per event of the catalogue: the tuple of its handlers, empty by default.  Code that emits an
+event looks there first, and builds the payload only if there are handlers:
 
     >>> from weft.telemetry.catalogue import RUNNABLE_STOP
     >>> bus = Bus()
@@ -11,9 +11,9 @@ something to tell looks there first, and makes up the payload only if somebody l
     ...     bus.emit(RUNNABLE_STOP, {"duration": 0.25}, {"component": "charge"})
     weft.runner.runnable.stop {'duration': 0.25}
 
-A handler that fails is never felt by who emits.  Its first failure is logged, all are counted, and it stays
-attached: a handler that stumbles over one odd event should go on to measure the others, and one that was dropped
-for good at the first hiccup of its network is noticed only when the numbers are missed.
+A failing handler never affects the code that emits.  Its first failure is logged, all are counted, and it stays
+attached: a handler that fails on one odd event should still measure the others, and a handler that was dropped at the
+first network error would be noticed only when its numbers are missing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from weft.telemetry.catalogue import CATALOGUE
 _log = logging.getLogger(__name__)
 
 HandlerFunction = Callable[[str, dict[str, Any], dict[str, Any]], object]
-"""Takes the name of the event, the measurements and the metadata; both dicts are its own."""
+"""Takes the name of the event, the measurements and the metadata; it may keep or change both dicts."""
 
 _SLOTS = {entry.name: entry.slot for entry in CATALOGUE}
 
 
 class Handler:
-    """Somebody who listens."""
+    """An attached handler function, and its failures."""
 
     __slots__ = ("call", "events", "failures", "id")
 
@@ -53,7 +53,7 @@ Handlers = tuple[Handler, ...]
 
 
 class Bus:
-    """The handlers of every event.  ``attach`` and ``detach`` may be called from any thread, also by a handler."""
+    """The handlers of every event.  ``attach`` and ``detach`` may be called from any thread, even by a handler."""
 
     __slots__ = ("_attached", "_lock", *_SLOTS.values())
 
@@ -87,7 +87,7 @@ class Bus:
         Call *handler* for every event in *names*, a name or several.
 
         It is called where the event happens, mostly in the event loop of the runner: it should be quick, and hand
-        over what is not.
+        slow work over to another thread.
 
         Raises:
             DuplicateHandler: a handler is attached under this id.
@@ -100,9 +100,7 @@ class Bus:
                 raise UnknownTelemetryEvent(name, _SLOTS)
         is_async = any(map(inspect.iscoroutinefunction, (handler, getattr(handler, "__call__", None))))  # noqa: B004
         if is_async or not callable(handler):
-            raise TelemetryError(
-                f"handler {handler_id!r} must be a plain function, since nobody would await {handler!r}"
-            )
+            raise TelemetryError(f"handler {handler_id!r} must be a plain function, since nothing awaits {handler!r}")
         with self._lock:
             if handler_id in self._attached:
                 raise DuplicateHandler(handler_id)
@@ -121,13 +119,13 @@ class Bus:
         return removed is not None
 
     def handlers(self) -> list[Handler]:
-        """Return who listens, with how often each has failed."""
+        """Return all handlers, with their failures."""
         with self._lock:
             return list(self._attached.values())
 
     def emit(self, name: str, measurements: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """
-        Tell everybody who listens to *name*.
+        Call every handler of *name*.
 
         Raises:
             UnknownTelemetryEvent: the catalogue has no such event.
@@ -141,7 +139,7 @@ class Bus:
                 handler.call(name, dict(measurements), dict(metadata))
             except KeyboardInterrupt:
                 raise
-            except BaseException:  # noqa: BLE001 - whatever a handler raises, the workflow does not feel it
+            except BaseException:  # noqa: BLE001 - an exception of a handler must not affect the workflow
                 handler.failures += 1
                 if handler.failures == 1:
                     _log.exception("telemetry handler %r failed on %s; it stays attached", handler.id, name)

@@ -1,8 +1,8 @@
 """
-Every telemetry event: its name, when it is emitted, what it carries.
+The catalogue of telemetry events: name, when it is emitted, measurements and metadata.
 
-The list is closed: a handler cannot be attached to, and nobody can emit, what is not here.  Measurements are
-numbers, durations in seconds; metadata says whose they are.  ``docs/reference/telemetry.md`` is this table.
+The list is closed: only these events can be emitted and have handlers.  Measurements are numbers, durations in
+seconds; metadata says what they belong to.  ``docs/reference/telemetry.md`` shows this table.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(WORKFLOW_STOP, "a run has nothing more to do, or is closed", ("duration",), (*_RUN, "status")),
     Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_RUN, "error")),
     Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_STOP, "an attempt has given a value", ("duration",), (*_ATTEMPT, "executor")),
+    Entry(RUNNABLE_STOP, "an attempt has returned a value", ("duration",), (*_ATTEMPT, "executor")),
     Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error")),
     Entry(RUNNABLE_RETRY, "another attempt will be made, after a delay", ("delay",), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _ATTEMPT),
-    Entry(RUNNABLE_FALLBACK, "the fallback is asked after the last attempt", (), (*_ATTEMPT, "error")),
-    Entry(RUNNABLE_SKIP, "a component is passed over", (), (*_ATTEMPT, "error")),
-    Entry(STORE_START, "the store is asked for something", ("time", "events"), _STORE),
-    Entry(STORE_STOP, "the store has done it", ("duration", "events"), _STORE),
-    Entry(STORE_EXCEPTION, "the store has refused or failed", ("duration", "events"), (*_STORE, "error")),
+    Entry(RUNNABLE_FALLBACK, "the fallback is called after the last attempt", (), (*_ATTEMPT, "error")),
+    Entry(RUNNABLE_SKIP, "a component is skipped", (), (*_ATTEMPT, "error")),
+    Entry(STORE_START, "an operation of the store begins", ("time", "events"), _STORE),
+    Entry(STORE_STOP, "the operation has succeeded", ("duration", "events"), _STORE),
+    Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
     Entry(BATCH_START, "several runnables are dispatched as one", ("time", "size"), (*_RUN, "components")),
     Entry(BATCH_STOP, "all of them have ended", ("duration", "size"), (*_RUN, "components")),
     Entry(WORKER_RESTART, "a worker that crashed is rebuilt from the store", ("restarts",), (*_RUN, "error")),
@@ -77,24 +77,24 @@ EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
 
 MEANINGS: Final[dict[str, str]] = {
     "attempt": "which attempt it is, from 1",
-    "component": "the name of what runs",
-    "components": "the names of what runs, in order",
+    "component": "the name of the component",
+    "components": "the names of the components, in order",
     "delay": "seconds until the next attempt",
     "duration": "seconds since the matching start, on a monotonic clock",
     "error": "the exception",
     "events": "how many events are written or were read",
     "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
-    "is_resumed": "whether it existed before",
+    "is_resumed": "whether the run existed before",
     "operation": "the method of the store",
     "reason": "why, in words",
-    "restarts": "how many there have been within the time that the limit counts",
+    "restarts": "how many restarts there have been within the time that the limit counts",
     "size": "how many runnables",
     "status": "the state of the run, such as `idle` or `completed`",
     "store": "the class of the store",
     "time": "seconds since the epoch",
-    "timeout": "the seconds that were allowed",
+    "timeout": "the timeout in seconds",
     "workflow": "the name of the workflow",
     "workflow_id": "the id of the run",
     "workflow_ids": "the ids of the runs that share the operation",
 }
-"""What each measurement and each key of the metadata is."""
+"""The meaning of each measurement and each key of the metadata."""

@@ -364,9 +364,9 @@ def test_the_types_of_a_turn_are_checked() -> None:
     def joined(one: str, other: str) -> str:
         return one + other
 
-    with pytest.raises(PortMismatch, match=r"'grow.turn' gives str, and 'grow.one' takes int"):
+    with pytest.raises(PortMismatch, match=r"'grow.turn' produces str, and 'grow.one' takes int"):
         Workflow("w", step(shout) >> growing())
-    with pytest.raises(PortMismatch, match=r"'grow.joined' gives str, and 'grow.until' takes int"):
+    with pytest.raises(PortMismatch, match=r"'grow.joined' produces str, and 'grow.until' takes int"):
         Workflow("w", growing([step(shout), step(shout, name="again")] >> step(joined)))
     assert Workflow("w", growing()).outputs == {"grow": int}
 

@@ -370,7 +370,7 @@ def test_the_type_of_what_arrives_is_checked() -> None:
     loop = repeat(shorten, until=lambda text: not text, at_most=2)
 
     assert Workflow("w", loop).outputs == {"shorten": str}
-    with pytest.raises(PortMismatch, match=r"'size' gives int, and 'shorten.turn' takes str"):
+    with pytest.raises(PortMismatch, match=r"'size' produces int, and 'shorten.turn' takes str"):
         Workflow("w", step(size) >> loop)
 
 

@@ -94,22 +94,25 @@ FITTING = {
 }
 
 MISMATCHES: dict[str, tuple[Callable[[], Any], str]] = {
-    "a step": (lambda: size >> shout, "'size' gives int, and 'shout' takes str as 'text'"),
-    "the second of a join": (lambda: [shout, split] >> both, r"'split' gives list\[str\], and 'both' takes int as 'x'"),
-    "elements": (lambda: split >> each(double), "an element of 'map_1' gives str, and 'double' takes int"),
-    "no collection": (lambda: size >> each(untyped), "'size' gives int, and 'map_1', an each.*a list"),
-    "text is no collection": (lambda: shout >> each(untyped), "'shout' gives str, and 'map_1'"),
-    "elements of a reduce": (lambda: split >> each(shout) >> summed, "'shout' gives str, and 'summed' takes int"),
-    "a collection": (lambda: split >> summed, "'split' gives str, and 'summed' takes int"),
-    "no collection to reduce": (lambda: size >> summed, "'size' gives int, and 'summed', a reduce"),
-    "through a condition": (lambda: shout >> is_long >> double, "'is_long' gives str, and 'double' takes int"),
-    "into a condition": (lambda: size >> is_long, "'size' gives int, and 'is_long' takes str"),
-    "a state": (lambda: shout >> total, "'shout' gives str, and 'total' takes int as 'x'"),
-    "out of a state": (lambda: total >> shout, "'total' gives int"),
+    "a step": (lambda: size >> shout, "'size' produces int, and 'shout' takes str as 'text'"),
+    "the second of a join": (
+        lambda: [shout, split] >> both,
+        r"'split' produces list\[str\], and 'both' takes int as 'x'",
+    ),
+    "elements": (lambda: split >> each(double), "an element of 'map_1' produces str, and 'double' takes int"),
+    "no collection": (lambda: size >> each(untyped), "'size' produces int, and 'map_1', an each.*a list"),
+    "text is no collection": (lambda: shout >> each(untyped), "'shout' produces str, and 'map_1'"),
+    "elements of a reduce": (lambda: split >> each(shout) >> summed, "'shout' produces str, and 'summed' takes int"),
+    "a collection": (lambda: split >> summed, "'split' produces str, and 'summed' takes int"),
+    "no collection to reduce": (lambda: size >> summed, "'size' produces int, and 'summed', a reduce"),
+    "through a condition": (lambda: shout >> is_long >> double, "'is_long' produces str, and 'double' takes int"),
+    "into a condition": (lambda: size >> is_long, "'size' produces int, and 'is_long' takes str"),
+    "a state": (lambda: shout >> total, "'shout' produces str, and 'total' takes int as 'x'"),
+    "out of a state": (lambda: total >> shout, "'total' produces int"),
     "a reaction": (lambda: size >> rule(then=lambda x: x, when=_wants_text, name="r"), "'r.when' takes str"),
-    "a race": (lambda: join(shout, size, wait="any") >> both.bind(x=1), "'size' gives int, and 'both' takes str"),
-    "an error route": (lambda: size.on_error(then=double), "the error route of 'size' gives Failure, and 'double'"),
-    "one of several ways": (lambda: [shout >> untyped, size >> shout.named("again")], "'size' gives int"),
+    "a race": (lambda: join(shout, size, wait="any") >> both.bind(x=1), "'size' produces int, and 'both' takes str"),
+    "an error route": (lambda: size.on_error(then=double), "the error route of 'size' produces Failure, and 'double'"),
+    "one of several ways": (lambda: [shout >> untyped, size >> shout.named("again")], "'size' produces int"),
 }
 
 
@@ -133,7 +136,7 @@ def test_what_can_never_fit_is_refused_where_the_edge_is_drawn(case: str) -> Non
 
 
 def test_a_mismatch_can_be_a_warning_or_nothing() -> None:
-    with pytest.warns(UserWarning, match="'size' gives int, and 'shout' takes str"):
+    with pytest.warns(UserWarning, match="'size' produces int, and 'shout' takes str"):
         Workflow("w", size >> shout, validate="warn")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -146,7 +149,7 @@ def test_another_word_than_these_three_is_refused() -> None:
 
 
 def test_what_is_added_is_checked_and_the_choice_is_kept() -> None:
-    with pytest.raises(PortMismatch, match="'size' gives int"):
+    with pytest.raises(PortMismatch, match="'size' produces int"):
         Workflow("w", size).add(shout, to=size)
 
     relaxed = Workflow("w", size, validate="off")
@@ -159,12 +162,12 @@ def test_removing_what_converts_is_refused_too() -> None:
     convert = step(lambda x: str(x), name="convert")  # noqa: PLW0108
     flow = Workflow("w", size >> convert >> shout)
 
-    with pytest.raises(PortMismatch, match="'size' gives int, and 'shout' takes str"):
+    with pytest.raises(PortMismatch, match="'size' produces int, and 'shout' takes str"):
         flow.remove(convert)
 
 
 def test_a_traced_workflow_is_checked_too() -> None:
-    with pytest.raises(PortMismatch, match="'size' gives int"):
+    with pytest.raises(PortMismatch, match="'size' produces int"):
         workflow(lambda text: shout(size(text)), name="flow")
 
     assert "shout" in workflow(lambda text: shout(size(text)), name="flow", validate="off")
@@ -173,9 +176,9 @@ def test_a_traced_workflow_is_checked_too() -> None:
 def test_a_nested_workflow_is_checked_at_its_ends() -> None:
     inner = Workflow("inner", shout >> size)
 
-    with pytest.raises(PortMismatch, match=r"'inner.size' gives int, and 'shout' takes str"):
+    with pytest.raises(PortMismatch, match=r"'inner.size' produces int, and 'shout' takes str"):
         Workflow("w", inner >> shout)
-    with pytest.raises(PortMismatch, match=r"'double' gives int, and 'inner.shout' takes str"):
+    with pytest.raises(PortMismatch, match=r"'double' produces int, and 'inner.shout' takes str"):
         Workflow("w", double >> inner)
 
 
@@ -262,7 +265,7 @@ def test_the_reducer_of_a_state_machine_is_checked_and_its_reactors_are_not() ->
 
     assert Workflow("w", size >> machine >> step(longest)).run("text").output == 4
     assert Workflow("w", machine).inputs == {"seen": int}
-    with pytest.raises(PortMismatch, match="'shout' gives str, and 'seen' takes int as 'x'"):
+    with pytest.raises(PortMismatch, match="'shout' produces str, and 'seen' takes int as 'x'"):
         Workflow("w", shout >> machine)
 
 
@@ -312,9 +315,9 @@ def test_the_request_of_a_saga_is_checked_and_its_outcome_has_a_type() -> None:
     saga.transaction(book, compensate=None)
 
     assert Workflow("w", size >> saga >> step(tell)).run("text").output == "completed"
-    with pytest.raises(PortMismatch, match=r"'shout' gives str, and 'trip.book' takes int as 'request'"):
+    with pytest.raises(PortMismatch, match=r"'shout' produces str, and 'trip.book' takes int as 'request'"):
         Workflow("w", shout >> saga)
-    with pytest.raises(PortMismatch, match="'trip' gives SagaOutcome"):
+    with pytest.raises(PortMismatch, match="'trip' produces SagaOutcome"):
         Workflow("w", saga >> shout)
 
 
@@ -329,7 +332,7 @@ def test_a_loop_takes_what_its_first_step_takes_and_gives_what_its_last_one_make
 
 
 def test_a_warning_points_to_the_line_that_drew_the_edge() -> None:
-    with pytest.warns(UserWarning, match="'size' gives int") as caught:
+    with pytest.warns(UserWarning, match="'size' produces int") as caught:
         Workflow("w", size >> shout, validate="warn")
 
     assert [warning.filename for warning in caught] == [__file__]
@@ -341,7 +344,7 @@ def test_values_that_a_step_takes_by_args_are_checked_too() -> None:
         return len(first) + sum(others)
 
     assert Workflow("w", [shout, size, size.named("again")] >> total).run("abc").value("total") == 9
-    with pytest.raises(PortMismatch, match=r"'split' gives list\[str\], and 'total' takes int as '\*others'"):
+    with pytest.raises(PortMismatch, match=r"'split' produces list\[str\], and 'total' takes int as '\*others'"):
         Workflow("w", [shout, size, split] >> total)
 
 

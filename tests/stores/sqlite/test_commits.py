@@ -173,7 +173,7 @@ def test_an_older_copy_that_was_put_in_place_is_noticed_and_can_be_accepted(left
         beside(left, end).rename(tmp_path / f"kept{end}")
     shutil.copy(tmp_path / "kept", left)
 
-    with pytest.raises(LostCommits, match="older copy was put there on purpose") as caught:
+    with pytest.raises(LostCommits, match="an older copy that was put there on purpose") as caught:
         heads(left)
 
     Path(caught.value.note).unlink()

@@ -178,7 +178,7 @@ def test_the_database_of_another_application_is_refused(path: Path) -> None:
     db.execute("create table songs (title)")
     db.close()
 
-    with pytest.raises(ForeignStore, match="not made by Weft"):
+    with pytest.raises(ForeignStore, match="is not a Weft store"):
         SQLiteView(path)
 
 
