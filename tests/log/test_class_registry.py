@@ -138,7 +138,7 @@ def test_models_attrs_classes_and_named_tuples_follow_the_same_rules() -> None:
         assert form is not None
         fields = {"a": 1} | ({"__pydantic_fields_set__": ["a"]} if kind is Model else {})
         assert form.together(kind, dict(fields)) == expected
-        with pytest.raises(Unfit, match="no more"):
+        with pytest.raises(Unfit, match="no longer"):
             form.together(kind, fields | {"z": 1})
         with pytest.raises((Unfit, KeyError)):
             form.together(kind, {key: value for key, value in fields.items() if key != "a"})

@@ -197,7 +197,7 @@ def test_a_name_that_cannot_be_written_is_refused() -> None:
 
 
 def test_what_is_no_event_is_refused() -> None:
-    with pytest.raises(UnencodableValue, match="no event"):
+    with pytest.raises(UnencodableValue, match="not an event"):
         encode_segment([object()])  # type: ignore[list-item]
 
 

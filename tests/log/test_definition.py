@@ -462,7 +462,7 @@ def test_two_workflows_that_return_something_else_are_two_definitions() -> None:
 def test_a_workflow_that_returns_what_it_does_not_make_is_refused() -> None:
     data = as_json(WORKFLOWS["traced"][0])
 
-    with pytest.raises(CorruptLog, match="returns what no component of it makes"):
+    with pytest.raises(CorruptLog, match="returns something that none of its components makes"):
         Workflow.from_dict({**data, "returns": ["list", "nobody"]})
 
 

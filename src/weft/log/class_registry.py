@@ -1,11 +1,11 @@
 """
-Classes as data: how an instance is taken apart into fields, and put together again.
+Takes instances of classes apart into fields, and puts them together again.
 
 Dataclasses, attrs classes, ``msgspec.Struct``, pydantic models, named tuples and enums are written as the
-name of their class and their fields.  They come back only where that name is known: registered here, or
-reachable from an annotation of the workflow.  Putting together sets the fields as they were; no
-``__init__`` of a dataclass or attrs class runs, so nothing is validated, converted or counted twice.  The
-``__post_init__`` of a struct does run, and what it changed is put back.
+name of their class and their fields.  They are read back only where that name is known: registered here, or
+reachable from an annotation of the workflow.  Reading sets the fields as they were; no ``__init__`` of a
+dataclass or attrs class runs, so nothing is validated, converted or counted twice.  The ``__post_init__`` of
+a struct does run, and its changes are undone.
 
     >>> import dataclasses
     >>> @register(name="shop.Order")
@@ -41,14 +41,14 @@ C = TypeVar("C", bound=type)
 
 
 class Unfit(Exception):
-    """An instance that its fields do not tell in full; the text says what it is."""
+    """An instance holds more than its fields; the text describes it."""
 
 
 class Record(msgspec.Struct, frozen=True):
     """
     An instance of a class that is not known here: the name of its class, and its fields.
 
-    It is written to the same bytes again, so whoever knows the class gets the instance.
+    It is written to the same bytes again, so a process that knows the class gets the instance.
     """
 
     type: str
@@ -59,7 +59,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How instances of one kind of class become fields, and how they come back."""
+    """Turns instances of one kind of class into fields, and back."""
 
     apart: Callable[[Any], dict[str, Any]]
     together: Callable[[Any, dict[str, Any]], Any]
@@ -77,15 +77,15 @@ def register(kind: C, name: str | None = None) -> C: ...
 def register(kind: None = None, name: str | None = None) -> Callable[[C], C]: ...
 def register(kind: Any = None, name: str | None = None) -> Any:
     """
-    Let instances of *kind* come back from a log; also a decorator, with or without a *name*.
+    Let instances of *kind* be read from a log; also a decorator, with or without a *name*.
 
     Args:
-        name: what it is called in logs from now on; where it stands, if not given.  A name outlives a move to
-            another module.
+        name: its name in logs from now on; by default its module and qualified name.  A name stays valid when the
+            class moves to another module.
 
     Raises:
-        InvalidComponent: *kind* is no class whose instances are their fields.
-        DuplicateName: the name stands for another class already.
+        InvalidComponent: *kind* is not a class whose instances are defined by their fields.
+        DuplicateName: the name already stands for another class.
     """
     if kind is None:
         return functools.partial(register, name=name)
@@ -96,7 +96,7 @@ def register(kind: Any = None, name: str | None = None) -> Any:
         )
     called = name or place(kind)
     known = _registered.get(called)
-    # A class that was defined again, as a notebook does, takes the place of the one before.
+    # A class that was defined again, as in a notebook, replaces the earlier one.
     if known is not None and known is not kind and place(known) != place(kind):
         raise DuplicateName(called, f"the classes {place(known)} and {place(kind)}")
     _registered[called] = kind
@@ -112,12 +112,12 @@ def registered() -> Mapping[str, type]:
 
 
 def name_of(kind: type) -> str:
-    """Return what *kind* is called in logs."""
+    """Return the name of *kind* in logs."""
     return _names.get(kind) or place(kind)
 
 
 def place(kind: type) -> str:
-    """Return where *kind* stands: module and qualified name."""
+    """Return the module and qualified name of *kind*."""
     return f"{home(kind.__module__)}.{kind.__qualname__}"
 
 
@@ -128,7 +128,7 @@ _forms: WeakKeyDictionary[type, Form | None] = WeakKeyDictionary()
 
 
 def form_of(kind: type) -> Form | None:
-    """Return how instances of *kind* are taken apart; None if they cannot be."""
+    """Return the form of *kind*, which takes instances apart; None if there is none."""
     try:
         return _forms[kind]
     except KeyError:
@@ -214,7 +214,7 @@ def _together_attrs(kind: Any, fields: dict[str, Any]) -> Any:
 def _complete(kind: Any, made: Any, fields: dict[str, Any], known: Mapping[str, Any]) -> Any:
     if not fields.keys() <= known.keys():
         gone = ", ".join(repr(name) for name in fields if name not in known)
-        raise Unfit(f"{kind.__qualname__} was written with {gone}, which it has no more")
+        raise Unfit(f"{kind.__qualname__} was written with {gone}, which it no longer has")
     return made
 
 
@@ -231,7 +231,7 @@ def _together_struct(kind: Any, fields: dict[str, Any]) -> Any:
         made = kind(**fields)
     except TypeError as error:
         raise Unfit(f"{kind.__qualname__} cannot be made of {', '.join(fields) or 'nothing'} now ({error})") from error
-    if hasattr(kind, "__post_init__"):  # there is no way around it, and it may have changed what it got
+    if hasattr(kind, "__post_init__"):  # it cannot be avoided, and it may have changed the fields
         for name, value in fields.items():
             force_setattr(made, name, value)
     return made

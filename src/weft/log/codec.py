@@ -7,9 +7,9 @@ Logs as bytes, and back.
     >>> decode(encode(log)) == log
     True
 
-There are two shapes.  ``encode`` gives one self-contained piece: a magic, a version, a checksum, the
-definitions, the large values and the events.  A store keeps these apart: a :class:`Segment` is the events
-of one batch as one body, with the definitions and large values (*facts*) it refers to beside it, by the
+There are two forms.  ``encode`` returns one self-contained piece: a magic number, a version, a checksum, the
+definitions, the large values and the events.  A store keeps these separately: a :class:`Segment` has the events
+of one batch as one body, and next to it the definitions and large values (*facts*) it refers to, by the
 hash of their content.
 """
 
@@ -37,20 +37,20 @@ from weft.log.value_decoder import Values
 from weft.log.value_encoder import PLAIN, SHORT, encode_in_slices, encode_small, encode_value
 
 INLINE: Final = 1024
-"""How many bytes a value may take inside of an event.  A longer one is kept beside the log, once per run."""
+"""How many bytes a value may take inside an event.  A longer one is kept separately from the log, once per run."""
 
 LONGEST: Final = 1 << 30
 """How many bytes a log that is read in one piece may have."""
 
 _REMEMBERED: Final = 4096
-"""How many hashes of what is stored an encoder keeps in mind, about."""
+"""About how many hashes of stored facts an encoder remembers."""
 
 _MAGIC: Final = b"WEFTLOG"
 _VERSION: Final = 1
 _HEAD: Final = len(_MAGIC) + 1 + 16
 _BODY: Final = 1 + 4
 _head = struct.Struct(">BI").pack
-"""What a segment begins with: the version of its format, and the checksum of what follows."""
+"""The header of a segment: the version of its format, and the checksum of the rest."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -58,7 +58,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Final[Mapping[bytes, bytes]] = {}
 
 
-class Segment(msgspec.Struct, frozen=True, gc=False):  # bytes cannot lead back to it
+class Segment(msgspec.Struct, frozen=True, gc=False):  # its fields cannot refer back to it
     """Consecutive events of one run as bytes."""
 
     body: bytes
@@ -70,19 +70,19 @@ class Segment(msgspec.Struct, frozen=True, gc=False):  # bytes cannot lead back 
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A value as bytes, made once, before the event that holds it is written."""
+    """A value as bytes, encoded once, before the event that holds it is written."""
 
     value: Any
     data: bytes
     key: bytes | None
-    """The hash of the bytes, if these are too many to stand inside of an event."""
+    """The hash of the bytes, if these are too many to be inside an event."""
 
 
 class Encoder:
     """
     Writes the events of one run, batch by batch.
 
-    Facts that are known to be stored are not repeated: say so with :meth:`stored`.
+    Facts that are known to be stored are not repeated: report them with :meth:`stored`.
     """
 
     __slots__ = ("_stored", "portable")
@@ -93,19 +93,19 @@ class Encoder:
 
     def segment(self, events: Sequence[AnyEvent], encoded: Mapping[int, Encoded] | None = None) -> Segment:
         """
-        Return *events* as a segment, with what it refers to beside it; facts only unless they are stored already.
+        Return *events* as a segment, with the definitions it refers to, and the facts that are not stored yet.
 
         Args:
-            encoded: by position of the event: the value that it holds, as bytes, where these were made before.
+            encoded: by position of the event: its value as bytes, where that was encoded before.
 
         Raises:
-            UnencodableValue: a value that is no data; the error says whose, and where in it.
+            UnencodableValue: a value is not data; the error names the component and the path.
             UnresolvedFunction: the encoder is *portable*, and a function cannot be found elsewhere.
         """
         for event in events:
             if type(event) is not ReactionOccurred or kind_of(event.value) not in SHORT:
                 return self._translated(events, encoded)
-        return Segment(_body(events, events), len(events))  # nearly all: written as they are
+        return Segment(_body(events, events), len(events))  # nearly all events are written as they are
 
     def _translated(self, events: Sequence[AnyEvent], encoded: Mapping[int, Encoded] | None) -> Segment:
         definitions: dict[bytes, bytes] = {}
@@ -134,9 +134,9 @@ class Encoder:
 
     def stored(self, segment: Segment) -> None:
         """
-        Take note that *segment* is stored: the large values beside it need not be handed out again.
+        Note that *segment* is stored: its large values need not be returned again.
 
-        Definitions are, if an event should ever name the same one twice: to remember them would cost every run a set.
+        Definitions are returned again if an event names the same one twice: remembering them would cost a set per run.
         """
         if segment.facts:
             if self._stored is None or len(self._stored) > _REMEMBERED:  # forgetting costs a repetition, not a mistake
@@ -172,7 +172,7 @@ def _encoded(event: Any, value: Any) -> Encoded:
 def _raw(event: object) -> msgspec.Raw:
     if isinstance(event, UnknownEvent):
         return msgspec.Raw(event.data)
-    raise UnencodableValue(type(event).__qualname__, "the log; it is no event, which")
+    raise UnencodableValue(type(event).__qualname__, "the log, which is not an event and")
 
 
 def _body(out: Sequence[Any], events: Sequence[Any]) -> bytes:
@@ -184,7 +184,7 @@ def _body(out: Sequence[Any], events: Sequence[Any]) -> bytes:
 
 
 def _careful(written: Any, event: Any) -> Any:
-    """Return *written* with what MessagePack has only in part, such as large numbers, as values of their own."""
+    """Return *written* with values that MessagePack supports only in part, such as large numbers, packed."""
     wire = WIRES.get(kind_of(written))
     if wire is None:
         return written
@@ -205,10 +205,10 @@ def _with_owner(error: UnencodableValue, event: Any) -> UnencodableValue:
 
 def check_encodable(value: object, component: str) -> None:
     """
-    Refuse what *component* has made if it cannot be written, before anybody builds on it.
+    Refuse a value of *component* that cannot be written, before anything uses it.
 
     Raises:
-        UnencodableValue: the error says whose it is, and where in it.
+        UnencodableValue: the error names the component and the path.
     """
     if kind_of(value) not in PLAIN:
         try:
@@ -218,17 +218,17 @@ def check_encodable(value: object, component: str) -> None:
 
 
 def needs_encoding(value: object) -> bool:
-    """Whether *value* takes more than what MessagePack has by itself, or is so long that to hash it takes time."""
+    """Return whether *value* needs more than plain MessagePack, or is so long that hashing it takes time."""
     kind: Any = kind_of(value)
     return kind not in SHORT and (kind not in PLAIN or len(value) > HASHED)  # type: ignore[arg-type]
 
 
 def encode_once(value: object, component: str) -> Generator[None, None, Encoded]:
     """
-    Return what *component* has made as bytes, with a stop whenever others should have their turn; a small one has none.
+    Return a value of *component* as bytes, yielding whenever other tasks should run; never for a small value.
 
     Raises:
-        UnencodableValue: the error says whose it is, and where in it.
+        UnencodableValue: the error names the component and the path.
     """
     try:
         data = encode_small(value)
@@ -240,7 +240,7 @@ def encode_once(value: object, component: str) -> Generator[None, None, Encoded]
 
 
 def encode_segment(events: Sequence[AnyEvent]) -> Segment:
-    """Return *events* as a segment that has everything beside it."""
+    """Return *events* as a segment with everything it refers to."""
     return Encoder().segment(events)
 
 
@@ -252,8 +252,8 @@ def encode(log: Iterable[AnyEvent], *, portable: bool = False) -> bytes:
         portable: refuse functions that no other process could find.
 
     Raises:
-        UnencodableValue: a value that is no data; the error says whose, and where in it.
-        UnresolvedFunction: *portable*, and a function that cannot be found elsewhere.
+        UnencodableValue: a value is not data; the error names the component and the path.
+        UnresolvedFunction: *portable*, and a function cannot be found by another process.
     """
     segment = Encoder(portable=portable).segment(list(log))
     data = _encode([segment.body, segment.definitions, segment.facts])
@@ -285,17 +285,17 @@ def decode(
     Args:
         workflow: the live definition: functions are taken from it, by component.
         strict: refuse code that has changed since the log was written.
-        longest: how many bytes are read at most.
+        longest: the maximum number of bytes.
 
     Raises:
-        CorruptLog: *data* is no log, was altered, or was written by a newer version.
+        CorruptLog: *data* is not a log, was altered, or was written by a newer version.
         ChangedCode: *strict*, and some code has changed.
     """
     view = memoryview(data)
     if len(view) > longest:
-        raise CorruptLog(f"{len(view):,} bytes are more than the {longest:,} that are read; pass longest= to read them")
+        raise CorruptLog(f"{len(view):,} bytes are more than the maximum of {longest:,}; pass longest= to read them")
     if len(view) < _HEAD or bytes(view[: len(_MAGIC)]) != _MAGIC:
-        raise CorruptLog("these bytes are no log of Weft")
+        raise CorruptLog("these bytes are not a log of Weft")
     version = bytes(view[len(_MAGIC) : len(_MAGIC) + 1])
     if version[0] != _VERSION:
         raise CorruptLog(f"a log of format {version[0]}; this Weft reads up to {_VERSION}: upgrade it")
@@ -307,7 +307,7 @@ def decode(
 
 class Decoder:
     """
-    Reads the events of runs; what it has read of a definition is shared by all of them.
+    Reads the events of runs; all of them share the definitions that it has read.
 
     Args:
         workflow: the live definition: functions are taken from it, by component.
@@ -319,7 +319,7 @@ class Decoder:
     def __init__(self, *, workflow: Workflow | None = None, strict: bool = False) -> None:
         self._workflow, self._strict = workflow, strict
         self.unknown: dict[str, None] = {}
-        """The classes of values that are not known here, so that they came back as records."""
+        """The classes that are not known here, whose instances were read as records."""
         self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
 
     def segments(
@@ -335,11 +335,11 @@ class Decoder:
         self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
     ) -> Iterator[list[AnyEvent]]:
         """
-        Yield the events of segments, in order, a few hundred at a time at most: each list when it is asked for.
+        Yield the events of segments, in order, at most a few hundred at a time; each list is decoded when it is needed.
 
         Args:
-            definitions: all that the events refer to, by hash.
-            facts: all that the events refer to, by hash; asked for one by one, so it may load them.
+            definitions: all definitions that the events refer to, by hash.
+            facts: all facts that the events refer to, by hash; looked up one by one, so the mapping may load them.
 
         Raises:
             CorruptLog: something is missing or was altered.
@@ -388,7 +388,7 @@ def decode_segments(
 
 
 def opened(body: bytes, position: int | None = None) -> memoryview:
-    """Return the events inside of the *body* of a segment, which begins at *position*, as MessagePack."""
+    """Return the events inside the *body* of a segment, which begins at *position*, as MessagePack."""
     if len(body) < _BODY:
         raise CorruptLog("a segment is cut off", position)
     if body[0] != _VERSION:
@@ -400,7 +400,7 @@ def opened(body: bytes, position: int | None = None) -> memoryview:
 
 
 def _guarded(read: Callable[[Any], Any], data: Any, position: int | None = None) -> Any:
-    """Return what *read* makes of *data*; whatever is wrong with that is the data's fault."""
+    """Return ``read(data)``; an exception there means that the data is corrupt."""
     try:
         return read(data)
     except ResolutionError:

@@ -1,9 +1,9 @@
 """
 A workflow as data, and back.
 
-The data is JSON: the components in their order, each with its kind, its name, what it is made of and what
-feeds it, the policies, and what a traced workflow returns.  Functions are references (``weft.log.functions``).
-What comes back has the same ``hash`` and ``version``, as long as its functions are found and have not changed.
+The data is JSON: the components in their order, each with its kind, its name, its fields and its parents,
+the policies, and the outputs of a traced workflow.  Functions are references (``weft.log.functions``).
+The workflow that is read has the same ``hash`` and ``version``, as long as its functions are found and unchanged.
 
     >>> import json, operator
     >>> from weft import Workflow, step
@@ -55,32 +55,32 @@ class Definition(msgspec.Struct, frozen=True):
 
     def check_portable(self) -> None:
         """
-        Refuse what no other process could find.
+        Refuse functions and constants that no other process could find.
 
         Raises:
-            UnresolvedFunction: a function, or a constant, that has no place of its own.
+            UnresolvedFunction: a function, or a constant, has no name to be found by.
         """
         for component, what in self.unportable.items():
             raise UnresolvedFunction(
                 component,
                 what,
                 "could not be found by another process",
-                "define it with `def` at the top of a module that makes a component of it, or keep the workflow, "
-                "to hand it over: workflow=",
+                "define it with `def` at the top level of a module that makes a component of it, or keep the workflow "
+                "and pass it: workflow=",
             )
 
 
 def definition_of(workflow: Workflow) -> Definition:
-    """Return *workflow* as bytes; worked out once for each definition."""
+    """Return *workflow* as bytes; computed once for each definition."""
     known = workflow.__dict__.get("_definition")
-    # A copy with other policies carries what was known of the one it was made of.
+    # A copy with other policies also carries the cached bytes of its original.
     if isinstance(known, Definition) and known.policies is workflow.policies:
         return known
     data, unportable = _write(workflow)
     try:
         body = _encode(data)
     except UnicodeEncodeError as error:
-        raise UnencodableValue(f"name that is no text ({error})", f"the definition of {workflow.name!r}") from error
+        raise UnencodableValue(f"name that is not text ({error})", f"the definition of {workflow.name!r}") from error
     definition = Definition(content_hash(body), body, data, workflow.policies, unportable)
     workflow.__dict__["_definition"] = definition
     return definition
@@ -118,7 +118,7 @@ def _write(workflow: Workflow) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _written(writer: Writer, template: Template) -> Any:
-    """Return what a traced workflow returns: names of components in lists that begin with the class they stand for."""
+    """Return the outputs of a traced workflow: names of components, in lists that begin with their container class."""
     if isinstance(template, Output):
         return template.component
     if isinstance(template, dict):
@@ -156,15 +156,15 @@ def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, stri
     """
     Return the workflow that *data* describes.
 
-    Its ``changed`` lists the components whose code is not what it was, its ``unresolved`` those that lack a
-    function and would say so when they are run: one that this process has not offered, or that is not here.
+    Its ``changed`` lists the components whose code has changed, its ``unresolved`` those whose function is missing
+    here or was not offered by this process; running one of these fails.
 
     Args:
         workflow: the live definition: functions are taken from it, by component.
         strict: refuse code that has changed.
 
     Raises:
-        CorruptLog: *data* describes no workflow.
+        CorruptLog: *data* does not describe a workflow.
         ChangedCode: *strict*, and some code has changed.
     """
     if workflow is not None and definition_of(workflow).data == data:
@@ -174,7 +174,7 @@ def read_data(data: Mapping[str, Any], *, workflow: Workflow | None = None, stri
     except (CorruptLog, ResolutionError):
         raise
     except Exception as error:
-        raise CorruptLog(f"this describes no workflow: {type(error).__name__}: {error}") from error
+        raise CorruptLog(f"this does not describe a workflow: {type(error).__name__}: {error}") from error
     if strict and data["python"] != _PYTHON:  # code is compared as instructions, which differ between versions
         raise ChangedCode(read.name, [f"{name} ({data['python']})" for name in read.components])
     if strict and read.changed:
@@ -211,13 +211,13 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     homes = {name: str(entry["home"]) for name, entry in entries.items() if "home" in entry}
     for name, home in homes.items():
         if home not in entries or entries[home]["kind"] not in (Map.kind, TurnStart.kind):
-            raise CorruptLog(f"{name!r} stands inside of {home!r}, which is no map and no loop")
+            raise CorruptLog(f"{name!r} is inside {home!r}, which is neither a map nor a loop")
     components: dict[str, Component] = {}
     for name, entry in entries.items():
         reader.owner = name
         beside = live.components.get(name) if live is not None else None
         components[name] = _component(name, entry, reader, beside)
-    # Maps and what stands in them refer to each other, so the bodies come last, inner ones first.
+    # Maps and the components inside them refer to each other, so the bodies come last, inner ones first.
     for name in sorted(set(homes.values()), key=lambda name: -_depth(name, homes)):
         if not isinstance(components[name], Map):
             continue
@@ -234,7 +234,7 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
         reader.owner = f"what {read.name} returns"
         read.returned = _returned(reader, data["returns"])
         if kept(read.returned, components) is None:
-            raise CorruptLog(f"the workflow {read.name!r} returns what no component of it makes")
+            raise CorruptLog(f"the workflow {read.name!r} returns something that none of its components makes")
     read.changed, read.unresolved = tuple(reader.changed), tuple(reader.unresolved)
     read.missing = reader.unresolved
     return read
@@ -261,7 +261,7 @@ def _body(
     inlets: Mapping[str, tuple[Inlet, ...]],
     homes: Mapping[str, str],
 ) -> Flow:
-    """Return what stands in the map *name*, as it was when it was written with ``each(...)``."""
+    """Return the body of the map *name*, as it was written with ``each(...)``."""
     entries: list[Link] = []
     links: list[Link] = []
     members = [member for member, home in homes.items() if home == name]
@@ -281,12 +281,12 @@ def _body(
 
 
 def _depth(name: str, homes: Mapping[str, str]) -> int:
-    """Return in how many maps *name* stands."""
+    """Return how many maps are around *name*."""
     depth = 0
     while name in homes:
         name, depth = homes[name], depth + 1
         if depth > len(homes):
-            raise CorruptLog(f"{name!r} stands inside of itself")
+            raise CorruptLog(f"{name!r} is inside itself")
     return depth
 
 
@@ -296,7 +296,7 @@ def _references(data: Any) -> Iterator[Mapping[str, Any]]:
     seen: set[int] = set()
     while pending:
         item = pending.pop()
-        if id(item) in seen:  # JSON has no cycles, what a caller has made may
+        if id(item) in seen:  # JSON has no cycles, but an object of the caller may
             continue
         seen.add(id(item))
         if isinstance(item, list):

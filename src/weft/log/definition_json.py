@@ -1,24 +1,24 @@
 """
 The parts of a definition as JSON: functions, constants, expressions, policies.
 
-Numbers, text, truth, nothing and lists stand for themselves.  Everything else is an object with one key
+Numbers, strings, booleans, null and lists stand for themselves.  Everything else is an object with one key
 that begins with ``$`` and says what it is:
 
 | key | stands for |
 | --- | --- |
 | ``$call`` | a function, as a reference |
-| ``$partial`` | a ``functools.partial``: what it calls, and what it is bound to |
+| ``$partial`` | a ``functools.partial``: its function, and its bound arguments |
 | ``$part`` | one of Weft's own records, by its name in a closed table (``weft.log.wire_names``) |
 | ``$missing`` | no default at all |
 | ``$tuple``, ``$map`` | a tuple; a dict with text as keys |
 | ``$error``, ``$kind`` | a class of exceptions; a class of components |
-| ``$component`` | a component inside another: its kind, name and tags, and what it is made of |
+| ``$component`` | a component inside another: its kind, name, tags and fields |
 | ``$pattern`` | a regular expression |
 | ``$value`` | any other value, as MessagePack in base 64 |
 | ``$lost`` | a value that cannot be written, by the name of its class |
 
-What is read and can be called was offered by this process (``weft.core.functions.offered``), is made of what was, or is
-data of Weft's own.  Classes of exceptions in a policy are compared and never called, so these are found by name alone.
+A callable that is read was offered by this process (``weft.core.functions.offered``), is made of offered functions, or
+is data of Weft itself.  Exception classes in a policy are compared and never called, so they are found by name alone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Writer:
     def __init__(self) -> None:
         self.owner = ""
         self.unportable: dict[str, str] = {}
-        """What another process could not find, by component."""
+        """The functions and constants that another process could not find, by component."""
         self._depth = 0
         self._memo = functions.Memo()
 
@@ -103,7 +103,7 @@ class Writer:
         return self._value(value)
 
     def fields(self, component: Component) -> dict[str, Any]:
-        """Return what *component* is made of, but for what is at its default."""
+        """Return the fields of *component* that differ from their default."""
         defaults = {field.name: field.default for field in dataclasses.fields(component)}
         made_of = component.to_data().items()
         return {
@@ -115,7 +115,7 @@ class Writer:
     def _call(self, call: Any) -> Any:
         is_lost = isinstance(call, Unresolved)  # written again as it was read
         if not is_lost:
-            offer(call)  # what this process writes down, it finds again
+            offer(call)  # this process can find what it writes
         reference = dict(call.reference) if is_lost else self._memo.refer(call)
         if not functions.is_portable(reference):
             self.unportable.setdefault(self.owner, functions.label(reference))
@@ -136,23 +136,23 @@ class Reader:
     """
     Reads the parts of one definition.
 
-    Beside the data goes what stands at the same place of the live workflow, if there is one: functions and
-    lost values are taken from there.
+    The live workflow, if there is one, is walked together with the data: functions and lost values are taken from
+    the same place in it.
     """
 
     def __init__(self, types: Mapping[str, type], memo: functions.Memo, *, comparable: bool) -> None:
         self.owner = ""
         self._memo = memo
         self.changed: dict[str, None] = {}
-        """The components whose code is not what it was."""
+        """The components whose code has changed."""
         self.unresolved: dict[str, tuple[str, str]] = {}
-        """The components that lack a function or a value, what that was called, and why it is not here."""
+        """The components that lack a function or a value, its name, and why it is missing."""
         self._comparable = comparable
         self._values = Values(types)
         self._suspects = 0
 
     def read(self, data: Any, live: Any = None) -> Any:
-        """Return what *data* stands for."""
+        """Return the object that *data* stands for."""
         if isinstance(data, list):
             return [self.read(item, _at(live, place)) for place, item in enumerate(cast("Any", data))]
         if not isinstance(data, dict):
@@ -192,7 +192,7 @@ class Reader:
         return kinds()[kind].from_data(name, tuple(tags), read)
 
     def call(self, reference: Any, live: Any) -> Any:
-        """Return a function, or what stands for it."""
+        """Return a function, or a stand-in for it."""
         found = live if callable(live) else self._memo.resolve(reference)
         if found is None:
             return self._unresolved(reference)
@@ -211,7 +211,7 @@ class Reader:
                 stored, call=self._unresolved(reference, "was bound to a value that cannot be read here")
             )
         if not is_suspect or isinstance(call, Unresolved) or is_builtin(call):
-            return stored  # a builtin tells of its parameters in one version of Python, and not in another
+            return stored  # a builtin has a signature in one version of Python, and not in another
         try:
             fresh = Function.of(call).bind(constants)
         except DefinitionError:
@@ -231,21 +231,21 @@ class Reader:
         return Unresolved(self.owner, label, code, reason, tuple(reference.items()))
 
     def partial(self, body: Any, live: Any) -> Any:
-        """Return a function with what it is bound to."""
+        """Return a function with its bound arguments."""
         beside = functions.unbound(live)
         given: Any = (None, None, None) if beside is None else (beside.func, beside.args, beside.keywords)
         call, args, keywords = (self.read(item, held) for item, held in zip(body, given, strict=True))
         return functools.partial(call, *args, **keywords)
 
     def _classes(self, data: Any, live: Any) -> Any:
-        """Return a tuple of classes that are compared, and never called; anything else as it is read elsewhere."""
+        """Return a tuple of classes that are compared, and never called; other data as usual."""
         if not isinstance(data, dict) or "$tuple" not in data:
             return self.read(data, live)
         items = cast("dict[str, Any]", data)["$tuple"]
         return tuple(_known_class(item) or self.read(item) for item in items)
 
     def error(self, body: Any, _: Any) -> Any:
-        """Return a class of exceptions that was offered, or what stands for it: it may be called."""
+        """Return an exception class that was offered, or a stand-in: it may be called."""
         found = _exception(body)
         if is_offered(found):
             return found
@@ -253,7 +253,7 @@ class Reader:
         return _named(body)
 
     def kind(self, body: Any, live: Any) -> Any:
-        """Return a class of components that was offered, or what stands for it: it may be called."""
+        """Return a class of components that was offered, or a stand-in: it may be called."""
         found = kinds()[body]
         return found if is_offered(found) else self.lost(found.__qualname__, live)
 
@@ -263,18 +263,18 @@ class Reader:
         return re.compile(expression, flags)
 
     def missing(self, _: Any, __: Any) -> Any:
-        """Return what says that there is no default."""
+        """Return the marker for a missing default."""
         return MISSING
 
     def lost(self, body: Any, live: Any) -> Any:
-        """Return the value of the live workflow, or what stands for it."""
+        """Return the value of the live workflow, or a stand-in."""
         if live is not None:
             return live
         self.unresolved.setdefault(self.owner, (str(body), UNWRITABLE))
         return Lost.of(str(body), self.owner)
 
     def value(self, body: Any, live: Any) -> Any:
-        """Return any value; one of a class that is not known here is lost."""
+        """Return any value; a value of an unknown class is lost."""
         unknown = self._values.unknown
         unknown.clear()
         value = self._values.decode(base64.b64decode(body, validate=True))
@@ -284,7 +284,7 @@ class Reader:
 
 
 class _ByName(type):
-    """Makes classes that an exception belongs to by the name of its class, which is not imported here yet."""
+    """Makes classes that match exceptions by the name of a class that is not imported here yet."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         place = (cls.__module__, cls.__qualname__)
@@ -327,7 +327,7 @@ def _is_class(thing: object, base: type) -> bool:
 
 
 _COMPARED: dict[Any, tuple[str, ...]] = {Policy: ("retryable", "non_retryable"), Kinds: ("classes",)}
-"""The fields whose classes are compared with what there is, and never called."""
+"""The fields whose classes are only compared, and never called."""
 
 
 def _part(name: str) -> Any:
@@ -349,7 +349,7 @@ def _known_class(data: Any) -> Any:
 
 
 def _exception(body: Any) -> Any:
-    """Return the class of exceptions in an imported module that *body* names; None if there is none."""
+    """Return the exception class in an imported module that *body* names; None if there is none."""
     first, *rest = str(body["name"]).split(".")
     for module in modules(str(body["module"]), was_main=False):
         found = functools.reduce(_inner, rest, contents(module).get(first))
@@ -359,13 +359,13 @@ def _exception(body: Any) -> Any:
 
 
 def _named(body: Any) -> Any:
-    """Return a class that knows the exceptions of the class that *body* names, and is written again as that one."""
+    """Return a class that matches the exceptions of the class that *body* names, and is written under that name."""
     module, name = str(body["module"]), str(body["name"])
     return _ByName(name.rpartition(".")[2], (Exception,), {"__module__": module, "__qualname__": name})
 
 
 def _changes(value: Any) -> dict[str, Any]:
-    """Return the fields of a record that are not at their default."""
+    """Return the fields of a record that differ from their default."""
     kind = kind_of(value)
     if isinstance(value, msgspec.Struct):
         names = value.__struct_fields__
@@ -385,7 +385,7 @@ _EXACT = 1 << 53
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Whether *value* need not be written."""
+    """Return whether *value* need not be written."""
     return value is default or (type(value) is type(default) and value == default)
 
 

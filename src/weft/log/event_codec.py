@@ -1,10 +1,10 @@
 """
 Events as MessagePack maps, and back.
 
-What an event looks like on the wire follows from its class: a map of its tag (``e``) and its fields by
-name, without those at their default.  Three kinds of fields are special, and are found by their
-annotations: ``Any`` holds a user's value, ``CompiledWorkflow`` is written as the hash of its definition, and what
-only a type checker can name is treated as ``Any``.
+The class of an event determines its form on the wire: a map of its tag (``e``) and its fields by name,
+without those at their default.  Three kinds of fields are special, and are found by their annotations:
+``Any`` holds a user's value, ``CompiledWorkflow`` is written as the hash of its definition, and an annotation that
+only a type checker can resolve is treated as ``Any``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class UnknownEvent(msgspec.Struct, frozen=True):
     """
     An event that a newer Weft wrote: it is kept as it is, and written to the same bytes again.
 
-    A run cannot be folded over it, since nobody here knows what it did: ``Run.from_log`` refuses it.
+    A run cannot be folded over it, since this version does not know its effect: ``Run.from_log`` refuses it.
     """
 
     seq: int
@@ -97,7 +97,7 @@ def _wire(kind: type[Event]) -> Wire:
 
 
 def _tagged(base: type[Event]) -> list[type[Event]]:
-    """Return *base* and the classes below it that have a tag of their own."""
+    """Return *base* and its subclasses that have their own tag."""
     own = [base] if base.__struct_config__.tag != base.__name__ else []
     return own + [kind for below in base.__subclasses__() for kind in _tagged(below)]
 
@@ -114,7 +114,7 @@ _UNION: Any = typing.Union[tuple(wire.mirror for wire in WIRES.values())]  # noq
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What every event has."""
+    """The fields that every event has."""
 
     e: str
     seq: int
@@ -127,7 +127,7 @@ _TAGS = {str(kind.__struct_config__.tag) for kind in WIRES}
 Restore = Callable[[int, memoryview], Any]
 
 AT_ONCE: Final = 512
-"""How many events are read in one go, so that nothing else in the process waits for a long log to be read."""
+"""How many events are read at once, so that other tasks do not wait for a long log to be read."""
 
 
 def pieces(data: Any) -> Iterable[Any]:
@@ -145,7 +145,7 @@ def _array(items: Sequence[Any]) -> bytes:
 
 
 def reader(restore: Restore, workflows: Mapping[bytes, Workflow]) -> Callable[[Any], list[Any]]:
-    """Return what reads a list of events: *restore* makes user values, *workflows* are known by hash."""
+    """Return a function that reads a list of events: *restore* makes user values, *workflows* are known by hash."""
     read_all = msgspec.msgpack.Decoder(list[_UNION], ext_hook=restore).decode
 
     def read(data: Any) -> list[Any]:
@@ -164,7 +164,7 @@ def reader(restore: Restore, workflows: Mapping[bytes, Workflow]) -> Callable[[A
 
 
 def _unknown(raw: Any) -> UnknownEvent | None:
-    """Return an event of a kind that is not known here."""
+    """Return an event of a kind that is not known."""
     head = _read_head(raw)
     return None if head.e in _TAGS else UnknownEvent(head.seq, head.e, bytes(raw))
 

@@ -1,5 +1,5 @@
 """
-What both sides of the wire agree on: the numbers of the extension types, and the limits.
+The numbers of the extension types and the limits, shared by encoder and decoder.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MICROSECOND: Final = dt.timedelta(microseconds=1)
 FACTORIES: Final[dict[str, Any]] = {
     kind.__name__: kind for kind in (bool, bytes, dict, float, int, list, set, str, tuple)
 }
-"""What a ``defaultdict`` may make where it lacks something."""
+"""The factories that a ``defaultdict`` may have."""
 
 
 class Code:
-    """What an extension type stands for.  Wire format: a number may be added, and never changed."""
+    """The meaning of each extension type.  Wire format: a number may be added, but never changed."""
 
     TUPLE: Final = 1
     SET: Final = 2
@@ -48,16 +48,16 @@ class Code:
 
 
 HASHED: Final = 1 << 18
-"""How many bytes are hashed in one go where others share the thread: a third of a millisecond."""
+"""How many bytes are hashed at once where other tasks share the thread: a third of a millisecond."""
 
 
 def content_hash(data: bytes) -> bytes:
-    """Return the 16 bytes by which *data* is known beside a log."""
+    """Return the 16 bytes by which *data* is stored next to a log."""
     return blake2b(data, digest_size=16, person=b"weft.content.1").digest()
 
 
 def hash_in_slices(data: bytes) -> Generator[None, None, bytes]:
-    """Return what :func:`content_hash` does, with a stop after every :data:`HASHED` bytes but the last."""
+    """Return the same as :func:`content_hash`, yielding after every :data:`HASHED` bytes but the last."""
     hasher, view = blake2b(digest_size=16, person=b"weft.content.1"), memoryview(data)
     for first in range(0, len(data), HASHED):
         if first:

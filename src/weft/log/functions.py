@@ -1,13 +1,13 @@
 """
-Functions as references, and back: where a function stands, and the hash of its code.
+Functions as references, and back: the name of a function, and the hash of its code.
 
-A reference is followed in modules that the application has imported, and nowhere else.  It can lead to a
-function or class by its qualified name, to a component at the top of a module, which stands for its
-functions, or to a method of an object there; a ``functools.partial`` is written as what it is made of.
+A reference is looked up in modules that the application has imported, and nowhere else.  It can lead to a
+function or class by its qualified name, to a component at the top level of a module, which stands for its
+functions, or to a method of an object there; a ``functools.partial`` is written as its parts.
 
-Where it leads is not enough: what is found there must have been offered (``weft.core.functions.offered``).  The
-process has made a component, condition, policy function or callback of it, or the application has named the module,
-and then it is a function that this module defines.
+The name is not enough: the function that is found must have been offered (``weft.core.functions.offered``).  Either
+the process has made a component, condition, policy function or callback of it, or the application has named the
+module and the module defines the function.
 
     >>> from weft import step
     >>> reference = refer(divmod)
@@ -19,8 +19,8 @@ and then it is a function that this module defines.
     >>> resolve(reference) is divmod
     True
 
-A function that none of these lead to, such as a lambda inside of an expression, is written with
-``"local"``: it can only be handed over.
+A function that none of these find, such as a lambda inside an expression, is written with ``"local"``: it can only be
+passed in a live workflow.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Reference = dict[str, Any]
 
 
 def refer(call: Callable[..., Any]) -> Reference:
-    """Return *call* as data, without what it is bound to if it is a ``functools.partial``."""
+    """Return *call* as data, without its bound arguments if it is a ``functools.partial``."""
     for (owner, name), function in FUNCTIONS.items():
         if call is function:
             return {"module": owner, "name": name, "code": fingerprint(call).hex()}
@@ -58,12 +58,12 @@ def refer(call: Callable[..., Any]) -> Reference:
 
 
 def is_portable(reference: Mapping[str, Any]) -> bool:
-    """Whether another process could find what *reference* leads to."""
+    """Return whether another process could find the function of *reference*."""
     return not reference.get("local") and reference.get("module") != MAIN
 
 
 def why_unresolved(reference: Mapping[str, Any]) -> str:
-    """Return why nothing was found that *reference* leads to, as errors say it."""
+    """Return why the function of *reference* was not found, for an error message."""
     if not reference.get("local"):
         return NOT_OFFERED
     name = str(reference.get("name"))
@@ -71,7 +71,7 @@ def why_unresolved(reference: Mapping[str, Any]) -> str:
 
 
 def label(reference: Mapping[str, Any]) -> str:
-    """Return what errors call the function."""
+    """Return the name of the function for error messages."""
     return f"{reference.get('module')}.{reference.get('name')}"
 
 
@@ -79,7 +79,7 @@ def resolve(reference: Mapping[str, Any]) -> Any:
     """
     Return the function that *reference* leads to, one whose code is the same before any other.
 
-    None if it leads nowhere, or to something that this process has not offered.
+    None if nothing is found, or something that this process has not offered.
     """
     if reference.get("local"):
         return None
@@ -98,10 +98,10 @@ def resolve(reference: Mapping[str, Any]) -> Any:
 
 def named(where: str, *, unoffered: bool = False) -> Any:
     """
-    Return what can be called at *where*, ``module:name``, in an imported module; None if there is nothing.
+    Return the callable at *where*, ``module:name``, in an imported module; None if there is none.
 
     Args:
-        unoffered: whether that may be something which this process has not offered.
+        unoffered: whether it may be one that this process has not offered.
 
     >>> print(named("builtins:eval"))
     None
@@ -119,12 +119,12 @@ def named(where: str, *, unoffered: bool = False) -> Any:
 
 
 def is_same_code(reference: Mapping[str, Any], call: Any) -> bool:
-    """Whether *call* is the code that *reference* was made of."""
+    """Return whether *call* has the code that *reference* was made of."""
     return bool(fingerprint(call).hex() == reference["code"])
 
 
 class Memo:
-    """What has been worked out while one definition is written or read: hashing code is most of the work."""
+    """Caches references while one definition is written or read: hashing code is most of the work."""
 
     def __init__(self) -> None:
         self._references: dict[int, tuple[Any, Reference]] = {}
@@ -166,7 +166,7 @@ def _qualified(call: Any) -> str:
 
 
 def _paths(call: Any, held: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the ways that may lead to *call* from a module that holds *held*, the plainest first."""
+    """Yield the paths that may lead to *call* from a module that holds *held*, the simplest first."""
     yield {}
     if isinstance(call, types.MethodType) and not isinstance(call.__self__, type):
         yield from ({"name": name, "method": call.__name__} for name, thing in held.items() if thing is call.__self__)
@@ -179,7 +179,7 @@ def _paths(call: Any, held: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _is_component(thing: Any) -> bool:
-    return Component in kind_of(thing).__mro__  # a proxy would be woken by isinstance
+    return Component in kind_of(thing).__mro__  # isinstance would trigger a proxy
 
 
 def _top(module: str) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _top(module: str) -> dict[str, Any]:
 
 
 def _follow(reference: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
-    """Return what *reference* leads to from a module that holds *held*."""
+    """Return the object of *reference* in a module that holds *held*."""
     found = _thing(str(reference["name"]), held)
     if _is_component(found):
         function = found.functions().get(str(reference.get("part", "")))
@@ -198,25 +198,25 @@ def _follow(reference: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
 
 
 def _offered(reference: Mapping[str, Any], module: types.ModuleType) -> Any:
-    """Return what *reference* leads to in *module*, if a stored definition may have it called."""
+    """Return the function of *reference* in *module*, if a stored definition may have it called."""
     held = contents(module)
     call = _follow(reference, held)
-    # A component was made here, of functions that are offered by that.
+    # A component was made here, which has offered its functions.
     is_part = _is_component(_thing(str(reference["name"]), held))
     return call if is_part or (callable(call) and _may_be_called(call, module)) else None
 
 
 def _may_be_called(call: Any, module: types.ModuleType) -> bool:
-    """Whether *call*, found in *module*, was offered: by itself, or as a function that a named module defines."""
+    """Return whether *call*, found in *module*, was offered: directly, or as a function of a named module."""
     if is_offered(call):
         return True
     function = call.__func__ if kind_of(call) is types.MethodType else call
-    is_class = issubclass(kind_of(function), type)  # a module that is named does not offer its constructors
+    is_class = issubclass(kind_of(function), type)  # naming a module does not offer its constructors
     return is_offered(module) and not is_class and _module_of(function) == contents(module).get("__name__")
 
 
 def _thing(path: str, held: Mapping[str, Any]) -> Any:
-    """Return what *path* leads to from a module that holds *held*; nothing that is computed is asked for."""
+    """Return the object at *path* in a module that holds *held*, without computing any attribute."""
     first, *rest = path.split(".")
     found: Any = held.get(first)
     for name in rest:
@@ -238,7 +238,7 @@ def _static(owner: type, name: str) -> Any:
             held: Any = base.__dict__[name]
             if isinstance(held, staticmethod):
                 return cast("Any", held).__func__
-            if isinstance(held, classmethod):  # its __get__ would compute a property inside of it
+            if isinstance(held, classmethod):  # its __get__ would compute a property inside it
                 inner = cast("Any", held).__func__
                 return types.MethodType(inner, owner) if callable(inner) else None
             return held.__get__(None, owner) if isinstance(held, types.ClassMethodDescriptorType) else held
@@ -246,11 +246,11 @@ def _static(owner: type, name: str) -> Any:
 
 
 def _same(found: Any, call: Any) -> bool:
-    if isinstance(call, types.MethodType | types.BuiltinMethodType):  # made anew each time it is asked for
+    if isinstance(call, types.MethodType | types.BuiltinMethodType):  # created again at every access
         return bool(kind_of(found) is kind_of(call) and found == call)
     return found is call
 
 
 def unbound(call: Any) -> functools.partial[Any] | None:
-    """Return *call* if it is a ``functools.partial``, to be written as what it is made of."""
+    """Return *call* if it is a ``functools.partial``, to be written as its parts."""
     return call if kind_of(call) is functools.partial else None

@@ -1,8 +1,8 @@
 """
-The hash chain over the segments of a run: what was altered, dropped, reordered or cut off is found.
+The hash chain over the segments of a run, which finds events that were altered, dropped, reordered or cut off.
 
 A link is the hash of the link before it and the body of a segment (BLAKE2b, 256 bits); the last one, the
-*head*, is kept beside the log.  Large values and definitions are in a body by their hash, so the chain
+*head*, is stored separately from the log.  Large values and definitions are in a body by their hash, so the chain
 covers them too.
 
     >>> import operator
@@ -29,12 +29,12 @@ from weft.log.ext_types import Code, content_hash
 
 ALGORITHM = "blake2b-256"
 GENESIS = b""
-"""What the first segment follows."""
+"""The link before the first segment."""
 
 
 def chain(previous: bytes, body: bytes) -> bytes:
-    """Return the link that *body* makes after the link *previous*."""
-    hasher = _EMPTY.copy()  # half the price of making one
+    """Return the link of *body* after the link *previous*."""
+    hasher = _EMPTY.copy()  # half the cost of creating one
     hasher.update(b"%c%b%b" % (len(previous), previous, body))
     return hasher.digest()
 
@@ -53,15 +53,15 @@ def verify(
     known: bytes = GENESIS,
 ) -> int:
     """
-    Return how many events the segments hold, if they are what was written.
+    Return how many events the segments hold, if they are as they were written.
 
     Args:
         head: the last link of the chain.
-        position: where the log ends, if that is known: it tells what was cut off from what was rewritten.
-        known: a link that was kept apart from the log, which must be on the way.
+        position: where the log ends, if known: it distinguishes a log that was cut off from one that was rewritten.
+        known: a link that was stored separately, which must be one of the chain.
 
     Raises:
-        CorruptLog: they are not; ``position`` of the error is the first event that is wrong.
+        CorruptLog: they are not; ``position`` of the error is the first wrong event.
     """
     link, following = GENESIS, 1
     is_known = known == GENESIS
@@ -80,18 +80,18 @@ def verify(
     if position is not None and position > last:
         raise CorruptLog(f"the log was cut off: it ends at {last} and should end at {position}", following)
     if position is not None and position < last:
-        raise CorruptLog(f"the log goes on to {last} and should end at {position}", position + 1)
+        raise CorruptLog(f"the log continues to {last} and should end at {position}", position + 1)
     if link != head:
         raise CorruptLog(
             f"the chain of {last} events does not end in its head: one was rewritten, or more were cut off"
         )
     if not is_known:
-        raise CorruptLog(f"the log was cut off: it ends at {last}, and it has been further", following)
+        raise CorruptLog(f"the log was cut off: it ends at {last}, and it was longer before", following)
     return last
 
 
 class References(msgspec.Struct, frozen=True):
-    """What segments refer to, by the hash of its bytes."""
+    """The definitions and facts that segments refer to, by the hash of their bytes."""
 
     definitions: frozenset[bytes]
     facts: frozenset[bytes]
@@ -99,10 +99,10 @@ class References(msgspec.Struct, frozen=True):
 
 def references(bodies: Iterable[bytes]) -> References:
     """
-    Return what the segments need to be read.
+    Return the definitions and facts that the segments refer to.
 
     Raises:
-        CorruptLog: one of them is no segment.
+        CorruptLog: one of them is not a segment.
     """
     definitions: set[bytes] = set()
     facts: set[bytes] = set()
@@ -114,7 +114,7 @@ def references(bodies: Iterable[bytes]) -> References:
 
 def survey(bodies: Iterable[bytes]) -> Iterator[tuple[int, References]]:
     """
-    Yield what the segments need to be read, a few hundred events at a time at most, and how many these are.
+    Yield the number and the references of the events in the segments, at most a few hundred events at a time.
 
     Raises:
         CorruptLog: one of them is not a segment.
@@ -135,11 +135,11 @@ def _check(kind: str, key: bytes, body: bytes | None, seq: int) -> None:
 
 
 _Outline = tuple[list[int], list[tuple[int, str, bytes]]]
-"""The positions of events, and what they refer to: from where, what kind it is of, and its hash."""
+"""The positions of events, and their references: position, kind and hash."""
 
 
 def _outlines(body: bytes, position: int) -> Iterator[_Outline]:
-    """Yield the positions of the events in *body*, which begins at *position*, and what they refer to."""
+    """Yield the positions of the events in *body*, which begins at *position*, and their references."""
     data = opened(body, position)
     try:
         for piece in pieces(data):

@@ -1,5 +1,5 @@
 """
-The classes that a workflow's own functions talk about: what may come back from its log.
+The classes that the functions of a workflow mention, whose instances may be read from its log.
 
 Annotations of parameters and returns are followed through containers, unions and the fields of classes.
 
@@ -59,7 +59,7 @@ def classes_of(call: object) -> list[type]:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """Yield what a type that is made of others is made of."""
+    """Yield the types that a compound type is made of."""
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin is typing.Literal:
@@ -85,8 +85,8 @@ def _annotations(call: Any) -> Iterator[Any]:
 
 
 def _hints(owner: Any, module: str | None) -> list[Any]:
-    """Return the types that *owner* is annotated with; those whose names lead nowhere are left out."""
-    with suppress(Exception):  # an annotation is the application's code, and may raise anything
+    """Return the types that *owner* is annotated with, except those whose names cannot be resolved."""
+    with suppress(Exception):  # an annotation is code of the application, and may raise anything
         return list(typing.get_type_hints(owner).values())
     scope = getattr(owner, "__globals__", None) or getattr(sys.modules.get(module or ""), "__dict__", {})
     found: list[Any] = []

@@ -1,9 +1,8 @@
 """
-Where things live: the name of a module that another process would know, and the module again.
+The names of modules: one that another process would know, and the module of a name.
 
-A module that is run is called ``__main__`` and has a real name besides, from ``python -m`` or from its
-file; that one is written down.  Looking a module up never imports it: only what the application has
-imported can be found.
+A module that is run is called ``__main__`` and also has a real name, from ``python -m`` or from its file; the
+real name is stored.  Looking a module up never imports it: only imported modules can be found.
 
     >>> home("json.decoder")
     'json.decoder'
@@ -23,10 +22,10 @@ from weft.core.workflow import Workflow
 
 MAIN = "__main__"
 MAINS = (MAIN, "__mp_main__")
-"""What the module that is run is called, also in a process that ``multiprocessing`` has started."""
+"""The names of the module that is run, here and in a process that ``multiprocessing`` has started."""
 
 kind_of: Any = type
-"""Returns the class of a value, without what a type checker believes to know of it."""
+"""Returns the class of a value, typed as ``Any``."""
 
 
 def home(module: str) -> str:
@@ -48,7 +47,7 @@ def modules(name: str, *, was_main: bool) -> list[ModuleType]:
     Return the imported modules that *name* may stand for, the likeliest first.
 
     Args:
-        was_main: whether the one who wrote the name down was running that module.
+        was_main: whether the process that stored the name was running that module.
     """
     loaded = dict(sys.modules)
     main = loaded.get(MAIN)
@@ -62,11 +61,11 @@ def modules(name: str, *, was_main: bool) -> list[ModuleType]:
 
 
 def workflows_of(module: ModuleType) -> list[Workflow]:
-    """Return the workflows at the top of *module*."""
+    """Return the workflows at the top level of *module*."""
     return [held for held in contents(module).copy().values() if Workflow in kind_of(held).__mro__]
 
 
 def contents(module: ModuleType) -> dict[str, Any]:
-    """Return what *module* holds, without waking a module that loads itself when it is looked at."""
+    """Return the names in *module*, without triggering a module that loads itself lazily."""
     held: dict[str, Any] = object.__getattribute__(module, "__dict__")
     return held

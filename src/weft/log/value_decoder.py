@@ -1,5 +1,5 @@
 """
-Values from MessagePack: equal to what was written, and of the same type.
+Reads values from MessagePack, equal to those that were written and of the same type.
 
 Reading never imports, and calls no constructor but those of the builtins in the table below and of
 classes that are known: registered, or reachable from an annotation of the workflow.
@@ -30,7 +30,7 @@ from weft.log.ext_types import DEEPEST, FACTORIES, MICROSECOND, Code, content_ha
 
 
 class Values:
-    """Reads values: *types* are the classes that may come back, *facts* the large values by content hash."""
+    """Reads values: *types* are the classes that may be created, *facts* the large values by content hash."""
 
     __slots__ = ("_depth", "_facts", "_moved", "_types", "decode", "unknown")
 
@@ -40,16 +40,16 @@ class Values:
         self._moved: dict[str, type | None] = {}
         self._depth = 0
         self.unknown: dict[str, None] = {}
-        """The classes that were asked for and are not known, in order."""
+        """The unknown classes that occurred, in order."""
         self.decode: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=self.restore).decode
-        """Reads one value; what raises there is up to the data."""
+        """Reads one value; which exceptions it raises depends on the data."""
 
     def restore(self, code: int, data: memoryview) -> Any:
-        """Return what an extension type stands for."""
+        """Return the value of an extension type."""
         read = _READERS.get(code)
         if read is None:
             raise CorruptLog(f"a value of the unknown kind {code}; it was written by a newer Weft: upgrade this one")
-        if self._depth > DEEPEST + 1:  # a fact is one, what stands in the innermost is another
+        if self._depth > DEEPEST + 1:  # a fact is one level, and the items of the innermost are another
             raise CorruptLog(f"a value nests deeper than {DEEPEST} levels")
         self._depth += 1
         try:
@@ -58,7 +58,7 @@ class Values:
             self._depth -= 1
 
     def pairs(self, data: Any) -> dict[Any, Any]:
-        """Return keys and values that follow each other as a dict."""
+        """Return alternating keys and values as a dict."""
         flat = self.decode(data)
         return dict(zip(flat[::2], flat[1::2], strict=True))
 
@@ -69,7 +69,7 @@ class Values:
         return kind.fromisoformat(text).replace(tzinfo=zone, fold=rest[1] if len(rest) > 1 else 0)
 
     def default_dict(self, data: Any) -> defaultdict[Any, Any]:
-        """Return a dict that makes what it lacks."""
+        """Return a ``defaultdict``."""
         name, flat = self.decode(data)
         return defaultdict(name and FACTORIES[name], zip(flat[::2], flat[1::2], strict=True))
 
@@ -92,31 +92,31 @@ class Values:
             return form.together(kind, held)
         except Unfit as unfit:
             raise CorruptLog(
-                f"{unfit}; give new fields a default, or register a class that fits as {name!r}"
+                f"{unfit}; declare a default for new fields, or register a class that fits as {name!r}"
             ) from unfit
 
     def _elsewhere(self, name: str, fields: dict[str, Any]) -> Any:
-        """Return an instance of the class that has moved from where *name* says, or a record."""
+        """Return an instance of the class that was *name* before it moved, or a record."""
         if name not in self._moved:
             called = {kind for kind in self._types.values() if name.endswith(f".{kind.__qualname__}")}
-            self._moved[name] = called.pop() if len(called) == 1 else None  # of two, nobody knows which
+            self._moved[name] = called.pop() if len(called) == 1 else None  # of two, it is unknown which
         kind = self._moved[name]
         form = None if kind is None else form_of(kind)
         if form is not None:
-            with suppress(Unfit, KeyError):  # another one of that name
+            with suppress(Unfit, KeyError):  # another class of that name
                 return form.together(kind, fields)
         self.unknown[name] = None
         return Record(name, fields)
 
     def fact(self, data: Any) -> Any:
-        """Return a value that is kept beside the log."""
+        """Return a value that is stored separately from the log."""
         key = bytes(data)
         if self._depth != 1:
-            raise CorruptLog("a reference to a fact inside of a value")
+            raise CorruptLog("a reference to a fact inside a value")
         try:
             body = self._facts[key]
         except KeyError:
-            raise CorruptLog(f"the fact {key.hex()} is missing; hand over all facts of the run") from None
+            raise CorruptLog(f"the fact {key.hex()} is missing; pass all facts of the run") from None
         if content_hash(body) != key:
             raise CorruptLog(f"the fact {key.hex()} was altered")
         return self.decode(body)
@@ -136,7 +136,7 @@ def _as_zone(zone: Any) -> dt.tzinfo | None:
             except zoneinfo.ZoneInfoNotFoundError:
                 raise CorruptLog(f"the time zone {zone!r} is not known on this machine; install tzdata") from None
         case _:
-            raise CorruptLog(f"{zone!r} is no time zone")
+            raise CorruptLog(f"{zone!r} is not a time zone")
 
 
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-]{1,32}(?:/[A-Za-z0-9_+\-]{1,32}){0,3}")

@@ -1,8 +1,8 @@
 """
 Weft's own records and functions that definitions are made of, by the names that they have there.
 
-The tables are closed: a stored definition has these classes constructed, and classes of components, and no others.
-The names are wire format: a class or function may move, its name stays.  A component with a record of its own adds a
+The tables are closed: a stored definition can construct these classes, and classes of components, and no others.
+The names are wire format: a class or function may move, but its name stays.  A component with its own record adds a
 line.
 
     >>> PARTS["policy.Policy"]
@@ -74,4 +74,4 @@ PARTS: dict[str, Any] = {
 NAMES = {kind: name for name, kind in PARTS.items()}
 
 FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {("weft.core.projection", "itself"): itself}
-"""Functions of Weft that traced workflows have as steps, by module and name as they were when the format was made."""
+"""Functions of Weft that traced workflows have as steps, by the module and name they have in the format."""
