@@ -18,7 +18,7 @@ def test_it_tells_what_ran_before_and_after_a_real_kill(shop: Any) -> None:
 
     assert (said.code, said.err) == (0, "")
     assert "kill -9" in said.out
-    assert "was under way       price of teapot, reserve\n" in said.out
+    assert "was in flight       price of teapot, reserve\n" in said.out
     assert "had not begun       total, invoice, ship\n" in said.out
     assert "ran again           price of teapot, reserve (attempt 2)\n" in said.out
     assert "ran the first time  total, invoice, ship\n" in said.out
@@ -46,7 +46,7 @@ def called(component: str, ending: str = "returned", *, pid: int = 1, key: str =
         (Told([called("a", "raised"), called("a", attempt=2)], []), []),
         (Told([called("a")], [called("a", pid=2)]), ["a had run, and ran again"]),
         (Told([called("a", "")], [called("a", pid=2, key="other")]), ["a got another key"]),
-        (Told([called("a", "")], []), ["a was under way, and was forgotten"]),
+        (Told([called("a", "")], []), ["a was in flight, and did not run again"]),
     ],
 )
 def test_a_broken_promise_would_be_noticed(told: Told, broken: list[str]) -> None:

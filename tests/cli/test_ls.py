@@ -110,7 +110,7 @@ def test_the_run_of_a_killed_process_is_held_by_nobody(weft: Callable[..., Any],
     said = weft("ls", killed.file)
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
-    assert said.out.split()[-1] == "nobody"
+    assert said.out.split()[-1] == "none"
 
 
 def made(path: Path, kind: str) -> Path:

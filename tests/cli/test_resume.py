@@ -101,7 +101,7 @@ def test_what_a_living_process_holds_is_left_to_it(
     assert busy.poll() is None
     if which == ["--all"]:
         assert said.code == 0
-        assert "1 run held by processes that are alive" in said.err
+        assert "1 run with living owners" in said.err
     else:
         assert said.code == 1
         assert f"held by process {busy.pid} on" in said.err
@@ -194,7 +194,7 @@ def test_parked_runs_are_resumed_with_all_others_if_that_is_asked_for(
 
     assert (without.code, without.err) == (0, "nothing to resume\n")
     assert (said.code, said.out) == (0, "r: has nothing left to do, 3 events\n  abs = 1\n")
-    assert (alone.code, "goes with --all" in alone.err) == (2, True)
+    assert (alone.code, "use it with --all" in alone.err) == (2, True)
 
 
 def _crash(_: object) -> None:
@@ -220,7 +220,7 @@ def test_dead_letters_are_counted(weft: Callable[..., Any], tmp_path: Path) -> N
     said = weft("resume", tmp_path / "runs.db", "r")
 
     assert said.code == 1
-    assert "1 dead letter: weft show has them" in said.out
+    assert "1 dead letter: weft show lists them" in said.out
 
 
 @pytest.mark.parametrize(

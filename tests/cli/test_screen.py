@@ -90,6 +90,6 @@ def test_elsewhere_there_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> 
     assert out == ""
     assert err.splitlines() == [
         "a: resumed",
-        "a: the code of pay has changed; what is pending runs the new code",
+        "a: the code of pay has changed; pending work runs the new code",
         "a: ship failed: ValueError: no",
     ]

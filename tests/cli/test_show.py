@@ -49,10 +49,10 @@ def test_a_killed_run_is_shown_without_its_code(weft: Callable[..., Any], killed
 
     shown = cells(said.out)
     assert said.code == 0
-    assert shown["status"] == ["running,", "held", "by", "nobody"]
+    assert shown["status"] == ["running,", "no", "owner"]
     assert shown["split"][:4] == ["step", "done", "×1", "1"]
     assert shown["shout"][:4] == ["step", "done", "×2", "2"]
-    assert shown["send"] == ["step", "under", "way", "×1", "1"]
+    assert shown["send"] == ["step", "in", "flight", "×1", "1"]
     assert shown["code"][:2] == ["not", "imported"]
     assert killed.calls().count("send") == 1
 
@@ -141,7 +141,7 @@ def test_what_is_pending_is_counted_by_what_it_waits_for() -> None:
     first, second, _ = run.prepare()
     run.apply(first.execute()).record_dispatch(second)
 
-    assert tallies(run)["up"].told == "done ×1, under way ×1, ready ×1"
+    assert tallies(run)["up"].told == "done ×1, in flight ×1, ready ×1"
     assert tallies(run)["up"].attempts == 2
 
 

@@ -1,5 +1,5 @@
 """
-The ``weft`` command: a look at the runs in a file, and a hand for those that were interrupted.
+The ``weft`` command: shows the runs in a file, and resumes those that were interrupted.
 
 One module per command; ``weft --help`` lists them.  It needs the extra ``cli`` (typer and rich); only the
 demonstration, ``weft demo``, does without.
@@ -18,9 +18,9 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Be the ``weft`` command."""
+    """Run the ``weft`` command."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is better escaped than fatal
+        if isinstance(stream, io.TextIOWrapper):  # escape characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
         from weft.cli.app import app
@@ -32,7 +32,7 @@ def main() -> None:
         try:
             app(prog_name="weft")
         finally:
-            if sys.stdout is not None:  # closed by who has started it
+            if sys.stdout is not None:  # closed by the program that started it
                 sys.stdout.flush()
     except OSError as error:
         if error.errno not in _OF_THE_OUTPUT:
@@ -41,12 +41,12 @@ def main() -> None:
 
 
 _OF_THE_OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""What goes wrong with a pipe, a disk or a terminal; files that are read have errors of their own."""
+"""The errors of a pipe, a disk or a terminal; files that are read have other errors."""
 
 
 def _unwritable(error: OSError) -> int:
-    """Say that the answer cannot be written, as on a full disk; if nobody reads it, say nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it would be tried again at the end
+    """Report that the answer cannot be written, for instance on a full disk; say nothing if the pipe was closed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest of it would be written again at exit
     if not isinstance(error, BrokenPipeError):
         print(f"weft: the answer cannot be written: {error.strerror}; send it elsewhere", file=sys.stderr)
     return 1

@@ -1,4 +1,4 @@
-"""The commands together."""
+"""The application with all its commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.cli.show import show
 
 app = typer.Typer(
     name="weft",
-    help="Look at the runs in a file, and go on with those that were interrupted.",
+    help="Show the runs in a file, and resume those that were interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,9 +28,7 @@ for command in (ls, show, log, resume, doctor):
 
 @app.command()
 def demo(
-    folder: Annotated[
-        Path | None, typer.Option(help="Keep the files there, to look at them.", show_default=False)
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Keep the files in this folder.", show_default=False)] = None,
 ) -> None:
     """Run an order on a file, kill it with -9 in the middle, and resume it."""
     from weft.cli.demo import tell  # the others need neither its workflow nor a runner
@@ -51,4 +49,4 @@ def weft(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Look at the runs in a file, and go on with those that were interrupted."""
+    """Show the runs in a file, and resume those that were interrupted."""

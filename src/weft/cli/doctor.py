@@ -1,4 +1,4 @@
-"""``weft doctor``: whether everything in a file is what was written."""
+"""``weft doctor``: checks that everything in a file is what was written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Check that everything in a file is what was written, without touching it."""
+    """Check that everything in a file is what was written, without changing it."""
     screen = Screen()
     progress = _Progress(screen, is_silent=as_json)
     listed: list[Finding] = []
@@ -62,7 +62,7 @@ def doctor(
 
 
 class _Progress:
-    """A line that moves while nothing else is said, on a terminal."""
+    """A progress line, on a terminal."""
 
     def __init__(self, screen: Screen, *, is_silent: bool) -> None:
         self._status: Status | None = screen.status() if screen.shows_progress and not is_silent else None

@@ -1,4 +1,4 @@
-"""``weft log``: everything that has happened in one run, in order."""
+"""``weft log``: prints everything that has happened in one run, in order."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from weft.ports.store import CLOSED
 
 _COLUMNS = ("SEQ", "TIME", "EVENT", "COMPONENT", "")
 _PAUSE = 0.2
-"""Seconds between two looks at a run that is followed."""
+"""Seconds between two reads of a run that is followed."""
 
 
 def log(
     file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with whole values.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with complete values.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check that nothing was altered, dropped, reordered or cut off.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on printing what happens, until the run is closed.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new events until the run is closed.")
     ] = False,
 ) -> None:
-    """Print the log of a run, without touching it."""
+    """Print the log of a run, without changing it."""
     screen = Screen()
     if verify and (as_json or follow):
-        raise typer.BadParameter("give it alone, without --json and --follow", param_hint="--verify")
+        raise typer.BadParameter("use it alone, without --json and --follow", param_hint="--verify")
     with looking(screen, file, is_endless=follow) as view:
         if verify:
             events, segments = stored.check(view, run)
-            screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: all of it is what was written")
+            screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: everything is as it was written")
             return
         if follow:
             _follow(screen, stored.Reader(view, run), as_json=as_json)
@@ -55,7 +55,7 @@ def log(
 
 
 def _follow(screen: Screen, reader: stored.Reader, *, as_json: bool) -> None:
-    """Print what there is, and then what comes, until nothing can come any more or a person has seen enough."""
+    """Print the events so far, and then new ones, until the run is closed or Ctrl-C is pressed."""
     widths = [0] * len(_COLUMNS)
     headings: list[Sequence[str]] = [_COLUMNS]
     try:
@@ -112,7 +112,7 @@ def _field(value: Any) -> Any:
 
 
 def told(event: Any) -> str:
-    """Return what *event* says besides its name and its component."""
+    """Return the details of *event* other than its name and its component."""
     tell = _TOLD.get(kind_of(event))
     return "" if tell is None else tell(event)
 

@@ -1,4 +1,4 @@
-"""A look at a file, which says if committed work is missing from it."""
+"""Opens a file for reading, and reports if committed work is missing from it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from weft.stores import SQLiteView
 @contextmanager
 def looking(screen: Screen, file: Path, *, is_endless: bool = False) -> Generator[SQLiteView, None, None]:
     """
-    Yield a view of *file*; say what Weft raises in one line, and end with 1.
+    Yield a view of *file*; report an error of Weft in one line, and end with 1.
 
-    A file that has lost commits can still be looked at: the command says so after its answer and ends with 1.
+    A file that has lost commits can still be read: the command says so after its answer and ends with 1.
 
     Args:
-        is_endless: the answer may have no end, so it is said before it.
+        is_endless: the answer may have no end, so lost commits are reported before it.
     """
     with polite(screen), SQLiteView(file) as view:
         complaint = _complaint(view, file)

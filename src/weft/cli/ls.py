@@ -1,4 +1,4 @@
-"""``weft ls``: the runs in a file."""
+"""``weft ls``: lists the runs in a file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _PAGE = 1_000
 def ls(
     file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     status: Annotated[
-        list[str] | None, typer.Option(help="Only runs in this state; can be given several times.", show_default=False)
+        list[str] | None, typer.Option(help="Only runs in this state; can be used several times.", show_default=False)
     ] = None,
     workflow: Annotated[
         str | None, typer.Option(help="Only runs of the workflow of this name.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many are listed at most.")] = 1_000,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of runs.")] = 1_000,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the runs in a file, oldest first, without touching it."""
+    """List the runs in a file, oldest first, without changing it."""
     screen = Screen()
     statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
     damaged: dict[str, DamagedRow] = {}
@@ -86,13 +86,13 @@ def _records(
 
 
 def _row(record: RunRecord, owner: str | None, now: float) -> tuple[str, ...]:
-    holder = owner or ("nobody" if record.status in DUE else "")
+    holder = owner or ("none" if record.status in DUE else "")
     times = ago(now - record.created_at), ago(now - record.updated_at)
     return record.id, record.workflow, record.status, str(record.head), *times, holder
 
 
 def as_data(record: RunRecord, owner: str | None) -> dict[str, Any]:
-    """Return what is known of a run, for JSON."""
+    """Return the record of a run, for JSON."""
     return {
         "id": record.id,
         "workflow": record.workflow,

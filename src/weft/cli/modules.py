@@ -1,6 +1,6 @@
 """
-The code of the application, which a run needs to go on: only what ``--import`` and
-``--context`` name is imported.
+Imports the code of the application, which a run needs to continue: only the modules that ``--import`` and
+``--context`` name.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from weft.log.module_names import workflows_of
 
 def imported(names: Iterable[str]) -> list[Workflow]:
     """
-    Import modules, also from the current folder, and offer them; return the workflows that stand at their top.
+    Import modules, from the current folder too, and offer them; return the workflows at their top level.
 
     Args:
-        names: of modules, or paths of their files.
+        names: names of modules, or paths of their files.
 
     Raises:
         ImportFailed: one of them cannot be imported.
@@ -40,11 +40,11 @@ def context(where: str) -> dict[str, Any]:
 
     Raises:
         ImportFailed: the module cannot be imported.
-        ContextNotFound: there is no such thing in it.
+        ContextNotFound: the module has no such name.
     """
     module, _, name = where.partition(":")
     if not module or not name:
-        raise ContextNotFound(where, "that is no MODULE:NAME")
+        raise ContextNotFound(where, "that is not MODULE:NAME")
     found: Any = getattr(_import(module), name, None)
     try:
         found = found() if callable(found) else found

@@ -1,7 +1,7 @@
 """
-How far the runs that are being resumed have come: a line that moves on a terminal, plain lines elsewhere.
+Shows the progress of the runs that are being resumed: a moving line on a terminal, plain lines elsewhere.
 
-It goes to the error stream: the answer is what comes of the runs.
+It goes to the error stream, since the answer is the results of the runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.cli.text import count, plain
 
 
 class Progress:
-    """Tells how *runs* runs come along."""
+    """Shows the progress of *runs* runs."""
 
     def __init__(self, screen: Screen, runs: int) -> None:
         self._screen, self._runs = screen, runs
@@ -36,26 +36,26 @@ class Progress:
             self._status.stop()
 
     def begun(self, run: str, changed: tuple[str, ...]) -> None:
-        """*run* is about to go on, with code that has changed in the components named."""
+        """Note that *run* is about to continue, and which of its components have changed code."""
         if self._status is None:
             self._screen.note(f"{run}: resumed")
         if changed:
-            self._screen.note(f"{run}: the code of {', '.join(changed)} has changed; what is pending runs the new code")
+            self._screen.note(f"{run}: the code of {', '.join(changed)} has changed; pending work runs the new code")
 
     def step(self, run: str, component: str) -> None:
-        """A component has completed."""
+        """Note that a component has completed."""
         self._steps += 1
         self._show(run, component)
 
     def failed(self, run: str, component: str, error: BaseException) -> None:
-        """A component has failed for good."""
+        """Note that a component has failed for good."""
         self._failures += 1
         if self._status is None:
             self._screen.note(f"{run}: {component} failed: {type(error).__name__}: {error}")
         self._show(run, component)
 
     def ended(self) -> None:
-        """A run has nothing left to do."""
+        """Note that a run has nothing left to do."""
         self._ended += 1
         self._show("", "")
 

@@ -1,8 +1,8 @@
 """
-``weft resume``: go on with runs that were interrupted.
+``weft resume``: continues runs that were interrupted.
 
 A run is resumed only if all of its code is here: a step whose function cannot be found would fail, and that
-failure would be part of the run for good.
+failure would stay in its log.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _AT_ONCE = 1_000  # runs that are in memory
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False):
-    """A run that can go on, and the definition to go on with, if the file alone does not do."""
+    """A run that can continue, and the definition to use, if the one in the file is not enough."""
 
     id: RunId
     workflow: Workflow | None
     changed: tuple[str, ...]
-    """The components whose code is not what it was when the run was written."""
+    """The components whose code has changed since the run was written."""
 
 
 def resume(
@@ -51,7 +51,7 @@ def resume(
         list[str] | None,
         typer.Option(
             "--import",
-            help="A module, or the path of its file, with the code of the runs; several times for several.",
+            help="A module, or the path of its file, with the code of the runs; can be used several times.",
             show_default=False,
         ),
     ] = None,
@@ -59,24 +59,26 @@ def resume(
         str | None,
         typer.Option(
             metavar="MODULE:NAME",
-            help="What steps read with context(key): a mapping, or a function that returns one.",
+            help="The values that steps read with context(key): a mapping, or a function that returns one.",
             show_default=False,
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every run with work left that nobody alive holds.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every run with work left and no living owner.")] = False,
     parked: Annotated[bool, typer.Option("--parked", help="With --all: runs that were set aside, too.")] = False,
 ) -> None:
-    """Go on with runs that were interrupted, and wait until they have nothing left to do."""
+    """Continue runs that were interrupted, and wait until they have nothing left to do."""
     screen = Screen(goes_on=True)
     if bool(runs) == every:
         raise typer.BadParameter(f"name the runs, or say --all{', not both' if runs else ''}", param_hint="ID")
     if parked and not every:
-        raise typer.BadParameter("goes with --all: a parked run that is named is resumed anyway", param_hint="--parked")
+        raise typer.BadParameter(
+            "use it with --all; a parked run that is named is resumed anyway", param_hint="--parked"
+        )
     with polite(screen):
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
         with SQLiteView(file) as view:
-            view.check_commits()  # a run that is asked for may be missing because of it
+            view.check_commits()  # a requested run may be missing because of it
             asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
             candidates, refused = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
         failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
@@ -85,7 +87,7 @@ def resume(
 
 
 def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId], int]:
-    """Return the runs with work left that nobody alive holds, and of how many it was said that they are damaged."""
+    """Return the runs with work left and no living owner, and how many were reported as damaged."""
     owners = view.owners()
     found: list[RunRecord] = []
     damaged: dict[str, DamagedRow] = {}
@@ -100,7 +102,7 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
         screen.complain(complaint)
     held = [record.id for record in found if record.id in owners]
     if held:
-        screen.note(f"{count(len(held), 'run')} held by processes that are alive: left to them")
+        screen.note(f"{count(len(held), 'run')} with living owners: skipped")
     if len(held) == len(found):
         screen.note("nothing to resume")
     return [record.id for record in found if record.id not in owners], len(damaged)
@@ -109,7 +111,7 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
 def _candidates(
     view: SQLiteView, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen, *, has_imported: bool
 ) -> tuple[list[Candidate], int]:
-    """Return those of the runs *asked* for that can go on, and of how many it was said why they cannot."""
+    """Return those of the runs *asked* for that can continue, and how many were reported as refused."""
     known = {(each.name, each.version): each for each in workflows}
     found: list[Candidate] = []
     refused = 0
@@ -140,11 +142,11 @@ def _candidate(
     return Candidate(run, live, workflow.changed)
 
 
-# -- going on ------------------------------------------------------------------------------------
+# -- continuing ----------------------------------------------------------------------------------
 
 
 async def _go_on(file: Path, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
-    """Resume all *candidates* and wait for them; return how many did not do well."""
+    """Resume all *candidates* and wait for them; return how many failed or were refused."""
     turns = asyncio.Semaphore(_AT_ONCE)
     async with AsyncRunner(SQLiteStore(file), context=context) as runner:
         with Progress(screen, len(candidates)) as progress:
@@ -178,7 +180,7 @@ async def _take(
 
 
 def _report(screen: Screen, run: Run) -> None:
-    """Print what came of *run*."""
+    """Print the results of *run*."""
     outcome = "has nothing left to do" if not run.failed else "has failed in part" if run.results() else "has failed"
     screen.line(f"{run.id}: {outcome}, {count(len(run.memory.log), 'event')}")
     for name, value in run.results().items():
@@ -187,9 +189,9 @@ def _report(screen: Screen, run: Run) -> None:
         screen.line(f"  {shown_error(failure)}", style="red")
     letters = len(run.dead_letters)
     if letters:
-        screen.line(f"  {count(letters, 'dead letter')}: weft show has them")
+        screen.line(f"  {count(letters, 'dead letter')}: weft show lists them")
 
 
 def shown_error(error: BaseException) -> str:
-    """Return the first line of what *error* says."""
+    """Return the first line of the message of *error*."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,5 +1,5 @@
 """
-Where commands print: tables that fit a terminal, whole lines where there is none, complaints on the error stream.
+The output of commands: tables that fit a terminal, whole lines where there is none, errors on the error stream.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weft.errors import WeftError
 
 
 class _Unheard(Console):
-    """Goes on when nobody reads any more."""
+    """A stream that ignores a closed pipe."""
 
     def on_broken_pipe(self) -> None:
-        """Say nothing from now on."""
+        """Write nothing from now on."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
@@ -35,7 +35,7 @@ class Screen:
     The output of one command.
 
     Args:
-        goes_on: the command does more than answer, so it does not end when nobody reads the answer.
+        goes_on: the command does more than print, so it does not end when its output is closed.
     """
 
     def __init__(self, *, goes_on: bool = False) -> None:
@@ -45,22 +45,22 @@ class Screen:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person is looking."""
+        """Whether the output is a terminal."""
         return self.out.is_terminal
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a line can move on the error stream."""
+        """Whether the error stream is a terminal that can show a moving line."""
         return self._err.is_terminal
 
     def status(self) -> Status:
-        """Return a line that moves; from now on all that a person sees goes the same way, so that nothing collides."""
+        """Return a moving line; from now on everything else is printed through it, so that nothing collides."""
         if self.out.is_terminal:
             self._err = self.out
         return self._err.status(Text("..."))
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Print *text*, whatever is in it, as one line."""
+        """Print *text* as one line, with all special characters escaped."""
         self.out.print(Text(plain(text), style=style))
 
     def note(self, text: str) -> None:
@@ -68,7 +68,7 @@ class Screen:
         self._err.print(Text(plain(text), style="dim"))
 
     def complain(self, text: str) -> None:
-        """Say what is wrong."""
+        """Print an error."""
         first, *rest = text.splitlines() or [""]
         self._err.print(Text(f"weft: {plain(first)}", style="red"))
         for line in rest:
@@ -79,7 +79,7 @@ class Screen:
         print(json.dumps(as_json(value), indent=indent), file=self.out.file)
 
     def flush(self) -> None:
-        """Let everything be seen that was printed."""
+        """Flush everything that was printed."""
         self.out.file.flush()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "") -> None:
@@ -87,7 +87,7 @@ class Screen:
         if self.is_terminal:
             lines = [[plain(cell) for cell in row] for row in rows]
             table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-            for place, column in enumerate(columns):  # what does not fit goes on below, in the last column first
+            for place, column in enumerate(columns):  # text that does not fit is folded, in the last column first
                 heading = Text(column if place else f"{indent}{column}")
                 table.add_column(heading, overflow="fold", no_wrap=place < len(columns) - 1)
             for row in lines:
@@ -97,7 +97,7 @@ class Screen:
             self.columns([columns, *rows], [0] * len(columns), indent=indent)
 
     def columns(self, rows: Iterable[Sequence[str]], widths: list[int], *, indent: str = "") -> None:
-        """Print *rows* in columns of at least these *widths*, which grow with what is in them."""
+        """Print *rows* in columns of at least these *widths*, which grow with their content."""
         lines = [[plain(cell) for cell in row] for row in rows]
         for row in lines:
             widths[:] = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
@@ -108,7 +108,7 @@ class Screen:
 
 @contextmanager
 def polite(screen: Screen) -> Generator[None, None, None]:
-    """Say what Weft raises in one line, without a traceback, and end with 1."""
+    """Print an error of Weft in one line, without a traceback, and end with 1."""
     try:
         yield
     except WeftError as error:

@@ -1,4 +1,4 @@
-"""``weft show``: one run, and where it stands."""
+"""``weft show``: shows the state of one run."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _SHOWN_TRACEBACK = 8  # lines, the last ones
 def show(
     file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with whole values.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with complete values.")] = False,
 ) -> None:
-    """Show one run: its state, its components, what went in, what came out and what failed."""
+    """Show one run: its state, components, inputs, results and failures."""
     screen = Screen()
     with looking(screen, file) as view:
         found = stored.read(view, run)
@@ -52,7 +52,7 @@ def show(
 
 def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
     record, now = found.record, time.time()
-    owner = f"held by {found.owner}" if found.owner else "held by nobody" if record.status in DUE else ""
+    owner = f"held by {found.owner}" if found.owner else "no owner" if record.status in DUE else ""
     lines = {
         "run": record.id,
         "workflow": f"{record.workflow}, version {record.version[:12]}" if record.version else record.workflow,
@@ -62,13 +62,13 @@ def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
         "updated": f"{stamp(record.updated_at)} ({ago(now - record.updated_at)})",
     }
     if run.workflow.unresolved:
-        lines["code"] = "not imported here, which is no obstacle to looking; weft resume needs it"
+        lines["code"] = "not imported here, and not needed to look; weft resume needs it"
     for title, text in lines.items():
         screen.line(f"{title:10}{text}")
 
 
 def _state(view: SQLiteView, child: str, component: str) -> str:
-    """Say where a child stands."""
+    """Return the state of a child run."""
     try:
         status = view.find(child).status
     except RunNotFound:  # noted, and never created; or deleted since
@@ -114,7 +114,7 @@ def _failure(event: ev.RunnableFailed) -> dict[str, Any]:
 
 
 class Tally(msgspec.Struct):
-    """What one component has done so far."""
+    """The states, attempts and time of one component."""
 
     states: Counter[str] = msgspec.field(default_factory=Counter[str])
     attempts: int = 0
@@ -128,7 +128,7 @@ class Tally(msgspec.Struct):
 
 
 def tallies(run: Run) -> dict[str, Tally]:
-    """Return what every component that runs has done, and what is pending."""
+    """Return the tally of every component that runs."""
     memory = run.memory
     found = {name: Tally() for name, node in memory.plan.nodes.items() if node.kind <= Kind.FAN}
     for event in memory.log:
@@ -144,7 +144,7 @@ def tallies(run: Run) -> dict[str, Tally]:
         failed, dispatched = (memory.attempts or {}).get(key), (memory.dispatched or {}).get(key, 0)
         last = 0 if failed is None else failed.last
         waits = "ready" if failed is None else "to be retried" if failed.failed else "delayed"
-        tally.states["under way" if dispatched > last else waits] += 1
+        tally.states["in flight" if dispatched > last else waits] += 1
         tally.attempts += max(last, dispatched)
     for name, _ in memory.blocked or ():
         found.setdefault(name, Tally()).states["waiting"] += 1
@@ -185,7 +185,7 @@ def _inputs(screen: Screen, run: Run) -> None:
     left_out = len(inputs) - _SHOWN_INPUTS
     _values(screen, "inputs", {str(event.ordinal): event.value for event in inputs[-_SHOWN_INPUTS:]})
     if left_out > 0:
-        screen.line(f"  and {count(left_out, 'earlier one')}: weft log has them all")
+        screen.line(f"  and {count(left_out, 'earlier one')}: weft log lists all")
 
 
 def _values(screen: Screen, title: str, values: dict[str, Any]) -> None:

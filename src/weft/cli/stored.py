@@ -1,5 +1,5 @@
 """
-A stored run as its file tells it: no code of the application is needed, imported or called.
+Reads a stored run from its file, without importing or calling code of the application.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from weft.typing import RunId
 
 
 class Stored(msgspec.Struct, frozen=True, eq=False):
-    """What a file knows of one run."""
+    """One run as its file has it."""
 
     record: RunRecord
     events: list[AnyEvent]
     owner: str | None
-    """Who holds it, if that is alive."""
+    """The process that owns it, if that is alive."""
     written: Sequence[tuple[int, float]]
     """For each segment: the number of its first event, and when it was written."""
 
@@ -34,7 +34,7 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
         return Run.from_log(self.events)
 
     def time_of(self, event: AnyEvent) -> float | None:
-        """Return when *event* came or was written, in seconds since the epoch; None if nobody knows."""
+        """Return when *event* arrived or was written, in seconds since the epoch; None if unknown."""
         if isinstance(event, InputReceived) and event.at is not None:
             return event.at
         place = bisect_right(self.written, (event.seq, float("inf")))
@@ -46,7 +46,7 @@ class Reader:
     Reads *run* as it grows.
 
     Args:
-        workflow: where functions are taken from that cannot be found by name.
+        workflow: provides the functions that cannot be found by name.
     """
 
     def __init__(self, view: SQLiteView, run: RunId, workflow: Workflow | None = None) -> None:
@@ -57,7 +57,7 @@ class Reader:
 
     def more(self) -> Stored:
         """
-        Return what came since this was last asked.
+        Return the events since the last call.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -88,7 +88,7 @@ class Reader:
 
 def read(view: SQLiteView, run: RunId, *, workflow: Workflow | None = None) -> Stored:
     """
-    Return what *view* shows of *run*; functions are taken from *workflow* where they cannot be found by name.
+    Return *run* as *view* shows it; functions that cannot be found by name are taken from *workflow*.
 
     Raises:
         RunNotFound: nothing was ever stored under this id.
@@ -99,7 +99,7 @@ def read(view: SQLiteView, run: RunId, *, workflow: Workflow | None = None) -> S
 
 def check(view: SQLiteView, run: RunId) -> tuple[int, int]:
     """
-    Return how many events of *run* there are, and in how many segments, if all of them are what was written.
+    Return the number of events of *run*, and of its segments, if all of them are as they were written.
 
     Raises:
         RunNotFound: nothing was ever stored under this id.

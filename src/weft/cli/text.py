@@ -1,7 +1,7 @@
 r"""
 Values, times and names as text that is safe to print.
 
-What is stored may hold anything; nothing of it reaches the terminal as a command to it.
+Stored values may contain anything; no control character of them reaches the terminal.
 
     >>> plain("red \x1b[31m alert")
     'red \\x1b[31m alert'
@@ -22,7 +22,7 @@ from weft.log import Record
 LONGEST = 72
 """How many characters of a value are shown."""
 _DEEPEST = 100
-"""How deep values may nest before they are told in words."""
+"""How deep values may nest before they are described in words."""
 
 
 def plain(text: str) -> str:
@@ -38,7 +38,7 @@ def shown(value: object, longest: int | None = LONGEST) -> str:
     """Return *value* on one line, of at most *longest* characters."""
     try:
         text = plain(_written(value))
-    except Exception as error:  # noqa: BLE001 - what cannot be shown is said so
+    except Exception as error:  # noqa: BLE001 - a value that cannot be shown is described
         text = f"<{type(value).__name__} whose repr fails with {type(error).__name__}>"
     return text if longest is None or len(text) <= longest else f"{text[: longest - 3]}..."
 
@@ -50,7 +50,7 @@ def _written(value: object) -> str:
 
 
 def as_json(value: Any, depth: int = 0) -> Any:
-    """Return *value* as JSON: what has a form there in it, anything else in words."""
+    """Return *value* as JSON data; values that JSON cannot hold are described in words."""
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) is int:
@@ -65,7 +65,7 @@ def as_json(value: Any, depth: int = 0) -> Any:
 
 
 def ago(seconds: float) -> str:
-    """Return for how long something has been past, in one unit."""
+    """Return how long ago something was, in one unit."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit} ago"
@@ -84,18 +84,18 @@ def took(nanoseconds: float) -> str:
 
 def stamp(seconds: float) -> str:
     """
-    Return a moment, in seconds since the epoch, as UTC.
+    Return a time, in seconds since the epoch, as UTC.
 
     >>> stamp(0.25)
     '1970-01-01T00:00:00.250Z'
     """
     try:
         moment = dt.datetime.fromtimestamp(seconds, dt.UTC)
-    except (OverflowError, ValueError, OSError):  # no clock says that, and a file may
+    except (OverflowError, ValueError, OSError):  # an impossible time, which a damaged file may contain
         return f"{seconds!r} s"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def count(number: int, noun: str) -> str:
-    """Return how many of something there are: "1 run", "2 runs"."""
+    """Return a number with its noun: "1 run", "2 runs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

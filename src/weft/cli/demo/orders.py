@@ -1,8 +1,8 @@
 """
 The workflow of the demonstration: an order is priced, reserved, invoiced and shipped.
 
-Its steps are ordinary functions.  What they do to the world outside is a few lines in files of one folder, which
-they get as context: that is never logged, and is handed over again when the run is resumed.
+Its steps are ordinary functions.  Their effects on the outside world are a few lines in files of one folder, which
+they get as context: context is never logged, and is passed again when the run is resumed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from weft.policy.policy import Policy
 ORDER = {"customer": "Ada", "basket": {"cups": 4, "milk": 1, "sugar": 1, "tea": 2, "teapot": 1}}
 PRICES = {"cups": 3.5, "milk": 1.2, "sugar": 0.9, "tea": 4.5, "teapot": 32.0}
 UNSTEADY = "sugar"
-"""What the supplier cannot price at the first attempt."""
+"""The item that the supplier cannot price at the first attempt."""
 STUCK = "teapot"
-"""What the supplier does not answer for while the line is down."""
+"""The item for which the supplier does not answer while the line is down."""
 RUN = "order-1"
 
 
@@ -44,7 +44,7 @@ def lines(order: dict[str, Any], folder: str = context("folder")) -> list[tuple[
 
 @step
 def price(line: tuple[str, int], folder: str = context("folder")) -> float:
-    """Ask the supplier."""
+    """Ask the supplier for a price."""
     name, count = line
     with _call(folder, name):
         time.sleep(0.1)
@@ -62,7 +62,7 @@ def add(total: float, amount: float) -> float:
 
 @step
 def reserve(order: dict[str, Any], folder: str = context("folder")) -> str:
-    """Reserve the goods: the warehouse knows a request that it has seen by its key."""
+    """Reserve the goods: the warehouse recognises a repeated request by its key."""
     with _call(folder):
         world = World(Path(folder))
         number = world.reserve(current().idempotency_key, order["customer"])
@@ -79,7 +79,7 @@ def invoice(total: float, reservation: str, folder: str = context("folder")) -> 
 
 @step
 def ship(invoice: str, folder: str = context("folder")) -> str:
-    """Send everything on its way."""
+    """Ship the order."""
     with _call(folder):
         return f"shipped: {invoice}"
 

@@ -1,8 +1,8 @@
 """
 The demonstration: an order on a file, killed in the middle with ``kill -9``, and resumed.
 
-It needs the core alone.  What it says of who ran what is read from the files that the two processes left, and it
-fails if that is not what Weft promises.
+It needs only the core.  Its report of what ran in which process is read from the files that the two processes left,
+and it fails if that is not what Weft promises.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ _PATIENCE = 30.0  # seconds for what takes one
 
 
 class Told(msgspec.Struct, frozen=True):
-    """Who ran what."""
+    """The calls of both processes."""
 
     first: list[Called]
-    """What the process that was killed had called."""
+    """The calls of the process that was killed."""
     second: list[Called]
-    """What the process that went on has called."""
+    """The calls of the process that resumed the run."""
 
     @property
     def had_run(self) -> list[Called]:
-        """What had come to its end before the kill."""
+        """The calls that had ended before the kill."""
         return [called for called in self.first if called.ending == "returned"]
 
     @property
     def under_way(self) -> list[Called]:
-        """What had begun, and had not ended."""
+        """The calls that had begun and had not ended."""
         return [called for called in self.first if not called.ending]
 
     @property
     def again(self) -> list[Called]:
-        """What both have called."""
+        """The calls that both have made."""
         known = {called.title for called in self.first}
         return [called for called in self.second if called.title in known]
 
     def broken_promises(self) -> list[str]:
-        """Return what should not have happened."""
+        """Return descriptions of what should not have happened."""
         had_run = {called.title for called in self.had_run}
         keys = {called.title: called.key for called in self.first}
         return [
             *(f"{called.title} had run, and ran again" for called in self.again if called.title in had_run),
             *(f"{called.title} got another key" for called in self.again if called.key != keys[called.title]),
             *(
-                f"{called.title} was under way, and was forgotten"
+                f"{called.title} was in flight, and did not run again"
                 for called in self.under_way
                 if called.title not in {each.title for each in self.again}
             ),
@@ -69,7 +69,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def tell(folder: Path | None = None) -> bool:
-    """Run the demonstration, in *folder* or in one that is removed afterwards; return whether all went as it should."""
+    """Run the demonstration, in *folder* or in one that is removed afterwards; return whether all went well."""
     try:
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="weft-demo-") as made:
@@ -90,13 +90,13 @@ def _tell(folder: Path) -> bool:
     print(f"  {ORDER['customer']} wants {', '.join(ORDER['basket'])}; the run is called {RUN!r}")
     before, pid = _killed_in_the_middle(world, folder)
     killed = time.monotonic()
-    print(f"  {killed - started:.1f} s later supplier and warehouse do not answer any more, and: kill -9 {pid}")
+    print(f"  {killed - started:.1f} s later supplier and warehouse stop answering, and: kill -9 {pid}")
 
     at_the_kill = Told(world.calls(), [])
     _title("What the file says")
-    print(f"  {before.record.head} events, {before.record.status}, held by {before.owner or 'nobody alive'}")
+    print(f"  {before.record.head} events, {before.record.status}, owner: {before.owner or 'none alive'}")
     _list("had run", _titles(at_the_kill.had_run))
-    _list("was under way", _titles(at_the_kill.under_way))
+    _list("was in flight", _titles(at_the_kill.under_way))
     _list("had not begun", _waiting(before.run()))
 
     _title(f"Process {os.getpid()}, which never saw the beginning, resumes it")
@@ -107,8 +107,8 @@ def _tell(folder: Path) -> bool:
     _list("did not run again", sorted(called.title for called in told.had_run))
     _list("ran again", _titles(told.again))
     _list("ran the first time", _new(run, before.record.head, told.first))
-    print("  What ran again had the idempotency key of its first try: the warehouse was asked twice,")
-    print(f"  knew the key, and has made {_count(world.reservations(), 'reservation')}.")
+    print("  Repeated calls had the idempotency key of the first attempt: the warehouse was asked twice,")
+    print(f"  recognised the key, and made {_count(world.reservations(), 'reservation')}.")
 
     _title("Result")
     print(f"  {run.value('ship')}")
@@ -121,7 +121,7 @@ def _tell(folder: Path) -> bool:
 
 
 def _killed_in_the_middle(world: World, folder: Path) -> tuple[stored.Stored, int]:
-    """Let another process begin, kill it, and return what is stored, and its number."""
+    """Let another process begin, kill it, and return the stored run and the number of the process."""
     command = [sys.executable, "-m", "weft.cli.demo.child", str(folder)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:  # noqa: S603 - this very interpreter
         try:
@@ -130,16 +130,16 @@ def _killed_in_the_middle(world: World, folder: Path) -> tuple[stored.Stored, in
                 if process.poll() is not None or time.monotonic() > give_up:
                     process.kill()
                     said = process.communicate()[1].decode(errors="backslashreplace")
-                    raise ChildProcessError(f"the first process did not come far enough:\n{said}")
+                    raise ChildProcessError(f"the first process did not get far enough:\n{said}")
                 time.sleep(0.02)
         finally:
-            process.kill()  # SIGKILL: it learns nothing of it, and writes nothing more
+            process.kill()  # SIGKILL: it cannot react, and writes nothing more
     with SQLiteView(world.database) as view:
         return stored.read(view, RUN), process.pid
 
 
 def _is_in_the_middle(world: World) -> bool:
-    """Whether all but one price are stored, and the rest hangs."""
+    """Return whether all but one price are stored, and the rest hangs."""
     try:
         with SQLiteView(world.database) as view:
             run = stored.read(view, RUN).run()
@@ -163,7 +163,7 @@ def _waiting(run: Run) -> list[str]:
 
 
 def _new(run: Run, head: int, first: list[Called]) -> list[str]:
-    """Return the components that have made something after the event *head*, and had not been called before."""
+    """Return the components that produced something after the event *head* and had not been called before."""
     known = {called.component for called in first}
     made = [event.component for event in run.log()[head:] if isinstance(event, ReactionOccurred)]
     return [name for name in dict.fromkeys(made) if name not in known]
@@ -181,7 +181,7 @@ def _list(title: str, items: Iterable[str]) -> None:
 
 
 def _titles(calls: Iterable[Called]) -> list[str]:
-    """Return what was called, in an order that does not depend on which thread was quicker."""
+    """Return the titles of *calls*, in an order that does not depend on which thread was quicker."""
     return sorted(
         f"{called.title} (attempt {called.attempt})" if called.attempt > 1 else called.title for called in calls
     )

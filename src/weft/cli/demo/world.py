@@ -1,7 +1,7 @@
 """
-The world outside of the demonstration: a line that is down, a warehouse, and who was called by which process.
+The outside world of the demonstration: a line that is down, a warehouse, and the calls of each process.
 
-All of it is in files, so that what a process did is known after it was killed.
+All of it is in files, so that the calls of a process are known after it was killed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PATIENCE = 60.0  # seconds, after which a process that was left alone gives up 
 
 
 class Called(msgspec.Struct, frozen=True):
-    """One call of a step: who made it, and how it ended, if it did."""
+    """One call of a step: which process made it, and how it ended, if it did."""
 
     pid: int
     component: str
@@ -27,19 +27,19 @@ class Called(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What was called, for people."""
+        """The name of the call, for display."""
         return f"{self.component} of {self.subject}" if self.subject else self.component
 
 
 class World:
-    """What is in *folder*."""
+    """The files in *folder*."""
 
     def __init__(self, folder: Path) -> None:
         self.database = folder / "orders.db"
         self._calls, self._line, self._warehouse = folder / "calls", folder / "line-is-up", folder / "reservations"
 
     def call(self, component: str, subject: str, attempt: int, key: str) -> Call:
-        """Return what writes down that a step was called, and how that ended."""
+        """Return a context manager that records the call of a step, and how it ended."""
         return Call(self._calls, Called(os.getpid(), component, subject, attempt, key))
 
     def calls(self) -> list[Called]:
@@ -51,7 +51,7 @@ class World:
         return list(found.values())
 
     def reserve(self, key: str, customer: str) -> int:
-        """Reserve, unless that was asked for already under this *key*; return the number of the reservation."""
+        """Reserve, unless this *key* already has a reservation; return the number of the reservation."""
         known = [line.split("\t")[0] for line in self._lines(self._warehouse)]
         if key not in known:
             known.append(key)
@@ -80,7 +80,7 @@ class World:
 
 
 class Call:
-    """A call that is under way."""
+    """A call in flight."""
 
     def __init__(self, path: Path, called: Called) -> None:
         self._path, self._called = path, called
@@ -96,7 +96,7 @@ class Call:
 
 
 def append(path: Path, line: str) -> None:
-    """Add a line to a file, whole, whoever else is adding to it."""
+    """Append a whole line to a file, even while other processes append to it."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         os.write(file, f"{line}\n".encode())
