@@ -24,7 +24,7 @@ FINISHED = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples"),
     *("src/weft/__init__.py", "src/weft/__main__.py", "src/weft/calling.py", "src/weft/errors.py"),
     *("src/weft/typing.py", "src/weft/executors", "src/weft/local", "src/weft/policy", "src/weft/ports"),
-    *("src/weft/telemetry",),
+    *("src/weft/cli", "src/weft/log", "src/weft/telemetry", "src/weft/testing"),
 )
 
 # What not to write (a regular expression; a space matches any white space), and what to write instead.
@@ -100,7 +100,7 @@ def blocks(source: str) -> Iterator[tuple[int, int, str]]:
                 comment = []
             comment.append(token.string.lstrip("# "))
             last = token.start[0]
-        elif token.type in STRINGS:
+        elif token.type in STRINGS and " " in token.string:  # a single word is a name
             yield token.start[0], token.end[0], STRING_CODE.sub(blank, token.string)
     if comment:
         yield last - len(comment) + 1, last, "\n".join(comment)

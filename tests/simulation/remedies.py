@@ -175,7 +175,7 @@ class Spare(Piece, frozen=True):
                 said = {
                     "worse": f"nothing for {x} either",
                     "broken": f"nothing for {x}: {self.error(x)}",
-                    "nonsense": "the fallback gave 17; it must give Value(...), RetryWith(...) or "
+                    "nonsense": "the fallback returned 17; it must return Value(...), RetryWith(...) or "
                     "runnable.using(function)",
                 }
                 came.errors.append(said.get(self.remedy, self.error(x)))

@@ -142,7 +142,7 @@ def test_a_step_that_is_started_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ExecutorQueue, "submit", submit_twice)
     report = simulate(1, lambda _: trial, scenario=Scenario())
 
-    assert "a: more(2,) is under way and is executed again" in report.problems
+    assert "a: more(2,) is in flight and is executed again" in report.problems
 
 
 FAILING = Scenario(rules=((DEFAULT, Policy(max_retries=3, backoff="linear", base_delay=50.0)),), retries=3, flakes=1.0)
@@ -185,7 +185,7 @@ def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
     report = simulate(1, lambda _: trial, scenario=scenario)
 
-    assert "a: two(2,): 2 are under way where 1 may be" in report.problems
+    assert "a: two(2,): 2 are in flight where 1 may be" in report.problems
 
 
 def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatc
         problem for seed in range(10) for problem in simulate(seed, lambda _: trial, scenario=scenario).problems
     ]
 
-    assert "a: one(2,) hung, and was not cut off" in problems
+    assert "a: one(2,) hung, and was not ended" in problems
 
 
 def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
@@ -214,7 +214,7 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
 
     assert (tried.problems, given_up.problems) == ([], [])
     assert any("a tries fragile(2,) again" in line for line in tried.story)
-    assert any("a gives fragile(2,) up" in line for line in given_up.story)
+    assert any("a discards fragile(2,)" in line for line in given_up.story)
 
 
 # -- what a runner could do wrong when it is closed, and with callers that give up or come together --
@@ -329,7 +329,7 @@ def test_a_child_that_no_stored_log_names_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(ChildRuns, "_note", at_once)
 
-    assert any("and no log that is stored names it" in each for each in problems_of(delegating(), Scenario(), seeds=1))
+    assert any("and no stored log names it" in each for each in problems_of(delegating(), Scenario(), seeds=1))
 
 
 def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyP
 def test_parents_that_keep_the_places_of_their_children_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dispatcher, "lend", lambda *_: 0)
 
-    assert any("everybody waits for ever" in each for each in problems_of(delegating(), Scenario(workers=1), seeds=1))
+    assert any("all tasks wait for ever" in each for each in problems_of(delegating(), Scenario(workers=1), seeds=1))
 
 
 CANCELLING = Scenario(cancels=1.0, interrupts=6)
@@ -365,7 +365,7 @@ def test_a_family_is_cancelled_whenever_a_process_crashes(is_plain: bool) -> Non
 def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "orphans", lambda _: ())
 
-    assert any("is said to be cancelled" in each for each in problems_of(delegating(), CANCELLING))
+    assert any("is reported as cancelled" in each for each in problems_of(delegating(), CANCELLING))
 
 
 def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.Monkey
 
     problems = [each for scenario in scenarios for each in problems_of(delegating(), scenario, seeds=6)]
 
-    assert any("nobody goes on with cancelling" in each for each in problems)
+    assert any("of its children does not continue" in each for each in problems)
 
 
 def remedied(remedy: Any) -> tuple[Trial, Scenario]:
@@ -395,7 +395,7 @@ def test_what_a_policy_does_about_a_failure_is_what_comes_of_it(remedy: str) -> 
 def test_a_fallback_that_comes_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "decide", lambda *_, **__: Fallback())
 
-    assert "a: the fallback of p(3,) was asked after 1 attempts, with 1 retries" in problems_of(*remedied("value"))
+    assert "a: the fallback of p(3,) was called after 1 attempts, with 1 retries" in problems_of(*remedied("value"))
 
 
 def test_a_compensation_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """
-What the tests of our users import.
+Tools for testing workflows, stores and executors.
 
-The contracts need pytest; they are imported when they are asked for, so that nothing else here does.
+The contracts need pytest; they are imported lazily, so that nothing else here does.
 """
 
 from __future__ import annotations

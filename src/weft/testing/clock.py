@@ -1,5 +1,5 @@
 """
-A clock for tests: waiting passes time instead of spending it.
+A clock for tests: a sleep returns at once and advances the time.
 
     >>> clock = VirtualClock()
     >>> clock.sleep(3600)
@@ -14,13 +14,13 @@ import threading
 
 
 class VirtualClock:
-    """Starts at *start*; every sleep returns at once and moves it on."""
+    """Starts at *start*; every sleep returns at once and advances it."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = start
         self._lock = threading.Lock()
         self.slept: list[float] = []
-        """Every wait that was asked for, in order."""
+        """The length of every sleep, in order."""
 
     def time(self) -> float:
         """Return the virtual time, in seconds since the epoch."""
@@ -28,17 +28,17 @@ class VirtualClock:
             return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Let *seconds* have passed."""
+        """Advance by *seconds*, and return at once."""
         with self._lock:
             self.slept.append(seconds)
             self._now += seconds
 
     async def asleep(self, seconds: float) -> None:
-        """Let *seconds* have passed, and others have a turn."""
+        """Advance by *seconds*, and let other tasks run."""
         self.sleep(seconds)
         await asyncio.sleep(0)
 
     def advance(self, seconds: float) -> None:
-        """Move on by *seconds* that nobody slept."""
+        """Advance by *seconds* without a sleep."""
         with self._lock:
             self._now += seconds

@@ -1,5 +1,5 @@
 """
-A store that fails on demand: what a runner meets in bad weather, in a good test.
+A store that fails on demand, for tests of what a runner does then.
 
 Faults are scripted by call and number, so a test fails the same way every time:
 
@@ -9,7 +9,7 @@ Faults are scripted by call and number, so a test fails the same way every time:
     >>> from weft.stores import MemoryStore
     >>> first = Append(run="r", workflow="w", create=True, expected=0, count=1, body=b"1", chain=b"1", at=0.0)
     >>> async def main():
-    ...     store = FaultyStore(MemoryStore(), {("append", 1): Fault.fail_after()})  # committed, and says it failed
+    ...     store = FaultyStore(MemoryStore(), {("append", 1): Fault.fail_after()})  # committed, but reported as failed
     ...     async with store:
     ...         try:
     ...             await store.append([first])
@@ -32,21 +32,21 @@ from weft.testing.wrapping import FullStore, WrappedStore
 T = TypeVar("T")
 
 Act: TypeAlias = Callable[[], Awaitable[Any]]
-"""What was asked for, not done yet."""
+"""The call, not made yet."""
 
 
 class Crash(BaseException):
-    """Stands for the death of the process: nothing that handles errors should survive it."""
+    """Stands for the death of the process: a ``BaseException``, which no error handling should catch."""
 
 
 class Fault(NamedTuple):
-    """What happens instead of, before or after a call."""
+    """Something that happens instead of, before or after a call."""
 
     happen: Callable[[Act], Awaitable[Any]]
 
     @staticmethod
     def fail(error: BaseException | None = None) -> Fault:
-        """Do nothing, and raise *error*: StoreUnavailable unless told otherwise."""
+        """Do nothing, and raise *error*, by default StoreUnavailable."""
 
         async def happen(_: Act) -> NoReturn:
             raise _or_unavailable(error)
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
     @staticmethod
     def fail_after(error: BaseException | None = None) -> Fault:
-        """Do it, and then say that it failed: whoever asked is in doubt."""
+        """Make the call, and then raise: the caller is in doubt."""
 
         async def happen(act: Act) -> NoReturn:
             await act()
@@ -65,17 +65,17 @@ class Fault(NamedTuple):
 
     @staticmethod
     def crash() -> Fault:
-        """Die before it is done."""
-        return Fault.fail(Crash("the process died before the store was asked"))
+        """Die before the call."""
+        return Fault.fail(Crash("the process died before the store was called"))
 
     @staticmethod
     def crash_after() -> Fault:
-        """Die when it is done and nobody has heard of it."""
+        """Die after the call, before its result is returned."""
         return Fault.fail_after(Crash("the process died before the store had answered"))
 
     @staticmethod
     def delay(until: asyncio.Event) -> Fault:
-        """Do it when *until* is set."""
+        """Make the call when *until* is set."""
 
         async def happen(act: Act) -> Any:
             await until.wait()
@@ -85,11 +85,11 @@ class Fault(NamedTuple):
 
 
 Script: TypeAlias = Mapping[tuple[str, int], Fault] | Callable[[str, int], Fault | None]
-"""Which fault for a call and its number, counted from 1 for each kind of call; a callable says it for any."""
+"""The fault for a call and its number, counted from 1 for each kind of call; or a function that returns it."""
 
 
 class FaultyStore(WrappedStore):
-    """Does what *inner* does, but for the calls that *faults* names."""
+    """Passes every call to *inner*, except those for which *faults* has a fault."""
 
     def __init__(self, inner: FullStore, faults: Script | None = None) -> None:
         super().__init__(inner)
@@ -98,7 +98,7 @@ class FaultyStore(WrappedStore):
         self._script: Script = faults or {}
 
     async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
-        """Let the fault for this call happen, or the call."""
+        """Apply the fault for this call, or make the call."""
         self.calls[call] += 1
         number = self.calls[call]
         fault = self._script(call, number) if callable(self._script) else self._script.get((call, number))

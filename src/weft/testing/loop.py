@@ -1,8 +1,8 @@
 """
-An event loop on virtual time: nothing waits really, and the same program takes the same turns every time.
+An event loop on virtual time: nothing really waits, and the same program takes the same turns every time.
 
-When everybody waits, time jumps to the next timer.  When there is no timer either, everybody waits for ever: that is
-an error, which tells who they are.
+When all tasks wait, time jumps to the next timer.  When there is no timer either, all tasks wait for ever: that is
+an error, which lists them.
 
     >>> async def main():
     ...     await asyncio.sleep(3600)
@@ -10,8 +10,8 @@ an error, which tells who they are.
     >>> run_virtually(main())
     3600.0
 
-There are no sockets, no signals and no threads: whoever needs one is told so.  Only a call that :meth:`in_thread` got
-runs on a thread, in step with the turns of the loop.
+There are no sockets, no signals and no threads: code that needs one gets an error.  Only a call passed to
+:meth:`in_thread` runs on a thread, synchronised with the turns of the loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 from weft.errors import Stuck
 from weft.testing.threads import Stepper
 
-_forget = asyncio._unregister_task  # noqa: SLF001 - for those who make loops; else all that ever died are kept in mind
+_forget = asyncio._unregister_task  # noqa: SLF001 - meant for implementers of loops; otherwise dead loops would be kept
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ LONGEST: Final = 200_000
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Starts at *start*, in seconds; *before_turn* is called with the number of every turn and may end it all."""
+    """Starts at *start*, in seconds; *before_turn* is called with the number of every turn and may end the loop."""
 
     _ready: deque[Any]
     _scheduled: list[asyncio.TimerHandle]
@@ -49,9 +49,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.turns = 0
         """How many turns it has taken."""
         self.problems: list[dict[str, Any]] = []
-        """What callbacks raised and nobody has caught."""
+        """The exceptions that callbacks raised and nothing caught."""
         self._steppers: dict[int | None, Stepper[Any]] = {}
-        """The threads that run in between turns, by their number."""
+        """The threads that run between turns, by their number."""
         self.set_exception_handler(lambda _, problem: self.problems.append(problem))
 
     def time(self) -> float:
@@ -59,22 +59,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let *seconds* have passed."""
+        """Advance by *seconds*."""
         self._now += seconds
 
     def kill(self) -> None:
         """
-        Die: what is under way is dropped where it stands, and gets no chance to say or write anything.
+        Die: everything in flight is dropped where it is, and cannot report or write anything.
 
-        Coroutines are closed, as the interpreter would; what they try to do then must not count, so whatever they
-        could still reach has to be dead before.
+        Coroutines are closed, as the interpreter would; what they do then must have no effect, so everything that
+        they could still reach has to be dead before.
         """
         for stepper in self._steppers.values():
             stepper.drop()
         for task in asyncio.all_tasks(self):
-            setattr(task, "_log_destroy_pending", False)  # noqa: B010 - it is no surprise
+            setattr(task, "_log_destroy_pending", False)  # noqa: B010 - deliberate
             coroutine: Any = task.get_coro()
-            with suppress(BaseException):  # the last words of the dead are not heard
+            with suppress(BaseException):  # exceptions during the death are ignored
                 coroutine.close()
             _forget(task)
         self._ready.clear()
@@ -85,33 +85,33 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._steppers.clear()
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
-        """Refuse: a thread has no place in virtual time."""
+        """Refuse: threads do not work in virtual time."""
         raise NotImplementedError(
-            f"{func!r} would run on a thread, which has no place in virtual time; use a coroutine"
+            f"{func!r} would run on a thread, which does not work in virtual time; use a coroutine"
         )
 
     def in_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Let *call*, which must not raise, run on a thread that may wait for this loop; return what it gives."""
+        """Run *call*, which must not raise, on a thread that may wait for this loop; return its result."""
         stepper = Stepper(call)
         self._steppers[stepper.ident] = stepper
         return stepper.ended
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
-        """Call soon; a thread that runs in step with this loop has to stand still for that."""
+        """Call soon; a thread that is synchronised with this loop has to stand still for that."""
         stepper = self._steppers.get(threading.get_ident())
         if stepper is None:
             return super().call_soon_threadsafe(callback, *args, context=context)
         stepper.ask(callback)
         return asyncio.Handle(callback, args, self)
 
-    # -- what a loop is made of ------------------------------------------------------------------
+    # -- the parts of a loop ---------------------------------------------------------------------
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Let *timeout* seconds have passed: there is nothing else to wait for."""
+        """Advance by *timeout* seconds: there is nothing else to wait for."""
         if timeout is None:
-            raise Stuck(f"everybody waits for ever: {self._waiting()}")
+            raise Stuck(f"all tasks wait for ever: {self._waiting()}")
         if timeout > 0:
-            # To the timer itself, not to now + timeout: rounding could leave it a hair short, for ever.
+            # To the timer itself, not to now + timeout: rounding could leave it slightly short, for ever.
             self._now = max(self._now, self._scheduled[0].when())
         return []
 
@@ -128,14 +128,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 del self._steppers[ident]
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """Do nothing: there are no events."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps."""
+        """Do nothing: the loop never sleeps."""
 
     def _waiting(self) -> str:
-        """Return who waits, and where."""
-        return "; ".join(sorted(_where(task) for task in asyncio.all_tasks(self) if not task.done())) or "nobody"
+        """Return which tasks wait, and where."""
+        return "; ".join(sorted(_where(task) for task in asyncio.all_tasks(self) if not task.done())) or "none"
 
 
 def _where(task: asyncio.Task[Any]) -> str:
@@ -146,10 +146,10 @@ def _where(task: asyncio.Task[Any]) -> str:
 
 def run_virtually(main: Coroutine[Any, Any, T], *, start: float = 0.0) -> T:
     """
-    Run *main* in a loop of its own, on virtual time.
+    Run *main* in a new loop, on virtual time.
 
     Raises:
-        Stuck: everybody waits for ever.
+        Stuck: all tasks wait for ever.
     """
     loop = VirtualLoop(start)
     try:

@@ -1,5 +1,5 @@
 """
-A store that remembers what was written to it.
+A store that records every append.
 
     >>> import operator
     >>> from weft import Runner, Workflow, step
@@ -39,19 +39,19 @@ class Write:
     @property
     def events(self) -> Sequence[Any]:
         """
-        The events that it holds.
+        The events of the append.
 
         Raises:
-            CorruptLog: what was written is no log of Weft; tell the store how to *decode* it.
+            CorruptLog: the body is not a log of Weft; pass *decode* to the store.
         """
         return self._decode(self.append)
 
 
 class RecordingStore(WrappedStore):
     """
-    Keeps every append that *inner* has taken, in order, in :attr:`writes`; what was refused or failed is not there.
+    Keeps every append that *inner* has written, in order, in :attr:`writes`; refused and failed ones are not there.
 
-    *decode* makes the events of an append, for :attr:`Write.events`.  Without it they are read as Weft writes them,
+    *decode* returns the events of an append, for :attr:`Write.events`.  Without it they are read as Weft writes them,
     with the definitions and large values that have passed through this store.
     """
 
@@ -65,7 +65,7 @@ class RecordingStore(WrappedStore):
         self._batches = 0
 
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
-        """Write the batch, and remember what was taken of it."""
+        """Write the batch, and record the appends that were written."""
         results = await super().append(batch)
         self._batches += 1
         taken = [each for each, refused in zip(batch, results, strict=True) if refused is None]
@@ -75,7 +75,7 @@ class RecordingStore(WrappedStore):
         self.writes.extend(Write(each, self._batches, self._decode) for each in taken)
         return results
 
-    # What is stored already is not written again, so it is remembered when somebody asks for it.
+    # Stored definitions and facts are not written again, so they are recorded when they are loaded.
 
     async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return definitions."""
@@ -84,7 +84,7 @@ class RecordingStore(WrappedStore):
         return found
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
-        """Keep facts."""
+        """Store facts."""
         await super().save_facts(run, facts)
         self._facts |= facts
 

@@ -1,8 +1,8 @@
 """
-Real threads in virtual time, for plain functions that wait for the loop: one runs at a time, and only in between turns.
+Real threads in virtual time, for plain functions that wait for the loop: one runs at a time, and only between turns.
 
 A thread runs until it asks the loop for something, or ends; then it stands still until there is an answer and the loop
-lets it go on.  So the same program takes the same turns every time.
+lets it continue.  So the same program takes the same turns every time.
 
     loop     ── turn ── turn ──╮           ╭── turn ── turn ──╮          ╭── turn ──
                                ▼           │ asks, waits      ▼          │ ends
@@ -26,18 +26,18 @@ T = TypeVar("T")
 
 
 class Stepper(Generic[T]):
-    """A thread that calls *call*, in step with a loop."""
+    """A thread that calls *call*, synchronised with a loop."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self.ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        """What it gave; *call* must not raise."""
+        """The result of *call*, which must not raise."""
         self._given: T | None = None
         self._is_over = self._is_dead = False
         self._asked: tuple[Callable[[], object], Context] | None = None
         self._answer: Future[Any] | None = None
-        """What it waits for."""
+        """The future that it waits for."""
         self._work: CoroutineType[Any, Any, Any] | None = None
-        """What it has last asked for."""
+        """The last coroutine that it passed to the loop."""
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(
             target=copy_context().run, args=(self._run, call), name="weft-step", daemon=True
@@ -54,7 +54,7 @@ class Stepper(Generic[T]):
             self._back.release()
 
     def ask(self, callback: Callable[[], object]) -> None:
-        """Have the loop do something, and stand still until that is done: called in the thread."""
+        """Run something in the loop, and stand still until it is done; called in the thread."""
         asked = getclosurevars(callback).nonlocals  # of asyncio.run_coroutine_threadsafe
         self._work = asked["coro"]
         if self._is_dead:
@@ -66,13 +66,13 @@ class Stepper(Generic[T]):
 
     @property
     def ident(self) -> int | None:
-        """Which thread it is."""
+        """The number of the thread."""
         return self._thread.ident
 
     # -- in the loop -----------------------------------------------------------------------------
 
     def step(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Let it go on, if it has what it waits for; return whether it is over."""
+        """Let it continue, if it has what it waits for; return whether it is over."""
         if self._answer is not None and not self._answer.done():
             return False
         self._go.release()
@@ -87,7 +87,7 @@ class Stepper(Generic[T]):
         return False
 
     def drop(self) -> None:
-        """Close what was asked for and never begun, and what that would have awaited."""
+        """Close a coroutine that was passed and never begun, and those that it would have awaited."""
         if self._work is not None and getcoroutinestate(self._work) == CORO_CREATED:
             for given in getcoroutinelocals(self._work).values():
                 if iscoroutine(given):
@@ -95,7 +95,7 @@ class Stepper(Generic[T]):
             self._work.close()
 
     def kill(self) -> None:
-        """Its process has died: nothing that it does counts any more."""
+        """Note that its process has died: nothing that it does counts any more."""
         self._is_dead = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(Crash("this process is dead"))

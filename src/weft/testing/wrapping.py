@@ -1,5 +1,5 @@
 """
-A store around a store, for those that do something to one call and leave the others alone.
+A store around a store, for subclasses that change one call and leave the others alone.
 
 Every call of the protocols goes through one method, :meth:`WrappedStore.around`.
 """
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class FullStore(LogStore, FactStore, OwnedStore, ListableStore, Protocol):
-    """What the stores of Weft can do."""
+    """All protocols that the stores of Weft implement."""
 
 
 class WrappedStore:
-    """Hands every call on to *inner*."""
+    """Passes every call to *inner*."""
 
     def __init__(self, inner: FullStore) -> None:
         self.inner = inner
@@ -42,20 +42,20 @@ class WrappedStore:
         return f"{type(self).__name__}({self.inner!r})"
 
     async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002 - for subclasses
-        """Do what was asked for under the name *call*; override it to do something else too."""
+        """Make the call of this name; override it to do something else too."""
         return await act()
 
     @property
     def is_open(self) -> bool:
-        """Whether the inner one is."""
+        """Whether the inner store is open."""
         return self.inner.is_open
 
     async def open(self) -> None:
-        """Open the inner one."""
+        """Open the inner store."""
         await self.around("open", self.inner.open)
 
     async def close(self) -> None:
-        """Close the inner one."""
+        """Close the inner store."""
         await self.around("close", self.inner.close)
 
     async def __aenter__(self) -> Self:
@@ -66,7 +66,7 @@ class WrappedStore:
         await self.close()
 
     async def save(self, record: RunRecord, body: bytes) -> None:
-        """Put the whole log of a run."""
+        """Save the whole log of a run."""
         await self.around("save", lambda: self.inner.save(record, body))
 
     async def load(self, run: RunId) -> LoadedRun:
@@ -78,7 +78,7 @@ class WrappedStore:
         return await self.around("append", lambda: self.inner.append(batch))
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:
-        """Return what came after *position*."""
+        """Return the events after *position*."""
         return await self.around("load_since", lambda: self.inner.load_since(run, position))
 
     async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
@@ -90,7 +90,7 @@ class WrappedStore:
         return await self.around("load_definitions", lambda: self.inner.load_definitions(hashes))
 
     async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
-        """Keep facts."""
+        """Store facts."""
         await self.around("save_facts", lambda: self.inner.save_facts(run, facts))
 
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
@@ -114,15 +114,15 @@ class WrappedStore:
     async def acquire_all(
         self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
     ) -> Sequence[RunRecord]:
-        """Own what is free."""
+        """Own all free runs."""
         return await self.around("acquire_all", lambda: self.inner.acquire_all(statuses=statuses, limit=limit))
 
     async def release(self, runs: Iterable[RunId]) -> None:
-        """Give runs up."""
+        """Release runs."""
         await self.around("release", lambda: self.inner.release(runs))
 
     async def exists(self, run: RunId) -> bool:
-        """Whether something is stored under this id."""
+        """Return whether a run is stored under this id."""
         return await self.around("exists", lambda: self.inner.exists(run))
 
     async def find(self, run: RunId) -> RunRecord:
@@ -143,9 +143,9 @@ class WrappedStore:
         )
 
     async def delete(self, run: RunId) -> None:
-        """Forget a run."""
+        """Delete a run."""
         await self.around("delete", lambda: self.inner.delete(run))
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
-        """Forget old runs."""
+        """Delete old runs."""
         return await self.around("purge", lambda: self.inner.purge(before=before, statuses=statuses, limit=limit))

@@ -20,7 +20,7 @@ def test_more_at_once_than_there_are_places_is_seen() -> None:
     limit = limits(Policy(concurrency_limit=ConcurrencyLimit("places", 1)))
 
     assert limit.begins("r", "a", 0.0) == []
-    assert limit.begins("r", "b", 0.0) == ["2 are under way where 1 may be"]
+    assert limit.begins("r", "b", 0.0) == ["2 are in flight where 1 may be"]
     limit.ends("a", "completed", 1.0)
     limit.ends("b", "completed", 1.0)
     assert limit.begins("r", "b", 1.0) == []

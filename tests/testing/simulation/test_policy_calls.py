@@ -31,7 +31,7 @@ def test_asking_again_needs_another_attempt() -> None:
     assert list(repeated([first], later)) == []
     assert list(repeated([first], asked("compensation"))) == []
     assert list(repeated([first], again)) == [
-        "r: the fallback of s(2,) was asked again, and nothing was attempted since"
+        "r: the fallback of s(2,) was called again, and nothing was attempted since"
     ]
 
 
@@ -40,13 +40,13 @@ def test_a_fallback_that_is_asked_before_the_retries_are_spent_is_seen() -> None
 
     assert told([asked("fallback", attempts=3)], made, retries=2) == []
     assert told([asked("fallback", attempts=2)], made, retries=2) == [
-        "the fallback of s(2,) was asked after 2 attempts, with 2 retries"
+        "the fallback of s(2,) was called after 2 attempts, with 2 retries"
     ]
 
 
 def test_a_question_that_comes_when_the_outcome_is_durable_is_seen() -> None:
     assert told([asked("fallback", durable=3)], ReactionOccurred(3, "s", (2,), "spare")) == [
-        "the fallback of s(2,) was asked when the outcome was durable"
+        "the fallback of s(2,) was called when the outcome was durable"
     ]
 
 

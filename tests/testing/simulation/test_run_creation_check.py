@@ -33,13 +33,13 @@ def test_a_child_that_a_stored_log_names_may_be() -> None:
 
 
 def test_a_child_that_no_log_names_is_seen() -> None:
-    assert creations([append("a")], [append("a/child")]) == ["a/child was created, and no log that is stored names it"]
+    assert creations([append("a")], [append("a/child")]) == ["a/child was created, and no stored log names it"]
 
 
 def test_a_child_that_is_named_at_the_same_time_is_seen() -> None:
     problems = creations([append("a", b"a starts a/child"), append("a/child")])
 
-    assert problems == ["a/child was created, and no log that is stored names it"]
+    assert problems == ["a/child was created, and no stored log names it"]
 
 
 def test_a_child_that_comes_to_be_when_its_parent_is_cancelled_is_seen() -> None:

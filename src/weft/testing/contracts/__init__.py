@@ -1,14 +1,14 @@
 """
-What every adapter must do, as tests to inherit: one class per protocol of the ports.
+The contracts of adapters, as tests to inherit: one class per protocol of the ports.
 
     class TestRedisStore(LogStoreContract, OwnedStoreContract):
         @pytest.fixture
         def store(self, redis_server):
             return RedisStore(redis_server.url)  # empty, and not opened
 
-They need pytest; nothing else of Weft does.  They are imported when they are asked for: a worker process that runs
-a step of a contract has no use for them.
-They are public: a stricter contract is a breaking change, and is announced as one.
+They need pytest; nothing else in Weft does.  They are imported lazily: a worker process that runs a step of a
+contract does not need them.
+They are public API: a stricter contract is a breaking change, and is announced as one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What the contracts of stores are told with: small appends, and tests that are coroutines.
+Helpers of the store contracts: small appends, and tests that are coroutines.
 
 No plugin for coroutines is needed.
 """
@@ -22,19 +22,19 @@ Test = Callable[Concatenate[Any, P], None]
 
 
 class LogAndFactStore(LogStore, FactStore, Protocol):
-    """What the contract of facts is told on."""
+    """The store that the contract of facts tests."""
 
 
 class OwnedLogStore(LogStore, OwnedStore, ListableStore, Protocol):
-    """What the contract of ownership is told on."""
+    """The store that the contract of ownership tests."""
 
 
 class ListableLogStore(LogStore, FactStore, ListableStore, Protocol):
-    """What the contract of listings and retention is told on."""
+    """The store that the contract of listings and retention tests."""
 
 
 def opened(test: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]]) -> Test[P]:
-    """Make a test of a coroutine: every store that it is given is open inside, and closed afterwards."""
+    """Make a test of a coroutine function: its stores are open inside, and closed afterwards."""
 
     @functools.wraps(test)
     def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -55,13 +55,13 @@ def opened(test: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]]) -> Te
 
 
 def first(run: str, body: bytes = b"1", **given: Any) -> Append:
-    """Return the append that creates a run, with one event unless told otherwise."""
+    """Return the append that creates a run, by default with one event."""
     settings: dict[str, Any] = {"workflow": "orders", "count": 1, "chain": b"c" + body[:16], "at": 1.0, **given}
     return Append(run=run, create=True, expected=0, body=body, **settings)
 
 
 def more(run: str, expected: int, body: bytes = b"2", **given: Any) -> Append:
-    """Return an append to a run that stands at *expected*."""
+    """Return an append to a run whose head is *expected*."""
     settings: dict[str, Any] = {"count": 1, "chain": b"c" + body[:16], "at": 2.0, **given}
     return Append(run=run, expected=expected, body=body, **settings)
 
@@ -72,22 +72,22 @@ def bodies(loaded: LoadedRun) -> list[bytes]:
 
 
 async def write(store: LogStore, *batch: Append) -> None:
-    """Append what must not be refused."""
+    """Append a batch that must not be refused."""
     assert list(await store.append(batch)) == [None] * len(batch)
 
 
 def unowned(record: RunRecord) -> RunRecord:
-    """Return the record without its owner, which is in words of the store's own."""
+    """Return the record without its owner, whose text each store chooses."""
     return structs.replace(record, owner=None)
 
 
 def again(append: Append) -> Append:
-    """Return the append as one whose first try ended in doubt."""
+    """Return the append as one whose first attempt ended in doubt."""
     return structs.replace(append, again=True)
 
 
 async def is_there(store: LogStore, run: str) -> bool:
-    """Whether a run is stored."""
+    """Return whether a run is stored."""
     try:
         await store.load(run)
     except RunNotFound:

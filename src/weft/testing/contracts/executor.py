@@ -1,15 +1,14 @@
 """
-What every executor must do, as tests that can be inherited.
+The contract of executors, as tests to inherit.
 
     class TestMyExecutor(ConcurrentExecutorContract):
         @pytest.fixture
         def executor(self):
             return MyExecutor(capacity=20)
 
-:class:`ExecutorContract` holds for all; :class:`ConcurrentExecutorContract` for those that run work while their
-owner does something else.  The executor is handed over unopened, takes from 4 to 1,000 tickets and runs at least two
-at once.  Nothing here waits for time to pass: steps that should take long knock at a gate
-(``weft.testing.contracts.gate``) and wait there.
+:class:`ExecutorContract` holds for all executors; :class:`ConcurrentExecutorContract` for those that run work while
+their owner does something else.  The executor is passed in unopened, accepts from 4 to 1,000 tickets and runs at least
+two at once.  Nothing here waits for time to pass: slow steps wait at a gate (``weft.testing.contracts.gate``).
 
 This module is public API: a stricter contract is a breaking change and is announced as one.
 """
@@ -34,7 +33,7 @@ from weft.testing.contracts.steps import count_down, double, has_elements, leave
 
 
 class ExecutorContract:
-    """Inherit, provide an ``executor`` fixture, and the rest follows."""
+    """The contract of every executor: inherit it, and provide an ``executor`` fixture."""
 
     @pytest.fixture
     def executor(self) -> Executor:
@@ -248,10 +247,10 @@ class ExecutorContract:
 
 
 class ConcurrentExecutorContract(ExecutorContract):
-    """Of an executor whose work goes on while its owner does something else."""
+    """The contract of an executor that runs work while its owner does something else."""
 
     hold: ClassVar[Callable[[Address], str] | Callable[[Address], Awaitable[str]]] = staticmethod(knock)
-    """What waits at a gate; a coroutine function where only these can run at once."""
+    """The step that waits at a gate; a coroutine function where only these can run at once."""
     stops: ClassVar[bool] = True
     """Whether cancelled work is really ended."""
 

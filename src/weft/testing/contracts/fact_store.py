@@ -1,4 +1,4 @@
-"""What a store of large values beside the log must do."""
+"""The contract of stores for large values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.testing.contracts.cases import LogAndFactStore, first, more, opened, w
 
 
 class FactStoreContract:
-    """Large values beside the log.  Needs a store that is a LogStore too."""
+    """The contract of large values, stored separately from the log.  The store must be a LogStore too."""
 
     @pytest.fixture
     def store(self) -> Any:

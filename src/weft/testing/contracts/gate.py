@@ -1,8 +1,8 @@
 """
-Where steps of any thread or process wait, and are seen to come and go.
+A gate at which steps of any thread or process wait, and which counts their arrivals and departures.
 
-A step that should take long knocks at the gate and waits until it is opened; one that is stopped meanwhile is seen
-to go.  No test has to sleep.
+A slow step arrives at the gate and waits until it is opened; if it is stopped meanwhile, its departure is counted.
+No test has to sleep.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def aknock(address: Address) -> str:
 
 
 class Gate:
-    """A door with a counter on both sides."""
+    """The gate, with the numbers of arrivals and departures."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
@@ -66,13 +66,13 @@ class Gate:
             writer.close()
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait until *done*, looked at whenever somebody comes or goes."""
+        """Wait until *done* returns true, checked at every arrival and departure."""
         while not done():
             await self._changed.wait()
             self._changed.clear()
 
     def open(self) -> None:
-        """Let everybody through, from now on."""
+        """Open the gate for all steps, from now on."""
         self._is_open = True
         writers, self._writers = self._writers, []
         for writer in writers:

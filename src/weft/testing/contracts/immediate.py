@@ -1,5 +1,5 @@
 """
-What an executor that can run something while its owner waits must do.
+The contract of executors that can run something while their owner waits.
 
     class TestMyExecutor(ExecutorContract, ImmediateExecutorContract):
         @pytest.fixture
@@ -18,7 +18,7 @@ from weft.testing.contracts.steps import double, leave, mark, refuse, whoami
 
 
 class ImmediateExecutorContract:
-    """Of an executor that needs no ticket."""
+    """The contract of an executor that can run a runnable without a ticket."""
 
     @pytest.fixture
     def executor(self) -> ImmediateExecutor:

@@ -1,13 +1,13 @@
 """
-What an executor that lends places must do.
+The contract of executors that lend slots.
 
     class TestMyExecutor(LendingExecutorContract):
         @pytest.fixture
         def executor(self):
             return MyExecutor(workers=2, capacity=2)  # full with two
 
-It is a class apart from :class:`~weft.testing.contracts.executor.ConcurrentExecutorContract`, whose executors are
-not full with two.
+It is separate from :class:`~weft.testing.contracts.executor.ConcurrentExecutorContract`, whose executors are not full
+with two.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from weft.testing.contracts.steps import double
 
 
 class LendingExecutorContract:
-    """Of an executor that is full with two that run."""
+    """The contract of an executor that is full when two tickets run."""
 
     hold: ClassVar[Callable[[Address], str] | Callable[[Address], Awaitable[str]]] = staticmethod(knock)
-    """What waits at a gate; a coroutine function where only these can run at once."""
+    """The step that waits at a gate; a coroutine function where only these can run at once."""
 
     @pytest.fixture
     def executor(self) -> LendingExecutor:

@@ -1,4 +1,4 @@
-"""What a store must do that lists runs and forgets them."""
+"""The contract of stores that list and delete runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.testing.contracts.cases import ListableLogStore, bodies, first, more, 
 
 
 class ListableStoreContract:
-    """Listings and retention."""
+    """The contract of listings and retention."""
 
     @pytest.fixture
     def store(self) -> Any:

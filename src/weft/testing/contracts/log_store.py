@@ -1,4 +1,4 @@
-"""What a store of logs that grow must do."""
+"""The contract of stores for logs that grow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.testing.contracts.store import StoreContract
 
 
 class LogStoreContract(StoreContract):
-    """Logs that grow."""
+    """The contract of logs that grow."""
 
     @opened
     async def test_events_come_back_in_the_order_in_which_they_were_appended(self, store: LogStore) -> None:
@@ -377,7 +377,7 @@ class LogStoreContract(StoreContract):
         head = (await store.load("r")).record.head
         (refused,) = await store.append([more("r", head, b"after")])
 
-        # The batch may still be on its way when its caller leaves: whole or not at all, and never half.
+        # The batch may still be in flight when its caller leaves: it is written completely or not at all.
         assert refused is None or isinstance(refused, ConcurrentAppend)
         both = bodies(await store.load("r"))[1:2] == [b"b"], await is_there(store, "s")
         assert both in {(True, True), (False, False)}

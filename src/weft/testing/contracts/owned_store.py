@@ -1,4 +1,4 @@
-"""What a store must do that knows who may advance a run."""
+"""The contract of stores that know which process owns a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.testing.contracts.cases import OwnedLogStore, first, more, opened, wri
 
 
 class OwnedStoreContract:
-    """Who may advance a run, as far as one owner can see."""
+    """The contract of ownership, as far as one owner can test it."""
 
     @pytest.fixture
     def store(self) -> Any:

@@ -1,4 +1,4 @@
-"""An executor in the hands of somebody who does with it what a runner does."""
+"""An owner of an executor that uses it as a runner does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an asynchronous *test* in an event loop of its own."""
+    """Run an asynchronous *test* in a new event loop."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -35,7 +35,7 @@ def runnable_of(function: Callable[[Any], Any], value: object) -> Runnable:
 
 
 class Owner:
-    """Holds an executor as a runner does: collects when woken, and notes what it should not see."""
+    """Owns an executor as a runner does: collects when woken, and notes violations of the contract."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -61,7 +61,7 @@ class Owner:
         self._woken.clear()
 
     def collect(self) -> None:
-        """Take what has ended."""
+        """Collect outcomes."""
         self.collects += 1
         for ticket, outcome in self.executor.collect():
             assert ticket not in self.outcomes, f"ticket {ticket} was collected twice"
@@ -69,7 +69,7 @@ class Owner:
             self.order.append(ticket)
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Collect, whenever woken, until *done*."""
+        """Collect, whenever woken, until *done* returns true."""
         while not done():
             await self.woken()
             self.collect()

@@ -1,4 +1,4 @@
-"""What a store must do that several owners have open at once."""
+"""The contract of stores that several owners have open at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.testing.contracts.cases import OwnedLogStore, again, bodies, first, mo
 
 
 class SharedStoreContract:
-    """Two owners of the same data.  Provide ``store`` and ``another``: two stores on the same data, not opened."""
+    """The contract of two owners of the same data: provide ``store`` and ``another``, two unopened stores on it."""
 
     @pytest.fixture
     def store(self) -> Any:

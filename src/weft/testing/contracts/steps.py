@@ -1,7 +1,7 @@
 """
-What the contract of executors has run.
+The steps that the contract of executors runs.
 
-At the top of a module that imports little, so that a worker process finds it soon.
+They are at the top level of a module that imports little, so that a worker process loads it quickly.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ def double(x: int) -> int:
 
 
 def refuse(x: object) -> None:
-    """Raise something that a caller can recognise."""
+    """Raise an error that a caller can recognise."""
     raise LookupError("no such thing", x)
 
 
 def leave(x: object) -> None:
-    """Want the process to end."""
+    """Raise SystemExit."""
     sys.exit(f"leaving: {x}")
 
 
 def count_down(x: int) -> Iterator[int]:
-    """Give the numbers below *x*, each once."""
+    """Yield the numbers below *x*."""
     yield from range(x - 1, -1, -1)
 
 
 def has_elements(x: list[object]) -> list[object]:
-    """Return something that is true or not."""
+    """Return a value that is true or false."""
     return x
 
 
 def whoami(x: object) -> tuple[str, str, int, str, object]:
-    """Return what a step knows about itself."""
+    """Return the data of ``weft.current()``."""
     me = current()
     return me.run_id, me.component, me.attempt, me.idempotency_key, x
 
 
 def mark(x: int) -> int:
-    """Return what the context variable held, and set it."""
+    """Return the value of the context variable, and set it."""
     before = seen.get()
     seen.set(x)
     return before
 
 
 def own_pid(_: object) -> int:
-    """Return in which process it runs."""
+    """Return the number of the process it runs in."""
     return os.getpid()

@@ -1,4 +1,4 @@
-"""What every store must do: whole logs, put and got."""
+"""The contract of every store: saving and loading whole logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.testing.contracts.cases import bodies, opened, unowned
 
 
 class StoreContract:
-    """Whole logs.  Inherit, provide a ``store`` fixture, and the rest follows."""
+    """The contract of whole logs: inherit it, and provide a ``store`` fixture."""
 
     @pytest.fixture
     def store(self) -> Any:

@@ -1,5 +1,5 @@
 """
-Runners that crash, on virtual time, drawn from a seed.
+Simulates runners that crash, on virtual time, drawn from a seed.
 
-A scenario says what happens; clients, stores and executors play it; the checks see whether all promises were kept.
+A scenario says what happens; clients, stores and executors carry it out; the checks find broken guarantees.
 """

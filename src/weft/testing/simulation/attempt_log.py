@@ -1,5 +1,5 @@
 """
-Sees every attempt begin and end, lets some of them fail, and says at once what should not have begun.
+Records every attempt, lets some of them fail, and reports at once those that should not have begun.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from weft.typing import Address
 
 
 class Flaky(Exception):
-    """A step failed because a die said so."""
+    """A step failed because the simulation drew it."""
 
 
 class FlakyLate(Flaky, Late):
-    """The same, when it had done everything."""
+    """The same, after the step had done its work."""
 
 
 class Execution(msgspec.Struct):
@@ -35,9 +35,9 @@ class Execution(msgspec.Struct):
     component: str
     inputs: tuple[Address, ...]
     key: str
-    """The idempotency key that follows from its inputs."""
+    """The idempotency key that is derived from its inputs."""
     own_key: str | None
-    """What it has in place of that, by its policy."""
+    """The key of its policy, if that has one."""
     attempt: int
     life: int
     durable: int
@@ -64,28 +64,28 @@ class AttemptLog:
         self.problems: list[str] = []
         self._by_key: dict[str, list[Execution]] = {}
         self._last: tuple[Runnable | None, str] = (None, "")
-        """What was last looked at, and its key: one is looked at several times in a row."""
+        """The last runnable that was looked at, and its key: it is usually looked at several times in a row."""
         self._asked: dict[str, list[Question]] = {}
-        """By key: what functions of policies were asked."""
+        """By key: the calls of functions of policies."""
         self._flakes: dict[str, int] = {}
         """By key: how many attempts still fail."""
         self._broken: dict[str, str] = {}
-        """By key of what fails until it is mended: its run."""
+        """By key of a runnable that fails until it is repaired: its run."""
         self.mended: set[str] = set()
-        """The runs of which a dead letter got another chance."""
+        """The runs of which a dead letter was retried."""
         self._hanging: set[str] = set()
         self._under_way: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._life = 0
         self._closed: set[int] = set()
-        """The lives that ended in good order: all that had happened in them is stored."""
+        """The lives that ended with a close: all their events are stored."""
         self.cancelled: set[str] = set()
-        """The runs whose end was acknowledged, and the children that go with them."""
+        """The runs whose cancellation was acknowledged, and the children that are cancelled with them."""
         self.amended: Counter[str] = Counter()
-        """By run: how many dead letters were given another input, and somebody was told that they are."""
+        """By run: how many retries of dead letters with another input were acknowledged."""
 
     def new_life(self, now: float) -> None:
-        """A process has begun; what the last one had under way is lost."""
+        """Note that a process has begun; the attempts in flight of the last one are lost."""
         self._life += 1
         self._under_way.clear()
         self._refused.clear()
@@ -93,7 +93,7 @@ class AttemptLog:
         self._limits.begin_life(now)
 
     def closed(self) -> None:
-        """The runner of this process was closed, and says that everything is written."""
+        """Note that the runner of this process was closed, and reported that everything is written."""
         self._closed.add(self._life)
 
     def of(self, key: str) -> list[Execution]:
@@ -101,16 +101,16 @@ class AttemptLog:
         return self._by_key.get(key, [])
 
     def asked(self, key: str) -> list[Question]:
-        """Return what functions of policies were asked about the runnable of an idempotency key, in order."""
+        """Return the calls of functions of policies for the runnable of an idempotency key, in order."""
         return self._asked.get(key, [])
 
     def mend(self, run: str) -> None:
-        """Let nothing of *run* be broken any more that was."""
+        """Repair everything of *run* that was broken."""
         self.mended.add(run)
         self._broken = {key: broken for key, broken in self._broken.items() if broken != run}
 
     def _key(self, runnable: Runnable) -> str:
-        """Return what identifies *runnable* in all runs, whatever its policy says."""
+        """Return the key that identifies *runnable* in all runs, whatever its policy says."""
         known, key = self._last
         if known is not runnable:
             key = runnable.lineage.idempotency_key(runnable.run_id, *runnable.key)
@@ -120,7 +120,7 @@ class AttemptLog:
     # -- how an attempt goes ---------------------------------------------------------------------
 
     def lasts(self, runnable: Runnable) -> float:
-        """Say how long an attempt takes."""
+        """Return how long an attempt takes."""
         key = self._key(runnable)
         if isinstance(runnable, PolicyCall):
             return self._dice.choice((0.0, 0.01, 1.0))
@@ -128,16 +128,16 @@ class AttemptLog:
             self._hanging.add(key)
             return 100 * TIMEOUT
         if runnable.pulse is not None and not self._is_timed(runnable) and self._dice.random() < 0.3:
-            return 3 * TIMEOUT  # longer than it may be silent
+            return 3 * TIMEOUT  # longer than its heartbeat allows
         return self._dice.choice((0.0, 0.001, 0.01, 0.3, 1.0))
 
     def beats(self, runnable: Runnable) -> float:
-        """Say how often an attempt gives a sign of life."""
+        """Return how often an attempt sends a heartbeat."""
         return 0.0 if self._key(runnable) in self._hanging else TIMEOUT / 3
 
     def _is_limited(self, runnable: Runnable) -> bool:
-        """Whether an attempt that hangs is cut off, also if its policy changes while it does."""
-        if runnable.component in self._mendable and runnable.run_id in self.mended:  # under a policy of its own
+        """Return whether a hanging attempt is ended, even if its policy changes meanwhile."""
+        if runnable.component in self._mendable and runnable.run_id in self.mended:  # under its own policy
             return False
         policies = self._scenario.policies_of(runnable.component)
         is_timed = all(each.timeout is not None for each in policies)
@@ -147,28 +147,28 @@ class AttemptLog:
         return any(each.timeout is not None for each in self._scenario.policies_of(runnable.component))
 
     def refuses(self, runnable: Runnable) -> bool:
-        """Say whether an executor does not take an attempt."""
+        """Return whether an executor refuses an attempt."""
         run = runnable.run_id
         if self._refused[run] >= 2 or self._dice.random() >= self._scenario.refusals:
             return False
         self._refused[run] += 1
-        for execution in self.executions:  # what has ended and was not collected is lost with its worker
+        for execution in self.executions:  # outcomes that were not collected are lost with their worker
             if execution.run == run and execution.life == self._life:
                 execution.is_lost = True
         self._tell(f"{run} crashes at {runnable.component}{runnable.inputs}")
         return True
 
     def begins(self, runnable: Runnable) -> BaseException | None:
-        """An attempt begins, or a function of a policy is asked."""
+        """Note that an attempt begins, or a function of a policy is called."""
         key, run, now = self._key(runnable), runnable.run_id, asyncio.get_running_loop().time()
         component, durable = runnable.component, self._heads.get(run, 0)
         self._under_way[run] += 1
         if self._under_way[run] > self._scenario.max_concurrency:
-            self.problems.append(f"{run}: {self._under_way[run]} runnables are under way at once")
+            self.problems.append(f"{run}: {self._under_way[run]} runnables are in flight at once")
         if isinstance(runnable, PolicyCall):
             asked = question(runnable, attempts=len(self.of(key)), durable=durable)
-            self._tell(f"{run} asks the {asked.kind} of {asked.name}")
-            if self._scenario.deadline != TIGHT:  # else there may be no time for an attempt
+            self._tell(f"{run} calls the {asked.kind} of {asked.name}")
+            if self._scenario.deadline != TIGHT:  # otherwise there may be no time for an attempt
                 self.problems += repeated(self.asked(key), asked)
             self._asked.setdefault(key, []).append(asked)
             return None
@@ -199,7 +199,7 @@ class AttemptLog:
         return self._flakes[key] >= 0
 
     def ends(self, runnable: Runnable, ending: Ending) -> None:
-        """An attempt has ended."""
+        """Note that an attempt has ended."""
         if isinstance(runnable, PolicyCall):
             self.asked(self._key(runnable))[-1].ending = ending
             self._under_way[runnable.run_id] -= 1
@@ -208,17 +208,17 @@ class AttemptLog:
         execution.ending = ending
         self._under_way[execution.run] -= 1
         if execution.key in self._hanging and ending != "cancelled":
-            self.problems.append(f"{execution.run}: {execution.component}{execution.inputs} hung, and was not cut off")
+            self.problems.append(f"{execution.run}: {execution.component}{execution.inputs} hung, and was not ended")
         self._hanging.discard(execution.key)
         self._limits.ends(execution.component, ending, asyncio.get_running_loop().time())
 
-    # -- what must not begin ---------------------------------------------------------------------
+    # -- attempts that must not begin ------------------------------------------------------------
 
     def _check(self, new: Execution) -> None:
         name, before = f"{new.run}: {new.component}{new.inputs}", self.of(new.key)
         is_repeated = before and before[-1].life == new.life and before[-1].ending in (None, "completed")
         if is_repeated and not before[-1].is_lost:
-            how = "has completed" if before[-1].ending else "is under way"
+            how = "has completed" if before[-1].ending else "is in flight"
             self.problems.append(f"{name} {how} and is executed again")
         is_kept = before and before[-1].life in self._closed and before[-1].ending == "completed"
         if is_kept and not before[-1].is_lost:
@@ -237,18 +237,18 @@ class AttemptLog:
             self.problems.append(f"{name} was started before the run was stored")
 
     def _check_sources(self, new: Execution, runnable: Runnable) -> None:
-        """What a policy wants durable before anything else happens must be so before it is used."""
+        """Check that results with ``checkpoint_after`` are durable before anything uses them."""
         for address in new.inputs:
             seq = address if isinstance(address, int) else address[0]
-            if seq <= new.durable:  # also what stands for nothing, which has no place in the log
+            if seq <= new.durable:  # including an Absent, which is not in the log
                 continue
             source = getattr(runnable.lineage.log[seq - 1], "component", "")
-            is_sure = source and source not in self._mendable  # which may have run under a policy of its own
+            is_sure = source and source not in self._mendable  # which may have run under its own policy
             policies = self._scenario.policies_of(source) if is_sure else ()
             if policies and all(policy.checkpoint_after for policy in policies):
                 self.problems.append(f"{new.run}: {new.component}{new.inputs} was started before {source} was stored")
 
     def _is_part_of_saga(self, component: str) -> bool:
-        """Whether *component* is a transaction or a compensation, which do not run ahead of what is durable."""
+        """Return whether *component* is a transaction or a compensation, which never run ahead of durability."""
         is_part = any(component.startswith(f"{saga}.") for saga in self._sagas)
         return is_part and not component.endswith((".on_complete", ".on_abort"))

@@ -1,7 +1,7 @@
 """
-Families of simulated runs, as the store has them: which runs the steps of a run have started, and those of these.
+Families of simulated runs, as the store has them: a run, the runs that its steps have started, and so on.
 
-Whoever is cancelled takes along the children that go with it, and theirs.
+Cancelling a run also cancels the children that are cancelled with their parent, and their children.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was cancelled for its own sake, and not because its parent was."""
+        """Whether it was cancelled itself, and not because its parent was."""
         return self.run.memory.cancelled == UNWANTED
 
 
 Family = Mapping[str, Stored]
-"""By id, a run and all that came of it, parents first."""
+"""By id, a run and its children and their children, parents first."""
 
 
 async def read(store: FullStore, name: str, trial: Trial) -> Stored:
-    """Return the run *name*, which is one of *trial* or of a child."""
+    """Return the run *name*, which is a run of *trial* or a child run."""
     loaded = await store.load_since(name, 0)
     stored = loaded.record
     workflow = trial.kin.get(stored.workflow, trial.workflow)
@@ -48,7 +48,7 @@ async def read(store: FullStore, name: str, trial: Trial) -> Stored:
 
 
 async def family(store: FullStore, root: str, trial: Trial) -> dict[str, Stored]:
-    """Return the run *root*, and all that it has started and that exist, and so on."""
+    """Return the run *root*, and all existing runs that it has started, and so on."""
     found: dict[str, Stored] = {root: await read(store, root, trial)}
     line = [root]
     for name in line:
@@ -60,7 +60,7 @@ async def family(store: FullStore, root: str, trial: Trial) -> dict[str, Stored]
 
 
 def doomed(members: Family, root: str, *, is_cancelled: bool, with_root: bool = False) -> set[str]:
-    """Return who of *members* has to be cancelled, *root* or not: all of them, or only who goes along *with_root*."""
+    """Return which of *members* have to be cancelled; *with_root*: those that are cancelled together with *root*."""
     closed = {root} if is_cancelled else set[str]()
     for name, member in members.items():
         if member.is_closed and not with_root:

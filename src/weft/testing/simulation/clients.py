@@ -1,12 +1,12 @@
 """
-What those do who use a simulated runner: start runs, give them inputs, change their minds, and wait.
+The clients of a simulated runner: they start runs, send inputs, cancel, change policies, and wait.
 
-A client of a process that has died, or was closed, comes again in the next one, and goes on with what was not
-acknowledged.  If a runner was closed and did not say that it could not write everything, all that its clients were
-told counts as acknowledged, whatever the strategy.
+A client of a process that has died, or was closed, comes back in the next one, and continues with what was not
+acknowledged.  If a runner was closed without reporting unwritten events, everything that its clients were told counts
+as acknowledged, whatever the strategy.
 
-Some callers are cancelled while they wait for a call, and make it again; some runs are used by several callers at
-once.  Whatever they do, no caller sees an error that its call does not document.
+Some callers are cancelled while they wait for a call, and repeat it; some runs are used by several callers at
+once.  No caller ever sees an error that its call does not document.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from weft.testing.wrapping import FullStore
 T = TypeVar("T")
 
 _PATIENCE = 1_000
-"""How many seconds it takes at most to cancel a family that somebody has begun to cancel."""
+"""How many seconds, at most, it takes to finish cancelling a family of runs."""
 
 
 class Clients:
-    """The clients of all runs, and what they know: it outlives the processes."""
+    """The clients of all runs, and their knowledge, which outlives the processes."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Clients:
         self._taken: set[tuple[str, int]] = set()
         """The inputs that were acknowledged for good."""
         self._told_so: set[tuple[str, int]] = set()
-        """The inputs of this process that a runner has taken, and may not have written yet."""
+        """The inputs of this process that a runner has accepted, and may not have written yet."""
         self._unwanted: set[str] = set()
-        """The runs that somebody has tried to cancel."""
+        """The runs that a client has tried to cancel."""
         self._told: dict[str, Run] = {}
-        """What on_complete was last called with, by run."""
+        """The run with which on_complete was last called, by id."""
 
     async def use(self, runner: AsyncRunner, store: FullStore) -> None:
-        """Have everything done in this process; *store* is where it ends up."""
+        """Do everything that can be done in this process, with runs in *store*."""
         self._told_so.clear()
         if self._scenario.resumes_all:
             await self._made(lambda: runner.resume_all(**self._options()))
@@ -71,7 +71,7 @@ class Clients:
 
     async def close(self, runner: AsyncRunner) -> bool:
         """
-        Close *runner*; return whether that was one call, which has told all that there is to tell.
+        Close *runner*; return whether that was one call, whose result is complete.
 
         Raises:
             UnwrittenEvents: not everything could be written.
@@ -82,16 +82,16 @@ class Clients:
                 async with asyncio.timeout(patience):
                     await runner.close()
                 return True
-            self._tell("the caller of close() has given up, and calls it again")
+            self._tell("the caller of close() was cancelled, and calls it again")
         await runner.close()
         return patience is None
 
     def closed(self) -> None:
-        """The runner of this process was closed, and says that everything is written."""
+        """Note that the runner of this process was closed, and reported that everything is written."""
         self._taken |= self._told_so
 
     def unnoticed(self, run: str) -> list[str]:
-        """Return what on_complete should have told of *run* and has not."""
+        """Return what is wrong with the calls of on_complete for *run*."""
         if not self._scenario.notices or run in self._attempts.cancelled:
             return []
         seen, inputs = self._told.get(run), len(self._trial.inputs)
@@ -121,16 +121,16 @@ class Clients:
         return self._dice.choice((0.0, 0.001, 0.2, 1.0, 4.0))
 
     async def _made(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call; a caller that is cancelled makes it again."""
+        """Make a call; a caller that is cancelled repeats it."""
         while (patience := self._patience()) is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     return await call()
-            self._tell("a caller has given up")
+            self._tell("a caller was cancelled")
         return await call()
 
     async def _stop(self, runner: AsyncRunner, run: str) -> None:
-        """Stop a run; a caller that is cancelled stops it again, or not."""
+        """Stop a run; a caller that is cancelled may stop it again."""
         patience = self._patience()
         if patience is None:
             await runner.stop(run)
@@ -139,7 +139,7 @@ class Clients:
             async with asyncio.timeout(patience):
                 await runner.stop(run)
             return
-        self._tell(f"the caller that stops {run} has given up")
+        self._tell(f"the caller that stops {run} was cancelled")
         if self._dice.random() < 0.5:
             with suppress(WorkflowNotFound):  # it has left by now
                 await runner.stop(run)
@@ -174,7 +174,7 @@ class Clients:
     # -- one client ------------------------------------------------------------------------------
 
     async def _client(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
-        """Start or resume a run, give it its inputs, and wait for what comes of them."""
+        """Start or resume a run, send its inputs, and wait for their results."""
         if run in self._attempts.cancelled:
             return
         await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self._scenario.is_wanted_twice)))
@@ -213,11 +213,11 @@ class Clients:
         self._tell(f"{run} has begun")
 
     async def _give(self, runner: AsyncRunner, store: FullStore, run: str, number: int, value: Any) -> None:
-        """Give a run an input, and perhaps something else to do."""
+        """Send a run an input, and perhaps do something else with it."""
         dice, scenario = self._dice, self._scenario
         await asyncio.sleep(dice.choice((0.0, 0.0, 0.1, 2.0)))
         await self._take(runner, run, number, value)
-        self._tell(f"input {number} of {run} taken")
+        self._tell(f"input {number} of {run} accepted")
         self._told_so.add((run, number))
         if scenario.strategy.takes_input_first:
             self._taken.add((run, number))
@@ -237,10 +237,10 @@ class Clients:
         if dice.random() < scenario.cancels:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await self._cancel(runner, store, run)
-            await runner.run(run, value)  # it is closed, and says so
+            await runner.run(run, value)  # it is closed, and reports that
 
     async def _cancel(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
-        """Cancel a run, and see that all who go with it are cancelled when that is acknowledged."""
+        """Cancel a run, and check that its children are cancelled when that is acknowledged."""
         self._unwanted.add(run)
         self._interrupt()
         await self._made(lambda: runner.cancel(run, "enough"))
@@ -248,7 +248,7 @@ class Clients:
         await self._cancelled(store, run)
 
     async def _cancelled(self, store: FullStore, run: str) -> None:
-        """Keep in mind that a run is cancelled, and who goes with it; see that all of them are."""
+        """Record that a run is cancelled with its children, and check that all of them are."""
         self._attempts.cancelled.add(run)
         if self._trial.kin:
             members = await _seen(family(store, run, self._trial))
@@ -256,20 +256,20 @@ class Clients:
             self._attempts.cancelled |= closed
             for name in sorted(closed & members.keys()):
                 if (status := members[name].record.status) != "cancelled":
-                    self.problems.append(f"{name} is {status} when {run}, with which it goes, is said to be cancelled")
+                    self.problems.append(f"{name} is {status} when {run}, its parent, is reported as cancelled")
 
     async def _gone(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
-        """Wait until a run is cancelled that another process had begun to cancel, or see to it."""
+        """Wait until a run is cancelled that another process had begun to cancel, or cancel it."""
         if self._dice.random() < 0.5:
             await runner.cancel(run)
         for _ in range(_PATIENCE):
             if (await _seen(store.find(run))).status == "cancelled":
                 return
             await asyncio.sleep(1.0)
-        self.problems.append(f"{run}: it was cancelled, and nobody goes on with cancelling those who go with it")
+        self.problems.append(f"{run}: it was cancelled, and the cancelling of its children does not continue")
 
     async def _take(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
-        """Give a run an input; if a saga keeps it from taking any, see to that first."""
+        """Send a run an input; if a stuck saga prevents that, resolve it first."""
         while True:
             try:
                 await self._made(
@@ -286,12 +286,12 @@ class Clients:
         await self._stop(runner, run)
         self._tell(f"{run} stopped")
         await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
-        self._tell(f"{run} goes on")
+        self._tell(f"{run} continues")
 
     # -- until nothing is left to do -------------------------------------------------------------
 
     async def _wait(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
-        """Wait until a run is idle, and see whether that is so."""
+        """Wait until a run is idle, and check that it is."""
         seen = await self._idle(runner, run)
         if self._trial.then is not None:
             await self._trial.then(runner, run)
@@ -306,7 +306,7 @@ class Clients:
         self._tell(f"{run} is idle after {len(seen.log())} events")
 
     async def _see_off(self, runner: AsyncRunner, store: FullStore) -> None:
-        """Wait for what the runs have started, also in another life, and nobody else waits for."""
+        """Wait for child runs, including those of other lives, that no step waits for."""
         if not self._scenario.resumes_all:
             await runner.resume_all(**self._options())
         done: set[str] = set()
@@ -319,11 +319,11 @@ class Clients:
                         self.problems.append(f"{run}: reported idle with something left to do")
                     await runner.checkpoint(run)
                     done.add(run)
-                except WorkflowNotFound:  # it was there before, and is just being brought back
+                except WorkflowNotFound:  # it existed before, and is just being loaded
                     await asyncio.sleep(0.1)
 
     async def _idle(self, runner: AsyncRunner, run: str) -> Run:
-        """Wait until a run has nothing left to do and no dead letters that could be mended."""
+        """Wait until a run has nothing left to do and no dead letters that could be repaired."""
         while True:
             try:
                 seen = await self._made(lambda: runner.wait(run))
@@ -337,11 +337,11 @@ class Clients:
             await self._settle(runner, seen, letters)
 
     async def _settle(self, runner: AsyncRunner, seen: Run, letters: list[Any]) -> None:
-        """Give one of the dead letters another chance, or up."""
+        """Retry or discard one of the dead letters."""
         letter, run = self._dice.choice(letters), seen.id
         if self._scenario.deadline == TIGHT or self._dice.random() < self._scenario.discards:
             await runner.discard(run, letter)
-            self._tell(f"{run} gives {letter.component}{letter.inputs} up")
+            self._tell(f"{run} discards {letter.component}{letter.inputs}")
             return
         self._attempts.mend(run)
         policy = self._dice.choice((None, Policy(max_retries=self._scenario.retries)))
@@ -358,7 +358,7 @@ class Clients:
 
 
 async def _seen(look: Awaitable[T]) -> T:
-    """Return what a client finds in the store itself, which is closed with its runner."""
+    """Return the records in the store itself, which is closed with its runner."""
     try:
         return await look
     except StoreClosed:

@@ -1,8 +1,8 @@
 """
-An executor in which everything takes as long as a die says, in virtual time.
+An executor in which every attempt takes a drawn time, in virtual time.
 
-What is submitted is called at once, and its outcome is held back until its time has passed: a crash in between
-loses an outcome whose effects have happened, which is the case that matters.
+A submitted runnable is called at once, and its outcome is held back until its time has passed: a crash in between
+loses an outcome whose effects have happened, which is the important case.
 
     >>> from weft import AsyncRunner, Workflow, step
     >>> from weft.testing.loop import run_virtually
@@ -32,33 +32,33 @@ from weft.errors import ExecutorClosed, ExecutorFull, ThreadsExhausted
 from weft.testing.loop import VirtualLoop
 
 Lasts = Callable[[Runnable], float]
-"""Says how many seconds an attempt takes."""
+"""Returns how many seconds an attempt takes."""
 Ending = Literal["completed", "failed", "skipped", "cancelled"]
 
 
 class Late(Exception):
-    """What an attempt fails with that has done all that it had to do."""
+    """The error of an attempt that fails after it has done its work."""
 
 
 class Watcher(Protocol):
-    """Whoever wants to know what is executed."""
+    """Observes what is executed."""
 
     def begins(self, runnable: Runnable) -> BaseException | None:
-        """An attempt begins; what this returns is raised in place of the call, or after it by what is a Late."""
+        """Note that an attempt begins; a returned error is raised instead of the call, a Late after it."""
         ...
 
     def ends(self, runnable: Runnable, ending: Ending) -> None:
-        """It has ended."""
+        """Note that the attempt has ended."""
         ...
 
 
 class SimulatedExecutor:
     """
-    Runs up to *max_workers* at once and lets as many wait; an attempt *lasts* as long as that says.
+    Runs up to *max_workers* at once and lets as many wait; *lasts* returns how long an attempt takes.
 
-    Where somebody listens, it gives a sign of life every so many seconds as *beats* says; 0 is never.  What it
-    *refuses* is as if all its threads hung.  A plain function that *blocks*, because it waits for other runs, needs a
-    thread, and a loop on virtual time.
+    If the runner wants heartbeats, an attempt sends one every so many seconds as *beats* returns; 0 means never.  If
+    *refuses* returns true, it behaves as if all its threads hung.  A plain function that *blocks*, because it waits for
+    other runs, needs a thread, and a loop on virtual time.
     """
 
     def __init__(
@@ -79,28 +79,28 @@ class SimulatedExecutor:
         self._waiting: deque[tuple[int, Runnable]] = deque()
         self._running: dict[int, tuple[float, Runnable, asyncio.Task[None]]] = {}
         self._begun: set[int] = set()
-        """What runs and has had its first turn."""
+        """The running tickets that have had their first turn."""
         self._lent: set[int] = set()
-        """What runs and only waits."""
+        """The running tickets that only wait."""
         self._ended: dict[int, Outcome] = {}
         self._is_told = False
         self._is_open = False
 
     @property
     def free(self) -> int:
-        """How many more tickets it takes."""
+        """How many more tickets it accepts."""
         inside = len(self._waiting) + len(self._running) - len(self._lent) + len(self._ended)
         return self.capacity - inside if self._is_open else 0
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Get ready, in the running event loop."""
+        """Open it, in the running event loop."""
         if self._wake is not None:
             raise ExecutorClosed("SimulatedExecutor", "was open before")
         self._loop = asyncio.get_running_loop()
         self._wake, self._context, self._is_open = wake, contextvars.copy_context(), True
 
     def submit(self, ticket: int, runnable: Runnable) -> None:
-        """Run *runnable* as soon as there is a worker for it."""
+        """Run *runnable* as soon as a worker is free."""
         if not self._is_open:
             raise ExecutorClosed("SimulatedExecutor", "is not open")
         if self.free <= 0:
@@ -167,13 +167,13 @@ class SimulatedExecutor:
         return None if found is None else found[0]
 
     def collect(self) -> list[tuple[int, Outcome]]:
-        """Return what has ended."""
+        """Return the outcomes that were not collected yet."""
         self._is_told = False
         ended, self._ended = list(self._ended.items()), {}
         return ended
 
     def cancel(self, ticket: int) -> None:
-        """Lose interest in *ticket*."""
+        """Drop *ticket*."""
         had_room = self.free > 0
         self._ended.pop(ticket, None)
         self._waiting = deque(item for item in self._waiting if item[0] != ticket)
@@ -193,7 +193,7 @@ class SimulatedExecutor:
         self._lent.discard(ticket)
 
     async def close(self, grace: float) -> list[int]:
-        """Wait up to *grace* seconds for what runs, then cancel it."""
+        """Wait up to *grace* seconds for running tickets, then cancel them."""
         self._is_open = False
         given_up = [ticket for ticket, _ in self._waiting]
         self._waiting.clear()
@@ -206,10 +206,10 @@ class SimulatedExecutor:
 
 
 class ImmediateSimulatedExecutor(SimulatedExecutor):
-    """Runs what it is given without a ticket here and now, in no time at all."""
+    """Runs runnables without a ticket at once, in no virtual time."""
 
     def run(self, runnable: Runnable) -> Outcome:
-        """Run *runnable*, and return what came of it."""
+        """Run *runnable*, and return its outcome."""
         if not self._is_open:
             raise ExecutorClosed("ImmediateSimulatedExecutor", "is not open")
         if self._refuses is not None and self._refuses(runnable):

@@ -1,10 +1,9 @@
 """
-The limits of policies as they look from outside: what is under way at once, how often something starts, and whether
-anybody calls what keeps failing.
+Checks the limits of policies from outside: how many attempts are in flight at once, how often they start, and
+whether an attempt starts although its breaker is open.
 
-A gauge counts for itself, from the attempts that it sees begin and end, and asks none of the counters that it watches.
-Where policies change while a run is live, only what all of them limit is counted: whatever else there is only makes a
-limit stricter.
+A check counts the attempts that it sees begin and end, independently of the counters that it checks.  Where policies
+change while a run is live, only limits that all of them share are checked: other limits only make it stricter.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _EARLY = 1e-3
 
 
 class LimitChecks:
-    """What the limits of a scenario let through, in one life after another."""
+    """Checks the limits of a scenario, in one life after another."""
 
     def __init__(self, scenario: Scenario, *, but: Collection[str]) -> None:
-        """Watch everything *but* what may get policies of its own."""
+        """Watch everything *but* components that may get their own policies."""
         self._scenario, self._but = scenario, but
         self.begin_life(0.0)
 
     def begin_life(self, now: float) -> None:
-        """A process has begun: limits are kept by processes, and start afresh."""
+        """Note that a process has begun: limits belong to a process, and start again."""
         self._born = now
         self._under_way: Counter[str] = Counter()
         self._starts: Counter[str] = Counter()
@@ -43,17 +42,17 @@ class LimitChecks:
         """By breaker and run: how many have started since it opened."""
         self._unsure: set[str] = set()
         """
-        Breakers of which it is not known what they have counted: of an attempt that was cut short, or that may not have
-        been theirs, only they know.
+        Breakers whose count is unknown here: only they know whether they counted an attempt that was cut short, or
+        that may have belonged to another one.
         """
 
     def begins(self, run: str, component: str, now: float) -> list[str]:
-        """An attempt of *component* begins; return what is wrong with that."""
+        """Note that an attempt of *component* begins; return what is wrong with that."""
         wrong: list[str] = []
         if (places := self._limit(ConcurrencyLimit, component)) is not None:
             self._under_way[places.name] += 1
             if self._under_way[places.name] > places.limit:
-                wrong.append(f"{self._under_way[places.name]} are under way where {places.limit} may be")
+                wrong.append(f"{self._under_way[places.name]} are in flight where {places.limit} may be")
         if (rate := self._limit(RateLimit, component)) is not None:
             self._starts[rate.name] += 1
             count = self._starts[rate.name]
@@ -64,19 +63,19 @@ class LimitChecks:
             if opened is not None and now < opened + breaker.reset_timeout - _EARLY:
                 self._passed[breaker.name, run] += 1
                 count = self._passed[breaker.name, run]
-                if count > self._scenario.max_concurrency:  # so many may have been let through before
+                if count > self._scenario.max_concurrency:  # so many may have been admitted before
                     wrong.append(f"{count} have started in the {now - opened:.3f} seconds since the breaker opened")
         return wrong
 
     def _is_prompt(self, component: str) -> bool:
-        """Whether nothing but a worker is waited for between being let through by a breaker and starting."""
+        """Return whether an attempt waits only for a worker between its admission by a breaker and its start."""
         return not any(
             policy.execution_mode == "durable" or policy.rate_limit or policy.concurrency_limit
             for policy in self._scenario.policies_of(component)
         )
 
     def ends(self, component: str, ending: Ending, now: float) -> None:
-        """An attempt of *component* has ended."""
+        """Note that an attempt of *component* has ended."""
         if (places := self._limit(ConcurrencyLimit, component)) is not None:
             self._under_way[places.name] -= 1
         if (breaker := self._limit(CircuitBreaker, component)) is None:
@@ -85,7 +84,7 @@ class LimitChecks:
             return
         if ending == "completed" and breaker.name not in self._opened:
             self._failures[breaker.name] = 0
-        elif ending in ("completed", "cancelled"):  # a probe, or one that began before: that is for the breaker to say
+        elif ending in ("completed", "cancelled"):  # a probe, or one that began before: only the breaker knows
             self._unsure.add(breaker.name)
         else:
             self._failures[breaker.name] += 1
@@ -93,7 +92,7 @@ class LimitChecks:
                 self._opened.setdefault(breaker.name, now)
 
     def _limit(self, kind: type[L], component: str) -> L | None:
-        """Return the limit of this *kind* under which *component* is, whichever policy holds."""
+        """Return the limit of this *kind* that *component* has under all policies."""
         policies = () if component in self._but else self._scenario.policies_of(component)
         found = [getattr(policy, _FIELDS[kind]) for policy in policies]
         return found[0] if found and all(each == found[0] for each in found) else None

@@ -1,8 +1,8 @@
 """
-What the functions of policies were asked in a simulation: fallbacks and compensations.
+Checks the calls of the functions of policies in a simulation: fallbacks and compensations.
 
-Both are asked about a failure, once for each time that an attempt has brought it about: a process that dies with the
-answer makes another attempt first.
+Both are called for a failure, once for each time that an attempt has caused it: after a process died with the answer,
+another attempt is made first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Kind = Literal["fallback", "compensation"]
 
 
 class Question(msgspec.Struct):
-    """One that was asked."""
+    """One call of a function of a policy."""
 
     run: str
     kind: Kind
     name: str
-    """About what."""
+    """The name of the runnable it is about."""
     error: str
-    """What that failed with."""
+    """The error of the runnable."""
     attempts: int
     """How many attempts had begun by then."""
     durable: int
@@ -39,7 +39,7 @@ class Question(msgspec.Struct):
 
 
 def question(policy_call: PolicyCall, *, attempts: int, durable: int) -> Question:
-    """Return what *inquiry* is about."""
+    """Return the runnable that *inquiry* is about."""
     call = cast("partial[Any]", policy_call.question)
     kind: Kind = "fallback" if call.func is ask else "compensation"
     error = str(call.args[-1])
@@ -47,25 +47,25 @@ def question(policy_call: PolicyCall, *, attempts: int, durable: int) -> Questio
 
 
 def repeated(before: Sequence[Question], new: Question) -> Iterator[str]:
-    """Yield what is wrong with asking *new* after all that was asked *before* about the same runnable."""
+    """Yield what is wrong with the call *new* after the calls *before* for the same runnable."""
     for known in before:
         if known.kind == new.kind and known.attempts == new.attempts:
-            yield f"{new.run}: the {new.kind} of {new.name} was asked again, and nothing was attempted since"
+            yield f"{new.run}: the {new.kind} of {new.name} was called again, and nothing was attempted since"
 
 
 def misled(asked: Sequence[Question], last: Any, *, retries: int | None) -> Iterator[str]:
     """
-    Yield what is wrong with what was *asked* about a runnable.
+    Yield what is wrong with the calls *asked* for a runnable.
 
     Args:
         last: how it ended in the log.
-        retries: how many it had; None if nobody knows.
+        retries: how many it had; None if unknown.
     """
     for each in asked:
         if each.durable >= last.seq:
-            yield f"the {each.kind} of {each.name} was asked when the outcome was durable"
+            yield f"the {each.kind} of {each.name} was called when the outcome was durable"
         if retries is not None and each.attempts <= retries and each.kind == "fallback":
-            yield f"the fallback of {each.name} was asked after {each.attempts} attempts, with {retries} retries"
+            yield f"the fallback of {each.name} was called after {each.attempts} attempts, with {retries} retries"
     undone = [each for each in asked if each.kind == "compensation"]
     is_compensated = isinstance(last, ev.RunnableFailed) and last.on_failure == "compensate"
     name = f"{last.component}{last.inputs}"
@@ -76,5 +76,5 @@ def misled(asked: Sequence[Question], last: Any, *, retries: int | None) -> Iter
 
 
 def _is_about(asked: Question, error: str) -> bool:
-    """Whether somebody made up for *error*, or has tried to."""
+    """Return whether *error* was compensated, or the compensation was tried."""
     return asked.error == error and asked.ending in ("completed", "failed")

@@ -1,9 +1,9 @@
 """
-What a simulated process sees of a store: a connection that may fail, lie, dawdle, and die with its process.
+The connection of a simulated process to its store, which may fail, report a false failure, be slow, and die.
 
-The data live on in *inner*; only what it has taken survives.  Whoever opens the next connection finds all runs free,
-as after the death of a real process.  *heads* is where a connection writes down what was committed, whether or not
-the process has heard of it: the length of every log.
+The data are in *inner*; only what it has written survives.  The next connection finds all runs free, as after the
+death of a real process.  A connection records in *heads* what was committed, whether or not the process got the
+answer: the length of every log.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _FALLIBLE = frozenset(
 
 
 class Weather(msgspec.Struct, frozen=True):
-    """How bad a store is: shares of calls."""
+    """The shares of calls of a store that go wrong."""
 
     fails: float = 0.0
-    """Of calls that do nothing and say that the store is away."""
+    """Of calls that do nothing and report that the store is unavailable."""
     lies: float = 0.0
-    """Of calls that are carried out and then say that the store is away."""
+    """Of calls that are made and then report that the store is unavailable."""
     dawdles: float = 0.0
     """Of calls that take a while, before or after."""
     most: int = 8
@@ -46,13 +46,13 @@ class Weather(msgspec.Struct, frozen=True):
 
 Moment: TypeAlias = Literal["before", "during", "after"]
 """
-When a process dies by an append: before it is written, when it is written and nobody has heard of it, or when the
-process has heard of it and has had a turn to do something about it.
+When a process dies at an append: before it is committed, when it is committed but not acknowledged, or when the
+process has received the answer and has had a turn to react to it.
 """
 
 
 class Connection(WrappedStore):
-    """One process's view of *inner*; the process *dies* at that moment of that append, counted from 1."""
+    """The connection of one process to *inner*; the process *dies* at that moment of that append, counted from 1."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Connection(WrappedStore):
         super().__init__(inner)
         self._dies, self._heads, self._creations = dies, heads, creations
         self.appends = 0
-        """How many there were."""
+        """How many appends there were."""
         self.is_dying = False
         """Whether the process has had its last turn."""
         self._dice, self._weather, self._tell = dice, weather, tell
@@ -77,11 +77,11 @@ class Connection(WrappedStore):
 
     @property
     def is_open(self) -> bool:
-        """Whether this connection is; the data are always there."""
+        """Whether this connection is open; the data are always available."""
         return self._is_open
 
     async def open(self) -> None:
-        """Find all runs free: whoever had them is dead."""
+        """Open the connection, with all runs free: their owners are dead."""
         await self.inner.close()
         await self.inner.open()
         self._is_open = True
@@ -92,7 +92,7 @@ class Connection(WrappedStore):
         await self.inner.close()
 
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
-        """Write *batch*, in this weather, and keep how long that has made the logs."""
+        """Write *batch*, perhaps with a fault, and record the new length of the logs."""
 
         async def act() -> Sequence[StoreError | None]:
             results = await self.inner.append(batch)
@@ -105,15 +105,15 @@ class Connection(WrappedStore):
         return await self.around("append", act)
 
     def lose(self, seconds: float) -> None:
-        """Let the store be unavailable for so many seconds."""
+        """Make the store unavailable for so many seconds."""
         self._back_at = asyncio.get_running_loop().time() + seconds
 
     def die(self) -> None:
-        """From now on nothing gets through."""
+        """Let no call through from now on."""
         self.is_dead = True
 
     async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
-        """Do what was asked for, in this weather."""
+        """Make the call, perhaps with a fault."""
         self._check()
         await self._dawdle()
         self._check()
@@ -123,7 +123,7 @@ class Connection(WrappedStore):
         if call in _FALLIBLE and asyncio.get_running_loop().time() < self._back_at:
             raise StoreUnavailable("the simulated store", "there is an outage")
         if self._happens(call, self._weather.fails):
-            self._tell(f"the store is away: {call}")
+            self._tell(f"the store is unavailable: {call}")
             raise StoreUnavailable("the simulated store", "the weather is bad")
         result = await act()
         if call == "append":
@@ -133,12 +133,12 @@ class Connection(WrappedStore):
         await self._dawdle()
         self._check()
         if lies:
-            self._tell(f"the store did it, and says it is away: {call}")
+            self._tell(f"the store did it, and reports that it is unavailable: {call}")
             raise StoreUnavailable("the simulated store", "the weather is bad")
         return result
 
     async def _die(self, moment: Moment) -> None:
-        """Let the process die if this is the moment; only after an append it goes on, for a turn."""
+        """Let the process die if this is the moment; after an append it continues for one more turn."""
         if self._dies == (self.appends, moment):
             self.is_dying = True
             if moment != "after":

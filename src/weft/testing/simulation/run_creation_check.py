@@ -1,5 +1,5 @@
 """
-Which runs come to be in a simulated store: each once, and a child only when a log that is stored has named it.
+Checks the creation of runs in a simulated store: each once, and a child only when a stored log has named it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from weft.ports.store import Append
 
 
 class RunCreationCheck:
-    """Sees every run come to be, and says at once what should not have."""
+    """Sees the creation of every run, and reports at once those that should not have been created."""
 
     def __init__(self, wanted: Collection[str], unwanted: Collection[str]) -> None:
-        """Expect the runs that clients have *wanted*, none that is *unwanted*, and all that a log has named before."""
+        """Expect the runs that clients have *wanted*, none of those *unwanted*, and all that a log has named before."""
         self._wanted, self._unwanted = wanted, unwanted
         self._born: dict[str, bytes] = {}
-        """By run: the chain that it began with, by which saying the same thing twice is known."""
+        """By run: the chain that it began with, by which a repeated append is recognised."""
         self._bodies: list[bytes] = []
-        """What is stored of all logs, in which the name of a child stands as it is."""
+        """The stored bytes of all logs, which contain the names of children as plain text."""
         self.problems: list[str] = []
 
     def committed(self, batch: Sequence[Append], results: Sequence[StoreError | None]) -> None:
-        """A store has taken *batch*, but for what it refused."""
+        """Note that a store has written *batch*, except what it refused."""
         stored = [append for append, refused in zip(batch, results, strict=True) if refused is None]
         for append in stored:
             if append.create:
@@ -39,4 +39,4 @@ class RunCreationCheck:
         if name in self._unwanted:
             yield f"{name} was created after it was cancelled with its parent"
         if name not in self._wanted and not any(name.encode() in body for body in self._bodies):
-            yield f"{name} was created, and no log that is stored names it"
+            yield f"{name} was created, and no stored log names it"

@@ -1,5 +1,5 @@
 """
-What a simulation is of (a :class:`Trial`), and what happens in it (a :class:`Scenario`).
+The subject of a simulation (a :class:`Trial`), and what happens in it (a :class:`Scenario`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.testing.simulation.process import Moment, Weather
 
 TIMEOUT = 5.0
 """
-The longest that a step may take, or be silent, where its policy limits that, in seconds; those that do not hang are
-faster, or give signs of life.
+The longest that a step may take, or go without a heartbeat, where its policy limits that, in seconds; steps that do
+not hang are faster, or send heartbeats.
 """
 TIGHT = 8.0
 """The deadline of an input that may well be too short, in seconds."""
 UNWANTED = "unwanted"
-"""Why a step cancels a child of its own."""
+"""The reason with which a step cancels its child."""
 
 
 Rules: TypeAlias = tuple[tuple[Any, Policy], ...]
@@ -40,7 +40,7 @@ def _all_are_well(_: Run, __: Mapping[str, Run]) -> Iterable[str]:
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A workflow, what each run of it is given, and what has to come of it."""
+    """A workflow, the inputs of each run, and a check of the results."""
 
     workflow: Workflow
     inputs: tuple[Any, ...]
@@ -48,31 +48,31 @@ class Trial(msgspec.Struct, frozen=True):
     """Returns what is wrong with a run that has done everything."""
     context: Mapping[str, Any] = {}
     then: Callable[[Any, str], Awaitable[object]] | None = None
-    """What the client does with the runner and the id when the run is idle; in every life, so it may repeat."""
+    """Called with the runner and the id when the run is idle; in every life, so it may be repeated."""
     mendable: frozenset[str] = frozenset()
     """
-    What may fail for good until somebody mends it: the client then gives its dead letters another chance, or up.
-    Components among them get policies that keep dead letters; compensations of a saga do so by themselves.
+    The components that may fail for good until they are repaired: the client then retries or discards their dead
+    letters.  They get policies that keep dead letters; compensations of a saga always keep them.
     """
     losable: frozenset[str] = frozenset()
-    """What may come to nothing because of its policy: *check* reads from the log what did."""
+    """The components that may produce nothing because of their policy: *check* reads from the log which did."""
     policies: Mapping[str, Policy] = {}
-    """By component: what its policy says, whatever else is drawn for it."""
+    """By component: fields of its policy, whatever else is drawn for it."""
     amends: Mapping[str, Callable[[Any], Any]] = {}
-    """By component that is mendable: what makes another input of the one that its dead letter has had."""
+    """By mendable component: a function that turns the input of its dead letter into another input."""
     kin: Mapping[str, Workflow] = {}
     """
     The workflows that steps start as children, by name.  Steps find them in ``context("kin")``, with the policies that
     were drawn.  A step cancels a child for the reason :data:`UNWANTED`.
     """
     patient: frozenset[str] = frozenset()
-    """What waits for children, so that nobody can say how long it takes."""
+    """The components that wait for children, so that it is unknown how long they take."""
     check_kin: Callable[[Run, Mapping[str, Run]], Iterable[str]] = _all_are_well
-    """Returns what is wrong with the children of a run that has done everything, and with theirs; given all of them."""
+    """Returns what is wrong with the children of a finished run, and with their children; called with all of them."""
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """The orderly end of a process whose clients are not done."""
+    """The close of a process whose clients are not done."""
 
     after: float
     """How many seconds its clients have had."""
@@ -81,7 +81,7 @@ class Closing(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """How runs are driven, and what befalls them."""
+    """How runs are driven, and what happens to them."""
 
     strategy: Checkpoints = every_cycle
     crashes: tuple[int, ...] = ()
@@ -97,20 +97,20 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     store: Literal["memory", "file"] = "memory"
     """Where the runs are; a file is a real one, of SQLite."""
     components: frozenset[str] = frozenset()
-    """What there is; a rule for one of them is for its parts too, but not for another one inside of it."""
+    """The components; a rule for one of them applies to its parts too, but not to another component inside it."""
     rules: Rules = ()
     others: Rules = ()
-    """The rules that a client sets while a run is live, in place of those or of these; if not given, the same."""
+    """The rules that a client sets while a run is live; by default the same."""
     retries: int = 0
     """How many retries every policy has."""
     flakes: float = 0.0
-    """The share of runnables of which some attempts fail or hang, never more than there are retries."""
+    """The share of runnables with attempts that fail or hang, never more than there are retries."""
     breaks: float = 0.0
-    """The share of what is mendable or losable of which all attempts fail, until somebody mends it."""
+    """The share of mendable or losable runnables whose attempts all fail, until they are repaired."""
     discards: float = 0.0
-    """How often a dead letter is given up, in place of another chance."""
+    """How often a dead letter is discarded instead of retried."""
     amends: float = 0.0
-    """How often a dead letter gets another chance with another input, where a trial says which."""
+    """How often a dead letter is retried with another input, where the trial has one."""
     refusals: float = 0.0
     """The share of attempts that an executor refuses, so that their worker crashes; at most two of a run in a life."""
     notices: bool = False
@@ -123,27 +123,27 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     cancels: float = 0.0
     """How often a run is cancelled after an input."""
     interrupts: int | None = None
-    """How many turns after the first cancelling has begun its process dies, if it does because of that."""
+    """How many turns after the first cancellation has begun the process dies, if it does because of that."""
     rulings: float = 0.0
     """How often the policies of a run are set again after an input."""
     repeats: float = 0.0
-    """How often a client gives an input twice, under the same key."""
+    """How often a client sends an input twice, under the same key."""
     checkpoints: float = 0.0
     """How often a client asks for a checkpoint after an input."""
     is_patient: bool = False
-    """Whether an input is given only when the run has nothing left to do."""
+    """Whether an input is sent only when the run has nothing left to do."""
     deadline: float | None = None
-    """How many seconds each input has.  Where that is not enough, only the promises about that are checked."""
+    """How many seconds each input has.  Where that is not enough, only the guarantees about deadlines are checked."""
     grace: float = 10.0
     closings: tuple[Closing, ...] = ()
     """How each process is closed before its clients are done, unless it crashes first; those after the last stay."""
     impatience: float = 0.0
-    """The share of calls whose caller is cancelled after a while, and makes the call again."""
+    """The share of calls whose caller is cancelled after a while, and repeats the call."""
     crowds: float = 0.0
     """How often several callers start, stop, resume, use and wait for a run at once after an input."""
 
     def policies_of(self, component: str) -> tuple[Policy, ...]:
-        """Return the policies that may hold for *component*; none, if there are no rules."""
+        """Return the policies that may apply to *component*; none, if there are no rules."""
         known = self._known.get(component)
         if known is None:
             names = self._names(component)
@@ -153,11 +153,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _known(self) -> dict[str, tuple[Policy, ...]]:
-        """The policies that somebody has asked for, by component."""
+        """A cache of the policies, by component."""
         return {}
 
     def _names(self, component: str) -> set[str]:
-        """Return what a rule for *component* may be called: it may be a part of another one."""
+        """Return the names that a rule for *component* may have: it may be a part of another one."""
         names = {component}
         while "." in component and component not in self.components:
             component = component.rpartition(".")[0]
@@ -181,7 +181,7 @@ def _first(rules: Rules, names: set[str]) -> Policy | None:
 
 
 def _told(rules: Rules) -> str:
-    """Return *rules* without all that they leave to the defaults."""
+    """Return *rules* without the fields that have their defaults."""
     policies = ((matcher, policy.changes().items()) for matcher, policy in rules)
     said = (f"{matcher}: {', '.join(f'{name}={value}' for name, value in changes)}" for matcher, changes in policies)
     return f"[{'; '.join(said)}]"

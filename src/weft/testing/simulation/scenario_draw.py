@@ -1,9 +1,9 @@
 """
-Draws what happens in a simulation: a :class:`~weft.testing.simulation.scenario.Scenario`, from a die.
+Draws what happens in a simulation: a :class:`~weft.testing.simulation.scenario.Scenario`, from a random generator.
 
-Policies are drawn so that what comes of a run stays what it would be without them: no more attempts fail than there
-are retries, limits let everything through in the end, deadlines are generous.  Only what a trial calls *losable* gets
-policies that give up, and what a trial itself says of policies holds besides.
+Policies are drawn so that the results of a run are the same as without them: no more attempts fail than there are
+retries, limits admit everything in the end, deadlines are generous.  Only components that a trial calls *losable* get
+policies that give up; the policies of the trial itself apply too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _limits(dice: Random) -> _Limits:
 
 
 def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
-    """Return policies for some components and for the others, all with the same *retries*, and some more like them."""
+    """Return policies for some components and a default, all with the same *retries*, and alternatives to them."""
     said = {*trial.mendable, *trial.losable, *trial.policies}
     if not retries and not said and dice.random() < 0.4:
         return (), ()
@@ -137,10 +137,10 @@ def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
 
 
 def _suited(trial: Trial, name: str, policy: Policy) -> Policy:
-    """Return *policy* as a trial can have it for the component *name*."""
+    """Return *policy* adapted to the component *name* of a trial."""
     if name in trial.mendable:
         policy = msgspec.structs.replace(policy, on_failure="dead_letter")
-    if name in trial.patient:  # it would time out as its children are slow, and wait for them with what they wait for
+    if name in trial.patient:  # it would time out if its children are slow, and hold a limit that they need
         free = ("timeout", "heartbeat", "concurrency_limit", "circuit_breaker", "executor")
         policy = msgspec.structs.replace(policy, **dict.fromkeys(free))
     return policy.merge(trial.policies[name]) if name in trial.policies else policy
@@ -168,7 +168,7 @@ def _policy(dice: Random, retries: int, limits: _Limits) -> Policy:
 
 
 def _lossy(dice: Random, retries: int) -> Policy:
-    """Return a policy under which something may come to nothing."""
+    """Return a policy under which a component may produce nothing."""
     policy = _policy(dice, retries, _Limits(None, None, None))
     changes: tuple[dict[str, Any], ...] = (
         {"deadline": 2.0},

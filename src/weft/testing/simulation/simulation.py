@@ -1,15 +1,15 @@
 """
-One life of a runner after another, on virtual time, all drawn from one seed.
+Simulates one life of a runner after another, on virtual time, all drawn from one seed.
 
-A simulation starts runs of a workflow in a process that crashes at a moment that a die has chosen: between any two
-turns of its event loop, so also inside of an append, before or after the commit.  What the store has committed stays,
-all else is lost; a new process resumes, and so on until everything is settled.  Meanwhile the store fails, lies and
-dawdles, steps fail and hang, and everything takes as long as it likes.  In the end the runs must be what they would
+A simulation starts runs of a workflow in a process that crashes at a random moment: between any two turns of its event
+loop, so also inside an append, before or after the commit.  Everything that the store has committed stays, all else is
+lost; a new process resumes, and so on until everything is settled.  Meanwhile the store fails, reports false failures
+and is slow, steps fail and hang, and everything takes a random time.  In the end the runs must be what they would
 have been without any of this, and nothing that had completed in the log may have been executed again.
 
 Some processes do not crash: their runner is closed while it is used, and the store may be unavailable just then, for
 less or for longer than the grace time.  Either everything is written, and nothing that had completed is executed again,
-or the runner says that it is not.  Callers are cancelled in the middle of their calls, also of stopping and closing,
+or the runner reports unwritten events.  Callers are cancelled in the middle of their calls, including stop and close,
 and several of them use one run at once.
 
     >>> from weft import Workflow, step
@@ -19,7 +19,7 @@ and several of them use one run at once.
     >>> simulate(7, draw).problems
     []
 
-The same seed gives the same simulation, event by event: ``simulate(seed, draw).story`` tells it.
+The same seed repeats the same simulation, event by event: ``simulate(seed, draw).story`` describes it.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ from weft.testing.simulation.verify import examine_family
 START = 1_700_000_000.0
 """When a simulation begins, in seconds since the epoch."""
 _AN_HOUR = 3_600.0
-"""How many seconds nobody waits for a runner that is closed."""
+"""Within how many seconds every client of a closed runner must have returned."""
 _ENOUGH = 50
-"""How many problems are not worth waiting for more."""
+"""After how many problems a simulation ends early."""
 _AN_AGE = 1e7
-"""How many seconds no simulation takes, unless something waits for a timer that should be none of its business."""
+"""How many seconds a simulation may take; a longer one waits for a timer that it should not wait for."""
 
 
 class Report:
-    """What came of a simulation."""
+    """The result of a simulation."""
 
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self.seed, self.scenario = seed, scenario
         self.problems: list[str] = []
-        """What is wrong; nothing, if all is well."""
+        """The problems that were found; empty if all is well."""
         self.story: list[str] = []
-        """What happened, line by line."""
+        """The events of the simulation, line by line."""
         self.lives = 0
         self.turns = 0
         """How many turns of an event loop it took."""
@@ -86,11 +86,11 @@ def simulate(
     seed: int, draw: Callable[[Random], Trial], *, scenario: Scenario | None = None, store: MemoryStore | None = None
 ) -> Report:
     """
-    Return what came of the simulation number *seed*, of what *draw* makes of a die.
+    Run the simulation number *seed* of the trial that *draw* returns, and return its report.
 
     Args:
-        scenario: what happens, if that is not to be drawn as well.
-        store: what outlives the processes, if it is neither of those that a scenario names.
+        scenario: what happens, if it is not to be drawn as well.
+        store: the store, if it is neither of those that a scenario names.
     """
     dice = Random(seed)  # noqa: S311 - it should be the same every time
     trial = draw(dice)
@@ -116,7 +116,7 @@ class _Simulation:
         self.life = 0
         self.loop: VirtualLoop | None = None
         self.end: int | None = None
-        """At which turn the process dies that is alive."""
+        """At which turn the present process dies."""
         self.is_interrupted = False
 
     def tell(self, line: str) -> None:
@@ -129,7 +129,7 @@ class _Simulation:
             return self.now
 
     def interrupt(self) -> None:
-        """Somebody begins to cancel a run: if the scenario says so, let the process die soon, once."""
+        """Note that a client begins to cancel a run: if the scenario says so, let the process die soon, once."""
         if self.scenario.interrupts is not None and not self.is_interrupted:
             assert self.loop is not None  # noqa: S101
             self.is_interrupted, self.end = True, self.loop.turns + self.scenario.interrupts
@@ -165,7 +165,7 @@ class _Simulation:
 
         def before_turn(number: int) -> None:
             if len(self.attempts.problems) > _ENOUGH:
-                raise Stuck("so much is wrong that it may never end")
+                raise Stuck("there are so many problems that it may never end")
             if number == self.end or connection.is_dying:
                 raise Crash
 
@@ -215,7 +215,7 @@ class _Simulation:
         )
         await runner.open()
         dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        dispatcher.draw = self.dice.random  # else jitter would be different every time
+        dispatcher.draw = self.dice.random  # otherwise jitter would be different every time
         runner.register(self.trial.workflow, *self.trial.kin.values())
         if self.life <= len(scenario.closings):
             return await self._cut_short(runner, connection, scenario.closings[self.life - 1])
@@ -240,7 +240,7 @@ class _Simulation:
             self.tell(f"closed: {error}")
             is_done = False
             if is_calm and is_short:
-                self.report.problems.append(f"there was time to write everything, and close() says: {error}")
+                self.report.problems.append(f"there was time to write everything, and close() raised: {error}")
         else:
             self.tell("closed")
             if is_told or (is_calm and is_short):
@@ -267,7 +267,7 @@ class _Simulation:
         )
 
     def _blocks(self, runnable: Runnable) -> bool:
-        """Whether an attempt waits for children."""
+        """Return whether an attempt waits for children."""
         return runnable.component in self.trial.patient and not isinstance(runnable, PolicyCall)
 
     async def _examine(self) -> list[str]:
@@ -281,7 +281,7 @@ class _Simulation:
             self.report.events += sum(len(member.run.log()) for member in members.values())
             problems += examine_family(members, run, self.trial, self.scenario, self.attempts)
             problems += self.clients.unnoticed(run)
-        problems += [f"{each.id} is nobody's child" for each in await store.list(limit=1_000) if each.id not in known]
+        problems += [f"{each.id} has no parent" for each in await store.list(limit=1_000) if each.id not in known]
         await store.close()
         return problems
 
@@ -297,7 +297,7 @@ def _ruled(trial: Trial, scenario: Scenario) -> Trial:
 
 
 class _LoopClock:
-    """The time of day is that of the loop in which it was made, also when that is dead."""
+    """A clock that has the time of the loop in which it was created, even when that is dead."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -306,20 +306,20 @@ class _LoopClock:
         return self._loop.time()
 
     def sleep(self, seconds: float) -> None:
-        raise NotImplementedError(f"nobody may block for {seconds} seconds in virtual time; await it")
+        raise NotImplementedError(f"code must not block for {seconds} seconds in virtual time; await it")
 
     async def asleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
 def _is_unheard(problem: dict[str, Any]) -> bool:
-    """Whether it is that something was told to callers whose process died before they heard of it."""
+    """Return whether *context* is about a result for callers whose process died before they got it."""
     is_lost = str(problem.get("message")).endswith("exception was never retrieved")
     return is_lost and isinstance(problem.get("exception"), RunnerClosed | StoreUnavailable | UnwrittenEvents)
 
 
 def _unexpected(error: BaseException) -> list[BaseException]:
-    """Return what clients were told but that their runner is closed, or that the store is unavailable just then."""
+    """Return the errors of clients, except that their runner is closed or that the store is unavailable."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return [each for part in group.exceptions for each in _unexpected(part)]
@@ -327,7 +327,7 @@ def _unexpected(error: BaseException) -> list[BaseException]:
 
 
 def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:
-    """Return what a runner that has nothing to do still holds."""
+    """Return descriptions of what an idle runner still holds."""
     dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     used = [key for key, state in counters.states().items() if isinstance(state, UseState) and state.used]
     problems = [f"places of {key} are still taken" for key in used]

@@ -1,13 +1,12 @@
 """
-What outlives a simulated process: runs in memory, or in a real SQLite file.
+The storage that outlives a simulated process: runs in memory, or in a real SQLite file.
 
 A process gets the store from :meth:`Storage.connect`.  When it dies, :meth:`Storage.lose` takes the store away from it
-without closing it, so that nothing is written any more and nothing is given back: only the lock of the owner goes, as
-the operating system lets it go.
+without closing it, so that nothing more is written and no run is released: only the lock of the owner is released, as
+the operating system would do.
 
-A file needs threads, and virtual time has none.  So the store lives in an event loop on a thread of its own, and
-whoever calls it stands still, with its whole virtual world, until it has answered: it takes no time at all, and the
-same time every time.
+A file needs threads, and virtual time has none.  So the store is in an event loop on a separate thread, and a caller
+stands still, with its whole virtual world, until it has answered: a call takes no virtual time.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ from weft.testing.wrapping import FullStore, WrappedStore
 T = TypeVar("T")
 
 _FAST = Path("/dev/shm")  # noqa: S108 - a folder in memory, where there is one
-"""Where files are that nobody keeps: the disk is not what is simulated."""
+"""The folder of temporary files: the disk is not simulated."""
 
 
 class Storage(Protocol):
-    """Where runs are while processes come and go."""
+    """Keeps runs while processes come and go."""
 
     def connect(self) -> FullStore:
-        """Return what the next process opens."""
+        """Return the store for the next process."""
         ...
 
     def lose(self) -> None:
-        """The process that was last connected has died."""
+        """Note that the process that was last connected has died."""
         ...
 
     def clean(self) -> None:
-        """Nobody needs any of it any more."""
+        """Remove everything."""
         ...
 
 
 class InMemory:
-    """Runs that *store* has; opening it again finds all of them free."""
+    """Keeps runs in *store*; opening it again finds all of them free."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -56,14 +55,14 @@ class InMemory:
         return self._store
 
     def lose(self) -> None:
-        """There is no lock that could go."""
+        """Do nothing: there is no lock to release."""
 
     def clean(self) -> None:
-        """There is nothing to remove."""
+        """Do nothing: there is nothing to remove."""
 
 
 class OnFile:
-    """Runs in a SQLite file of its own."""
+    """Keeps runs in a temporary SQLite file."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="weft-", dir=_FAST if _FAST.is_dir() else None)
@@ -75,7 +74,7 @@ class OnFile:
         return self._connected[-1]
 
     def lose(self) -> None:
-        """Let the lock go; connections stay as they are, so that the next process finds what this one left."""
+        """Release the lock; connections stay as they are, so that the next process finds the file as it was left."""
         self._connected[-1].lose()
 
     def clean(self) -> None:
@@ -86,7 +85,7 @@ class OnFile:
 
 
 class Aside(WrappedStore):
-    """A SQLite store in an event loop aside: a call is over before anything else can happen."""
+    """A SQLite store in another event loop: a call is over before anything else can happen."""
 
     def __init__(self, inner: SQLiteStore) -> None:
         super().__init__(inner)
@@ -94,14 +93,14 @@ class Aside(WrappedStore):
         self._opened: Any = None
 
     async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
-        """Have it done there, and stand still meanwhile."""
+        """Make the call there, and block meanwhile."""
         result = _aside(act)
         if call == "open":
             self._opened = self._sqlite._opened  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return result
 
     def lose(self) -> None:
-        """Give up the lock without a word to the database."""
+        """Release the lock without writing to the database."""
         if self._opened is not None:
             self._opened.session.close()
 

@@ -1,5 +1,5 @@
 """
-Whether a simulated runner did what it promises, when all is over: its log, and what was executed for it.
+Verifies, at the end of a simulation, the logs of its runs against the attempts that were made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
 _EARLY = 1e-3
 """How many seconds too early a timer may fire."""
 _UNTRIED = ("weft.errors.DeadlineExceeded", "weft.errors.CircuitOpen", "weft.errors.QueueTimeout")
-"""What something can fail with that was not even tried."""
+"""The errors of runnables that were never attempted."""
 
 
 def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptLog, *, is_cancelled: bool) -> list[str]:
@@ -49,7 +49,7 @@ def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptL
 
 
 def examine_family(members: Family, root: str, trial: Trial, scenario: Scenario, attempts: AttemptLog) -> list[str]:
-    """Return what is wrong with the run *root*, and with all that it has started."""
+    """Return what is wrong with the run *root*, and with all runs that it has started."""
     closed = doomed(members, root, is_cancelled=root in attempts.cancelled)
     run = members[root].run
     problems = [f"{root}: {each}" for each in _examined(members[root], trial, scenario, attempts, closed)]
@@ -67,7 +67,7 @@ def examine_family(members: Family, root: str, trial: Trial, scenario: Scenario,
 
 
 def _unknown(_: Run) -> tuple[str, ...]:
-    """Say nothing of what comes of a child by itself: that is for whoever knows its parent."""
+    """Find nothing: only the check of the parent knows what a child should produce."""
     return ()
 
 
@@ -76,27 +76,27 @@ def _examined(member: Stored, trial: Trial, scenario: Scenario, attempts: Attemp
 
 
 class _Life:
-    """What the log says of one runnable, from its first attempt to its end."""
+    """The history of one runnable in the log, from its first attempt to its end."""
 
     def __init__(self) -> None:
         self.failures: list[ev.AttemptFailed] = []
-        """The attempts that have failed since it was last given a chance."""
+        """The attempts that have failed since it was last retried."""
         self.endings: list[Any] = []
-        """How it ended; several times, if it was a dead letter that got another chance."""
+        """How it ended; several times, if it was a dead letter that was retried."""
         self.chances: list[ev.RunnableRetried] = []
 
 
 class _History:
-    """The log of a run beside what was executed for it."""
+    """Compares the log of a run with its attempts."""
 
     def __init__(self, run: Run, trial: Trial, scenario: Scenario, attempts: AttemptLog) -> None:
         self.run, self.trial, self.scenario, self.attempts = run, trial, scenario, attempts
         self.retries = scenario.retries if scenario.rules or not run.workflow.policies else None
-        """How many there are; None if the workflow brings policies of its own."""
+        """How many retries there are; None if the workflow has its own policies."""
         self.lives: dict[str, _Life] = {}
         """By idempotency key."""
         self.undoes: set[str] = set()
-        """What makes up for a failure, which no deadline of an input stops."""
+        """The compensations, which no deadline of an input stops."""
 
     def problems(self) -> list[str]:
         found = list(self._read())
@@ -109,7 +109,7 @@ class _History:
         strangers = {each.key for each in mine} - {key for key, life in self.lives.items() if life.endings}
         if strangers and self.scenario.strategy.lag == 0:
             names = sorted({each.component for each in mine if each.key in strangers})
-            found.append(f"what was executed is not in the log: {names}")
+            found.append(f"executed, and not in the log: {names}")
         given = sum(event.values is not None for life in self.lives.values() for event in life.chances)
         if given < self.attempts.amended[self.run.id]:
             found.append(
@@ -118,7 +118,7 @@ class _History:
         return [*found, *self._late(mine)]
 
     def _read(self) -> Iterator[str]:
-        """Go through the log; yield what is wrong with what it says of attempts."""
+        """Go through the log; yield what is wrong with its attempts."""
         twin = Run(self.run.workflow, id=self.run.id, context=self.run.context)
         memory = twin.memory
         for event in self.run.log()[1:]:
@@ -150,7 +150,7 @@ class _History:
                 yield from self._counted(name, event, len(failures))
 
     def _counted(self, name: str, event: Any, failures: int) -> Iterator[str]:
-        """Yield whether there were too many retries before the end, or too few before a failure."""
+        """Yield a problem if there were too many retries before the end, or too few before a failure."""
         if self.retries is None:
             return
         if failures > self.retries:
@@ -187,13 +187,13 @@ class _History:
                 yield f"{name} is durable, and its attempts were numbered {numbers}"
 
     def _may_be_untried(self, event: Any) -> bool:
-        """Whether a policy, and nothing that was executed, may have made this ending."""
+        """Return whether a policy alone, without an attempt, may have caused this ending."""
         is_limited = event.component in self.trial.losable or self.scenario.deadline == TIGHT
-        rescued = event.component in self.trial.policies  # by a fallback, when it is too late for an attempt
+        rescued = event.component in self.trial.policies  # by a fallback, if it is too late for an attempt
         return is_limited and (rescued or isinstance(event, ev.RunnableFailed | ev.RunnableSkipped))
 
     def _late(self, executions: list[Execution]) -> Iterator[str]:
-        """Yield what was started when its time was up: that of its policy, or that of all inputs."""
+        """Yield the attempts that were started after a deadline: of their policy, or of all inputs."""
         given = [event for event in self.run.log() if isinstance(event, ev.InputReceived)]
         if self.scenario.deadline is not None and given and all(event.at is not None for event in given):
             last = max(event.at or 0.0 for event in given) + self.scenario.deadline
@@ -212,7 +212,7 @@ class _History:
 
 
 def _after(executions: list[Execution], failed: ev.AttemptFailed) -> list[Execution]:
-    """Return what was executed after the attempt that the log says has *failed*; others of its number were lost."""
+    """Return the attempts after the one that *failed* according to the log; others of its number were lost."""
     numbers = [each.attempt for each in executions]
     if failed.attempt not in numbers:
         return []
