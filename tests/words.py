@@ -106,23 +106,22 @@ def blocks(source: str) -> Iterator[tuple[int, int, str]]:
         yield last - len(comment) + 1, last, "\n".join(comment)
 
 
-def headless(source: str) -> Iterator[Finding]:
-    """Find the docstrings that begin with a question word and are not a question."""
+def headless(source: str) -> Iterator[tuple[int, Finding]]:
+    """Find the docstrings that begin with a question word and are not a question, each with its last line."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text and HEADLESS.match(text):
-                yield Finding(node.body[0].lineno, f"{text.split(maxsplit=1)[0]} …", HEADLESS_ADVICE)
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))) if HEADLESS.match(text):
+                word = text.split(maxsplit=1)[0]
+                yield node.end_lineno or node.lineno, Finding(node.lineno, f"{word} …", HEADLESS_ADVICE)
 
 
 def in_code(source: str) -> Iterator[Finding]:
     """Find the words in the docstrings, comments and messages of Python code."""
     lines = source.splitlines()
-    for first, last, text in blocks(source):
-        for found in search(text, first):
-            if not any(ALLOWED.search(lines[number - 1]) for number in (found.line, last)):
-                yield found
-    yield from headless(source)
+    found = [(last, each) for first, last, text in blocks(source) for each in search(text, first)]
+    for last, each in [*found, *headless(source)]:
+        if not any(ALLOWED.search(lines[number - 1]) for number in (each.line, last)):
+            yield each
 
 
 def files(repository: Path) -> Iterator[Path]:

@@ -69,6 +69,8 @@ def test_a_word_can_be_allowed() -> None:
 
 def test_a_docstring_begins_with_its_subject() -> None:
     assert code('def f():\n    """What it makes."""\n') == [(2, "What …")]
+    assert code('made = 1\n"""\nWhat it made.\n"""\n') == [(2, "What …")]
+    assert code('def f():\n    """What it makes."""  # words: allow\n') == []
     assert code('def f():\n    """What does it make?"""\n') == []
     assert code('def f():\n    """Return what it makes."""\n') == []
 

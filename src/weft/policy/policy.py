@@ -44,7 +44,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float | None = None
     """How long all attempts together may take, waits included."""
     on_failure: OnFailure = "halt"
-    """What to do about the last failure: the branch fails, ends quietly, or is kept to be retried."""
+    """The effect of the last failure: the branch fails, ends quietly, or is kept to be retried."""
     fallback: Callable[..., Any] | None = None
     """Called with the runnable and the error after the last retry; returns a Value, RetryWith or another runnable."""
     compensation: Callable[..., Any] | None = None
