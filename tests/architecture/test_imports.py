@@ -88,7 +88,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
 AGAINST = {
     ("core/run/controls.py", "weft.core.workflow.Workflow"): "`run.workflow` gives a user the whole workflow",
     ("runner/registry/children.py", "weft.runner.runner.AsyncRunner"): "children are started by the runner itself",
-    ("runner/runtime.py", "weft.runner.runner.AsyncRunner"): "it makes the child runs, which return handles of the runner",
+    ("runner/runtime.py", "weft.runner.runner.AsyncRunner"): "it makes the child runs, which return its handles",
 }
 
 EFFECTS = {
