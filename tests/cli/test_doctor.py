@@ -284,7 +284,7 @@ def test_a_store_that_is_being_written_is_checked_beside_its_writer(file: Path) 
         async with SQLiteStore(file) as store:
             checking = asyncio.ensure_future(asyncio.to_thread(findings, file))
             while not checking.done():
-                await store.acquire_all(statuses=["idle", "completed"])
+                await store.acquire_many([record.id for record in await store.list()])
                 await store.release([record.id for record in await store.list()])
             return await checking
 

@@ -594,8 +594,8 @@ async def owned(store: MemoryStore) -> list[str]:
 
 
 MOMENTS = {
-    "listing": ("list_free", "acquire_all"),
-    "taking": ("acquire_many", "acquire_all"),
+    "listing": ("list_free",),
+    "taking": ("acquire_many",),
     "loading": ("load_many", "load_since"),
 }
 """What resuming everything asks of the store, by what for: in pages, or one by one where a store can do no more."""

@@ -67,7 +67,6 @@ calls = st.one_of(
     st.tuples(st.just("acquire"), st.sampled_from(RUNS)),
     st.tuples(st.just("release"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("acquire_many"), st.lists(st.sampled_from(RUNS))),
-    st.tuples(st.just("acquire_all"), st.none()),
     st.tuples(st.just("list_free"), st.none()),
     st.tuples(st.just("load_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("delete"), st.sampled_from(RUNS)),
@@ -95,8 +94,6 @@ async def told(store: MemoryStore | SQLiteStore, name: str, given: Any) -> Any:
         match name:
             case "append":
                 return [_shown(each) for each in await store.append(given)]
-            case "acquire_all":
-                return [_shown(each) for each in await store.acquire_all()]
             case "list_free":
                 return [_shown(each) for each in await store.list_free()]
             case "acquire_many" | "load_many":

@@ -335,12 +335,6 @@ class OwnedStore(Protocol):
         """
         ...
 
-    async def acquire_all(
-        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
-    ) -> Sequence[RunRecord]:
-        """Own every run in one of *statuses* without a living owner, oldest first, at most *limit* of them."""
-        ...
-
     async def release(self, runs: Iterable[RunId]) -> None:
         """Release these runs; runs that this store does not own are left alone."""
         ...

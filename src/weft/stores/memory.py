@@ -243,14 +243,6 @@ class MemoryStore:
         self._check()
         return [record for record in self._listed(statuses, None, after) if record.owner is None][:limit]
 
-    async def acquire_all(
-        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
-    ) -> Sequence[RunRecord]:
-        """Own every run in one of *statuses* that nobody owns."""
-        self._check()
-        free = [each for each in self._in_order() if each.record.status in statuses and each.record.owner is None]
-        return [self._own(each) for each in free[:limit]]
-
     def _own(self, stored: _Stored) -> RunRecord:
         stored.record = structs.replace(stored.record, owner=_OWNER, epoch=stored.record.epoch + 1)
         return stored.record

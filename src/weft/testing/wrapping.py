@@ -111,12 +111,6 @@ class WrappedStore:
         """Return a page of free runs."""
         return await self.around("list_free", lambda: self.inner.list_free(statuses=statuses, after=after, limit=limit))
 
-    async def acquire_all(
-        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
-    ) -> Sequence[RunRecord]:
-        """Own all free runs."""
-        return await self.around("acquire_all", lambda: self.inner.acquire_all(statuses=statuses, limit=limit))
-
     async def release(self, runs: Iterable[RunId]) -> None:
         """Release runs."""
         await self.around("release", lambda: self.inner.release(runs))

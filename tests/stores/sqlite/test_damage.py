@@ -129,7 +129,6 @@ def stored(path: Path) -> Iterator[Callable[[], object]]:
         lambda store: store.load_since("hurt", 2),
         contents,
         lambda store: store.acquire("hurt"),
-        lambda store: store.acquire_all(),
         lambda store: store.list_free(),
         lambda store: told(store.acquire_many(["well", "hurt"])),
         lambda store: told(store.load_many(["well", "hurt"])),

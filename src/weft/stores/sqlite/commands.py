@@ -6,20 +6,17 @@ Each is one transaction on the connection of the writer.
 
 from __future__ import annotations
 
-import heapq
 import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
-from typing import Any
 
 from msgspec.structs import replace
 
 from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError
 from weft.ports.store import ContentHash, RunRecord, RunStatus
-from weft.stores.sqlite import rows
 from weft.stores.sqlite.ownership import Session, transaction
-from weft.stores.sqlite.reading import fetched, find, find_owned
+from weft.stores.sqlite.reading import find, find_owned
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
 
@@ -32,7 +29,6 @@ _FACT = query("fact")
 _STANDING = query("standing")
 _ACQUIRE = query("acquire")
 _RELEASE = query("release")
-_CANDIDATES = query("candidates")
 _OLD_RUNS = query("old_runs")
 _REMOVED = query("removed")
 _FORSAKE_LARGE = query("forsake_large")
@@ -102,35 +98,6 @@ def bury(db: sqlite3.Connection, session: Session) -> None:
     """Remove what dead sessions have left: what they owned is free."""
     with transaction(db):
         session.others_alive(db)
-
-
-def acquire_all(
-    db: sqlite3.Connection, session: Session, statuses: Collection[RunStatus], limit: int | None
-) -> list[RunRecord]:
-    """Own every run in one of *statuses* that nobody alive owns and that is whole, oldest first."""
-    with transaction(db):
-        taken = {session.key, *session.others_alive(db)}
-        found = heapq.merge(*(fetched(db, _CANDIDATES, (status,)) for status in dict.fromkeys(statuses)), key=_by_age)
-        whole = ((run, key) for _, run, key, owner in found if owner not in taken and _is_whole(db, run, key))
-        free = list(islice(whole, limit))
-        db.executemany(_ACQUIRE, [(session.key, key) for _, key in free])
-        return [find(db, run)[1] for run, _ in free]
-
-
-def _by_age(row: tuple[Any, ...]) -> tuple[float, str]:
-    """Return where a candidate stands in line; one whose time or name is damaged comes first, and is left out."""
-    created_at, run, _, _ = row
-    return (created_at if isinstance(created_at, float) else 0.0, run if isinstance(run, str) else "")
-
-
-def _is_whole(db: sqlite3.Connection, run: Any, key: int) -> bool:
-    """Whether a run can be read; one that cannot must not keep the others from being found."""
-    try:
-        find(db, rows.text(rows.run_named(run, key), "runs.id", run))
-    except DamagedRow as error:
-        left_alone(error)
-        return False
-    return True
 
 
 def left_alone(error: DamagedRow) -> None:

@@ -228,12 +228,6 @@ class SQLiteStore:
         await self._write_about([], commands.bury)  # sessions that are dead: what is left of them is no owner
         return await self._read(reading.free_page, statuses, after, limit, commands.left_alone)
 
-    async def acquire_all(
-        self, *, statuses: Collection[RunStatus] = DUE, limit: int | None = None
-    ) -> Sequence[RunRecord]:
-        """Own every run in one of *statuses* that nobody alive owns, oldest first."""
-        return await self._write(commands.acquire_all, statuses, limit)
-
     async def release(self, runs: Iterable[RunId]) -> None:
         """Give these runs up; what is not owned by this store is left alone."""
         given_up, writer = list(runs), self._usable().writer

@@ -76,6 +76,12 @@ async def write(store: LogStore, *batch: Append) -> None:
     assert list(await store.append(batch)) == [None] * len(batch)
 
 
+async def take_free(store: OwnedLogStore, **asked: Any) -> list[RunRecord]:
+    """Own the free runs that ``list_free`` returns when it is *asked* so; return the records of those that were."""
+    taken = await store.acquire_many([each.id for each in await store.list_free(**asked)])
+    return [each for each in taken.values() if isinstance(each, RunRecord)]
+
+
 def unowned(record: RunRecord) -> RunRecord:
     """Return the record without its owner, whose text each store chooses."""
     return structs.replace(record, owner=None)

@@ -8,7 +8,7 @@ import pytest
 
 from weft.errors import OwnershipLost, RunNotFound
 from weft.ports.store import CLOSED, FIRST_EPOCH, RunRecord, RunStatus
-from weft.testing.contracts.cases import OwnedLogStore, first, more, opened, write
+from weft.testing.contracts.cases import OwnedLogStore, first, more, opened, take_free, write
 
 
 class OwnedStoreContract:
@@ -49,7 +49,7 @@ class OwnedStoreContract:
         await write(store, first("r"))
 
         assert (await store.find("r")).owner
-        assert list(await store.acquire_all()) == []
+        assert list(await store.list_free()) == []
 
     @opened
     async def test_a_run_that_was_given_up_can_be_taken(self, store: OwnedLogStore) -> None:
@@ -57,10 +57,10 @@ class OwnedStoreContract:
         await store.release(["a", "nope"])
         await write(store, more("b", 1, release=True))
 
-        taken = await store.acquire_all()
+        taken = await take_free(store)
 
         assert [(each.id, each.epoch) for each in taken] == [("a", 2), ("b", 2), ("d", 2)]
-        assert list(await store.acquire_all()) == []
+        assert list(await store.list_free()) == []
 
     @opened
     async def test_closing_gives_up_every_run(self, store: OwnedLogStore) -> None:
@@ -70,7 +70,7 @@ class OwnedStoreContract:
         await store.open()
 
         assert (await store.find("r")).owner is None
-        assert [each.id for each in await store.acquire_all()] == ["r"]
+        assert [each.id for each in await take_free(store)] == ["r"]
 
     @opened
     async def test_only_what_has_something_to_do_is_taken_unless_more_is_asked_for(self, store: OwnedLogStore) -> None:
@@ -78,19 +78,19 @@ class OwnedStoreContract:
         await write(store, *(first(status, status=status, at=float(i)) for i, status in enumerate(statuses)))
         await store.release(statuses)
 
-        due = await store.acquire_all()
-        asked = await store.acquire_all(statuses=["parked", "running"])
+        due = await take_free(store)
+        asked = await take_free(store, statuses=["parked", "running"])
 
         assert [each.id for each in due] == ["running", "waiting"]
         assert [each.id for each in asked] == ["parked"]
 
     @opened
-    async def test_the_oldest_are_taken_first(self, store: OwnedLogStore) -> None:
+    async def test_the_oldest_come_first(self, store: OwnedLogStore) -> None:
         await write(store, *(first(f"r{i}", at=100.0 - i, status="waiting" if i % 2 else "running") for i in range(6)))
         await store.release(f"r{i}" for i in range(6))
 
-        some = await store.acquire_all(limit=2)
-        rest = await store.acquire_all()
+        some = await take_free(store, limit=2)
+        rest = await take_free(store)
 
         assert [each.id for each in (*some, *rest)] == ["r5", "r4", "r3", "r2", "r1", "r0"]
 
@@ -128,7 +128,7 @@ class OwnedStoreContract:
         assert [each.id for each in due] == ["running", "waiting"]
         assert [each.id for each in asked] == ["running", "parked"]
         assert [await store.find(each.id) for each in due] == list(due)
-        assert [each.id for each in await store.acquire_all()] == ["running", "waiting"]
+        assert [each.id for each in await take_free(store)] == ["running", "waiting"]
 
     @opened
     async def test_free_runs_are_listed_in_pages_oldest_first(self, store: OwnedLogStore) -> None:

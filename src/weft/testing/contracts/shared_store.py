@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import OwnershipLost, RunExists, RunOwned
 from weft.ports.store import FIRST_EPOCH
-from weft.testing.contracts.cases import OwnedLogStore, again, bodies, first, more, opened, write
+from weft.testing.contracts.cases import OwnedLogStore, again, bodies, first, more, opened, take_free, write
 
 
 class SharedStoreContract:
@@ -41,7 +41,7 @@ class SharedStoreContract:
             await another.acquire("r")
 
         assert caught.value.owner == (await store.find("r")).owner
-        assert list(await another.acquire_all()) == []
+        assert list(await another.list_free()) == []
         await write(store, more("r", 1))
 
     @opened
@@ -66,7 +66,7 @@ class SharedStoreContract:
         await store.release(["a"])
         await another.release(["b"])
 
-        taken = await another.acquire_all()
+        taken = await take_free(another)
 
         assert [each.id for each in taken] == ["a"]
         (refused,) = await store.append([more("a", 1)])
@@ -80,13 +80,13 @@ class SharedStoreContract:
 
         assert [each.id for each in await another.list_free()] == ["a", "b"]
         assert (await another.acquire("b")).epoch == FIRST_EPOCH + 1
-        assert [each.id for each in await another.acquire_all()] == ["a"]
+        assert [each.id for each in await take_free(another)] == ["a"]
 
     @opened
     async def test_of_two_who_take_a_free_run_one_does(self, store: OwnedLogStore, another: OwnedLogStore) -> None:
         await write(store, *(first(f"r{i}", release=True) for i in range(20)))
 
-        mine, theirs = await asyncio.gather(store.acquire_all(), another.acquire_all())
+        mine, theirs = await asyncio.gather(take_free(store), take_free(another))
 
         assert sorted(each.id for each in (*mine, *theirs)) == sorted(f"r{i}" for i in range(20))
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _FALLIBLE = frozenset(
     {
-        *("append", "acquire", "acquire_many", "acquire_all", "list_free", "release"),
+        *("append", "acquire", "acquire_many", "list_free", "release"),
         *("load_since", "load_many", "load_definitions", "load_facts"),
     }
 )
