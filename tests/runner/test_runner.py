@@ -529,6 +529,7 @@ def test_a_run_that_is_cancelled_takes_nothing_more(store: LogStore) -> None:
         with pytest.raises(RunClosed):
             runner.run("a", 2)
         assert [record.status for record in runner.records()] == ["cancelled"]
+        assert (runner.count(), runner.count(statuses=["cancelled"]), runner.count(statuses=["idle"])) == (1, 1, 0)
 
 
 # -- what a crash would find ---------------------------------------------------------------------

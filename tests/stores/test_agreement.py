@@ -68,6 +68,7 @@ calls = st.one_of(
     st.tuples(st.just("release"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("acquire_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("list_free"), st.none()),
+    st.tuples(st.just("count"), st.sampled_from([None, ("idle", "running", "idle"), ("failed",)])),
     st.tuples(st.just("load_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("delete"), st.sampled_from(RUNS)),
     st.tuples(st.just("purge"), st.integers(0, 9)),
@@ -94,6 +95,8 @@ async def told(store: MemoryStore | SQLiteStore, name: str, given: Any) -> Any:
         match name:
             case "append":
                 return [_shown(each) for each in await store.append(given)]
+            case "count":
+                return [await store.count(statuses=given), await store.count(statuses=given, workflow="w")]
             case "list_free":
                 return [_shown(each) for each in await store.list_free()]
             case "acquire_many" | "load_many":

@@ -368,6 +368,10 @@ class ListableStore(Protocol):
         """Return a page of runs, oldest first (then by id); *after* is the last record of the page before."""
         ...
 
+    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+        """Return how many runs :meth:`list` has on all of its pages together."""
+        ...
+
     async def delete(self, run: RunId) -> None:
         """
         Delete a run, its log and its facts, whatever its status.

@@ -223,6 +223,10 @@ class Runner:
         """Return what the store knows of its runs, oldest first."""
         return self._do(self._inner.records(**filters))
 
+    def count(self, **filters: Any) -> int:
+        """Return how many runs the store has; see :meth:`AsyncRunner.count`."""
+        return self._do(self._inner.count(**filters))
+
     def delete(self, id: str) -> None:
         """Forget the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))

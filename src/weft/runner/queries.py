@@ -111,3 +111,8 @@ class RunnerQueries:
         """Return what the store knows of its runs, oldest first."""
         self._runtime.check_open()
         return await self._runtime.ownership.records(**filters)
+
+    async def count(self, **filters: Any) -> int:
+        """Return how many runs the store has, without reading them; *filters* are those of its ``count``."""
+        self._runtime.check_open()
+        return await self._runtime.ownership.count(**filters)

@@ -276,6 +276,11 @@ class MemoryStore:
         self._check()
         return self._listed(statuses, workflow, after)[:limit]
 
+    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+        """Return how many runs there are."""
+        self._check()
+        return sum(_is_asked_for(each.record, statuses, workflow) for each in self._runs.values())
+
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
         self._stored(run)
@@ -314,13 +319,15 @@ class MemoryStore:
         return [
             record
             for record in (each.record for each in self._in_order())
-            if (statuses is None or record.status in statuses)
-            and (workflow is None or record.workflow == workflow)
-            and (after is None or _order(record) > _order(after))
+            if _is_asked_for(record, statuses, workflow) and (after is None or _order(record) > _order(after))
         ]
 
     def _in_order(self) -> Sequence[_Stored]:
         return sorted(self._runs.values(), key=lambda each: _order(each.record))
+
+
+def _is_asked_for(record: RunRecord, statuses: Collection[RunStatus] | None, workflow: str | None) -> bool:
+    return (statuses is None or record.status in statuses) and (workflow is None or record.workflow == workflow)
 
 
 def _order(record: RunRecord) -> tuple[float, RunId]:

@@ -136,6 +136,10 @@ class WrappedStore:
             "list", lambda: self.inner.list(statuses=statuses, workflow=workflow, after=after, limit=limit)
         )
 
+    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+        """Return how many runs there are."""
+        return await self.around("count", lambda: self.inner.count(statuses=statuses, workflow=workflow))
+
     async def delete(self, run: RunId) -> None:
         """Delete a run."""
         await self.around("delete", lambda: self.inner.delete(run))

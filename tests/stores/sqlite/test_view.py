@@ -68,6 +68,7 @@ def test_what_was_written_is_seen(path: Path) -> None:
 
     with SQLiteView(path) as view:
         [record] = view.list()
+        assert (view.count(), view.count(statuses=["idle"], workflow="nope")) == (1, 0)
         loaded = view.load("r")
 
     assert (record.id, record.head) == ("r", 2)

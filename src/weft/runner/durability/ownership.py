@@ -214,6 +214,10 @@ class Ownership:
             found.extend(page)
         return found
 
+    async def count(self, **filters: Any) -> int:
+        """Return how many runs the store has."""
+        return await self._asked(self._listed().count(**filters))
+
     async def delete(self, run: str) -> None:
         """
         Forget *run*.

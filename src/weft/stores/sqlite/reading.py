@@ -22,9 +22,18 @@ from weft.typing import RunId
 
 Row = tuple[Any, ...]
 
+
+def _of_workflow(sql: str) -> str:
+    """Return *sql* for the runs of one workflow: an index of its own leads to them."""
+    return sql.replace("where r.status = :status", "where r.workflow = :workflow and r.status = :status")
+
+
 _RECORD = query("record")
 _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
+_PAGES = {False: (_FIRST_PAGE, _PAGE), True: (_of_workflow(_FIRST_PAGE), _of_workflow(_PAGE))}
+_COUNT = query("count")
+_COUNT_OF_WORKFLOW = _of_workflow(_COUNT)
 _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
 _FACT_BODY = query("fact_body")
@@ -139,9 +148,20 @@ def page(
         if statuses is None and after is None:
             _look_for_strays(db, workflow, tell)
         among = dict.fromkeys(_STATUSES if statuses is None else statuses)
-        sql, asked = (_FIRST_PAGE if after is None else _PAGE), _beginning(after) | {"workflow": workflow}
+        sql, asked = _PAGES[workflow is not None][after is not None], _beginning(after) | {"workflow": workflow}
         pages = [_page(db, sql, asked | {"status": status}, limit, tell) for status in among]
     return _merged(pages, limit)
+
+
+def count(db: sqlite3.Connection, statuses: Collection[RunStatus] | None, workflow: str | None) -> int:
+    """Return how many runs there are; one that cannot be read is one of them."""
+    with _one_moment(db):
+        if statuses is None:
+            sql = "select count(*) from runs" if workflow is None else "select count(*) from runs where workflow = ?"
+            return int(db.execute(sql, () if workflow is None else (workflow,)).fetchone()[0])
+        sql = _COUNT if workflow is None else _COUNT_OF_WORKFLOW
+        asked = ({"status": status, "workflow": workflow} for status in dict.fromkeys(statuses))
+        return sum(db.execute(sql, each).fetchone()[0] for each in asked)
 
 
 def free_page(

@@ -260,6 +260,10 @@ class SQLiteStore:
         """Return a page of runs, oldest first."""
         return await self._read(reading.page, statuses, workflow, after, limit)
 
+    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+        """Return how many runs there are."""
+        return await self._read(reading.count, statuses, workflow)
+
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
         await self._remove([run], commands.delete, run)

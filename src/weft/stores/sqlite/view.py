@@ -110,6 +110,10 @@ class SQLiteView:
         """
         return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit, damaged))
 
+    def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+        """Return how many runs there are, those that cannot be read included."""
+        return self.ask(lambda db: reading.count(db, statuses, workflow))
+
     def find(self, run: RunId) -> RunRecord:
         """
         Return the record of a run.

@@ -69,6 +69,25 @@ class ListableStoreContract:
         assert await listed(workflow="z") == []
 
     @opened
+    async def test_runs_are_counted_as_they_are_listed(self, store: ListableLogStore) -> None:
+        await write(
+            store,
+            *(first(f"x{i}", status="idle" if i % 3 else "failed", workflow="x") for i in range(7)),
+            first("y", status="running", workflow="y", release=True),
+        )
+        await write(store, more("x1", 1, status="completed"))
+        await store.delete("x2")
+
+        assert await store.count() == 7
+        assert await store.count(workflow="x") == 6
+        assert await store.count(statuses=["failed"]) == 3
+        assert await store.count(statuses=["idle", "running", "idle"]) == 3
+        assert await store.count(statuses=["completed", "idle"], workflow="x") == 3
+        assert await store.count(statuses=["running"], workflow="x") == 0
+        assert await store.count(statuses=[]) == 0
+        assert await store.count(workflow="z") == 0
+
+    @opened
     async def test_deleting_removes_the_log_and_the_facts(self, store: ListableLogStore) -> None:
         await write(store, first("r", b"old", facts={b"h": b"x"}), more("r", 1), first("s"))
 

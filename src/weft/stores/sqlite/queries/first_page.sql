@@ -7,6 +7,5 @@ left join segments l on l.place = (
 )
 left join sessions s on s.key = r.owner
 where r.status = :status
-  and (:workflow is null or r.workflow = :workflow)
 order by r.created_at, r.id
 limit :limit offset :offset

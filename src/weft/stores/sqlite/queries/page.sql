@@ -8,6 +8,5 @@ left join segments l on l.place = (
 left join sessions s on s.key = r.owner
 where r.status = :status
   and (r.created_at, r.id) > (:created_at, :id)
-  and (:workflow is null or r.workflow = :workflow)
 order by r.created_at, r.id
 limit :limit offset :offset
