@@ -244,6 +244,22 @@ def test_what_was_removed_is_not_missed(
     assert heads(later)["kept"] == 2
 
 
+def test_what_an_older_weft_has_removed_is_not_missed(path: Path, tmp_path: Path) -> None:
+    """It has had the file open since before there was anything to count, and counts nothing."""
+
+    async def main() -> Path:
+        async with SQLiteStore(path) as store:
+            with closing(sqlite3.connect(path)) as older:
+                await write(store, first("kept"))
+                await write(store, first("r"), more("r", 1, release=True))
+                older.execute("delete from segments where place >= 2 << 32")
+                older.execute("delete from runs where id = 'r'")
+                older.commit()
+            return crashed(path, tmp_path / "left")
+
+    assert heads(asyncio.run(main())) == {"kept": 1}
+
+
 def test_what_is_lost_after_something_was_removed_is_noticed(path: Path, tmp_path: Path) -> None:
     async def main() -> Path:
         async with SQLiteStore(path) as store:

@@ -30,7 +30,6 @@ _STANDING = query("standing")
 _ACQUIRE = query("acquire")
 _RELEASE = query("release")
 _OLD_RUNS = query("old_runs")
-_REMOVED = query("removed")
 _FORSAKE_LARGE = query("forsake_large")
 
 _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
@@ -154,4 +153,3 @@ def _forget(db: sqlite3.Connection, key: int) -> None:
 
 def _forget_segments(db: sqlite3.Connection, key: int) -> None:
     db.execute("delete from segments where place between ? << 32 and (? << 32) + 4294967295", (key, key))
-    db.execute(_REMOVED)

@@ -12,10 +12,10 @@ of a commit, and what was copied outlives the process.  With
 ``synchronous="normal"`` a commit may be lost with the power, and the note might survive it: none is written then.
 Several processes write one note; the last one wins, and it does not matter which.
 
-A segment may also be missing because its run was deleted, purged or saved anew.  The database counts that (its
-*generation*) in the same transaction; a note of an older generation proves nothing.  Nor does a note about another
-store: each has an *identity*, which a copy of its file shares.  When the last store is closed in order, everything
-is in the main file and the note is removed.
+A segment may also be missing because its run was deleted, purged or saved anew.  A trigger of the database counts that
+(its *generation*), whichever version of Weft removes it; a note of an older generation proves nothing.  Nor does a note
+about another store: each has an *identity*, which a copy of its file shares.  When the last store is closed in order,
+everything is in the main file and the note is removed.
 
 A counter in the database would prove a little more, and would dirty a second page with every commit: a tenth of what a
 commit takes, and twice the write-ahead log.

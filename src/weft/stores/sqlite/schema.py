@@ -195,6 +195,11 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _statements(script: str) -> list[str]:
-    """Split a script, since ``executescript`` would commit first; no statement of ours holds a ``;`` inside."""
-    lines = (line.partition("--")[0] for line in script.splitlines())
-    return [each for each in " ".join(lines).split(";") if each.strip()]
+    """Split a script, since ``executescript`` would commit first."""
+    found, begun = list[str](), ""
+    for piece in " ".join(line.partition("--")[0] for line in script.splitlines()).split(";")[:-1]:
+        begun += f"{piece};"
+        if sqlite3.complete_statement(begun):  # inside of a trigger it is not
+            found.append(begun)
+            begun = ""
+    return found
