@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from weft.errors import CorruptLog
 from weft.log import Encoder, Segment, chain, verify
-from weft.log.hash_chain import GENESIS
+from weft.log.hash_chain import GENESIS, may_refer, references
 
 LOG = WORKFLOWS["pipeline"][0].run(12, id="r").run(13).run("x" * 4000).log()
 
@@ -43,6 +43,28 @@ def test_what_was_written_is_accepted() -> None:
 
     assert check([segment.body for segment in segments], head) == len(LOG)
     assert len(head) == 32
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_segment_that_cannot_refer_to_anything_does_not(name: str) -> None:
+    workflow, value = WORKFLOWS[name]
+    run = workflow.run(value).run(value)
+
+    segments = [Encoder().segment([event]) for event in run.log()]
+
+    assert may_refer(segments[0].body)
+    for segment in segments:
+        found = references([segment.body])
+        assert may_refer(segment.body) or not (found.facts or found.definitions)
+
+
+def test_most_segments_refer_to_nothing() -> None:
+    segments, _ = stored(1)
+
+    is_referring = [bool(segment.facts or segment.definitions) for segment in segments]
+
+    assert [may_refer(segment.body) for segment in segments] == is_referring
+    assert 1 < sum(is_referring) < len(segments)
 
 
 def test_every_byte_of_every_segment_counts() -> None:

@@ -162,3 +162,14 @@ def test_a_long_log_is_read_in_batches(sizes: list[int]) -> None:
     assert sum(count for count, _ in outlines) == len(log)
     assert max(count for count, _ in outlines) <= EVENTS
     assert references(bodies).facts == facts.keys()
+
+
+def test_logs_that_are_read_in_turns_have_large_values_of_their_own() -> None:
+    logs = [events(3 * EVENTS), events(3 * EVENTS, first=7)]
+    segments = [encode_segment(log) for log in logs]
+    decoder = Decoder()
+
+    turns = zip(*(decoder.batches([each.body], definitions={}, facts=each.facts) for each in segments), strict=True)
+    read = [[event for batch in batches for event in batch] for batches in zip(*turns, strict=True)]
+
+    assert read == logs

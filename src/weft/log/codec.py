@@ -45,11 +45,14 @@ LONGEST: Final = 1 << 30
 _REMEMBERED: Final = 4096
 """About how many hashes of stored facts an encoder remembers."""
 
+_MOST_READ: Final = 64
+"""How many definitions a decoder keeps in mind, about."""
+
 _MAGIC: Final = b"WEFTLOG"
 _VERSION: Final = 1
 _HEAD: Final = len(_MAGIC) + 1 + 16
 _BODY: Final = 1 + 4
-_head = struct.Struct(">BI").pack
+_segment_head = struct.Struct(">BI")
 """The header of a segment: the version of its format, and the checksum of the rest."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -180,7 +183,7 @@ def _body(out: Sequence[Any], events: Sequence[Any]) -> bytes:
         data = _encode(out)
     except (OverflowError, UnicodeEncodeError):
         data = _encode([_careful(written, event) for written, event in zip(out, events, strict=True)])
-    return _head(_VERSION, zlib.crc32(data)) + data
+    return _segment_head.pack(_VERSION, zlib.crc32(data)) + data
 
 
 def _careful(written: Any, event: Any) -> Any:
@@ -314,13 +317,19 @@ class Decoder:
         strict: refuse code that has changed since the log was written.
     """
 
-    __slots__ = ("_known", "_strict", "_workflow", "unknown")
+    __slots__ = ("_known", "_readers", "_strict", "_workflow", "unknown")
 
     def __init__(self, *, workflow: Workflow | None = None, strict: bool = False) -> None:
         self._workflow, self._strict = workflow, strict
         self.unknown: dict[str, None] = {}
         """The classes that are not known here, whose instances were read as records."""
         self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
+        self._readers: dict[tuple[bytes, ...], tuple[Values, Callable[[Any], list[AnyEvent]]]] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has found every function of the definitions that it has read; one may be offered later."""
+        return not any(workflow.missing for workflow, _ in self._known.values())
 
     def segments(
         self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
@@ -332,38 +341,55 @@ class Decoder:
         return events
 
     def batches(
-        self, bodies: Iterable[bytes], *, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]
+        self,
+        bodies: Iterable[bytes],
+        *,
+        definitions: Mapping[bytes, bytes],
+        facts: Mapping[bytes, bytes],
+        unknown: dict[str, None] | None = None,
     ) -> Iterator[list[AnyEvent]]:
         """
         Yield the events of segments, in order, at most a few hundred at a time; each list is decoded when it is needed.
 
+        Several logs may be read in turns.
+
         Args:
             definitions: all definitions that the events refer to, by hash.
             facts: all facts that the events refer to, by hash; looked up one by one, so the mapping may load them.
+            unknown: where classes that are not known here are noted; in :attr:`unknown` if it is not given.
 
         Raises:
             CorruptLog: something is missing or was altered.
             ChangedCode: the decoder is *strict*, and some code has changed.
         """
-        workflows: dict[bytes, Workflow] = {}
-        types: dict[str, type] = {}
-        for key, body in definitions.items():
-            workflows[key], mentioned = self._known.get(key) or self._define(key, body)
-            types |= mentioned
-        values = Values(types, facts)
-        read = reader(values.restore, workflows)
+        values, read = self._readers.get(tuple(definitions)) or self._reader(definitions)
+        noted = self.unknown if unknown is None else unknown
         events: list[AnyEvent] = []
         yielded = 0
         for body in bodies:
             begins = yielded + len(events) + 1
             for piece in _guarded(pieces, opened(body, begins), begins):
+                values.turn_to(facts, noted)
                 events += _guarded(read, piece, yielded + len(events) + 1)
                 if len(events) >= AT_ONCE:
                     yield events
                     yielded += len(events)
                     events = []
-        self.unknown |= values.unknown
         yield events
+
+    def _reader(self, definitions: Mapping[bytes, bytes]) -> tuple[Values, Callable[[Any], list[AnyEvent]]]:
+        """Return what reads the values and the events of logs that refer to these *definitions*."""
+        if len(self._known) > _MOST_READ or len(self._readers) > _MOST_READ:
+            self._known.clear()
+            self._readers.clear()
+        workflows: dict[bytes, Workflow] = {}
+        types: dict[str, type] = {}
+        for key, body in definitions.items():
+            workflows[key], mentioned = self._known.get(key) or self._define(key, body)
+            types |= mentioned
+        values = Values(types)
+        made = self._readers[tuple(definitions)] = values, reader(values.restore, workflows)
+        return made
 
     def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:
         if content_hash(body) != key:
@@ -391,10 +417,11 @@ def opened(body: bytes, position: int | None = None) -> memoryview:
     """Return the events inside the *body* of a segment, which begins at *position*, as MessagePack."""
     if len(body) < _BODY:
         raise CorruptLog("a segment is cut off", position)
-    if body[0] != _VERSION:
-        raise CorruptLog(f"a segment of format {body[0]}; this Weft reads up to {_VERSION}: upgrade it", position)
+    version, checksum = _segment_head.unpack_from(body)
+    if version != _VERSION:
+        raise CorruptLog(f"a segment of format {version}; this Weft reads up to {_VERSION}: upgrade it", position)
     data = memoryview(body)[_BODY:]
-    if zlib.crc32(data).to_bytes(4, "big") != body[1:_BODY]:
+    if zlib.crc32(data) != checksum:
         raise CorruptLog("the checksum of a segment is wrong: it was altered", position)
     return data
 

@@ -112,14 +112,22 @@ def references(bodies: Iterable[bytes]) -> References:
     return References(frozenset(definitions), frozenset(facts))
 
 
-def survey(bodies: Iterable[bytes]) -> Iterator[tuple[int, References]]:
+def may_refer(body: bytes) -> bool:
+    """Whether a segment may refer to something; most do not, and of these it costs a microsecond to tell."""
+    return _FACT in body or any(tag in body for tag in _TAGS)
+
+
+def survey(bodies: Iterable[bytes], first: int = 1) -> Iterator[tuple[int, References]]:
     """
     Yield the number and the references of the events in the segments, at most a few hundred events at a time.
+
+    Args:
+        first: the number of the first event.
 
     Raises:
         CorruptLog: one of them is not a segment.
     """
-    following = 1
+    following = first
     for body in bodies:
         for seqs, referred in _outlines(body, following):
             following += len(seqs)
@@ -166,5 +174,9 @@ class _Fact(msgspec.Struct, frozen=True):
 def _restore(code: int, data: memoryview) -> Any:
     return _Fact(bytes(data)) if code == Code.FACT else None
 
+
+_FACT = bytes([0xD8, Code.FACT])
+"""What the hash of a large value begins with: an extension type of 16 bytes, and which one."""
+_TAGS = [tag.encode() for tag in DEFINED]
 
 _read = msgspec.msgpack.Decoder(list[dict[str, Any]], ext_hook=_restore).decode

@@ -44,6 +44,10 @@ class Values:
         self.decode: Callable[[Any], Any] = msgspec.msgpack.Decoder(ext_hook=self.restore).decode
         """Reads one value; which exceptions it raises depends on the data."""
 
+    def turn_to(self, facts: Mapping[bytes, bytes], unknown: dict[str, None]) -> None:
+        """Read a log that has these *facts*; classes that are not known are noted in *unknown*."""
+        self._facts, self.unknown = facts, unknown
+
     def restore(self, code: int, data: memoryview) -> Any:
         """Return the value of an extension type."""
         read = _READERS.get(code)

@@ -13,12 +13,13 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
+    Generator,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from weft.core.workflow import Workflow
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 PAGE = 256
 """How many runs are taken over together."""
+DECODERS = 64
+"""How many definitions are kept in mind, about."""
 EVENTS = 20_000
 """How many events are loaded together, unless one run has more."""
 
@@ -40,14 +43,10 @@ EVENTS = 20_000
 class AcquiredRun:
     """A run that was acquired and loaded, or why it could not be loaded."""
 
-    __slots__ = ("_answer", "_decoders", "_ownership", "run")
+    __slots__ = ("_answer", "_ownership", "run")
 
-    def __init__(
-        self, ownership: Ownership, run: str, answer: LoadedRun | StoreError, decoders: dict[Any, Decoder] | None = None
-    ) -> None:
-        """Make one; *decoders* is what runs that are recovered one after the other share."""
+    def __init__(self, ownership: Ownership, run: str, answer: LoadedRun | StoreError) -> None:
         self._ownership, self.run, self._answer = ownership, run, answer
-        self._decoders = {} if decoders is None else decoders
 
     async def recover(
         self,
@@ -67,11 +66,10 @@ class AcquiredRun:
         if isinstance(loaded, StoreError):
             raise loaded
         workflow = live(loaded.record)
-        key = (loaded.record.workflow, loaded.record.version, id(workflow), strict)
-        decoder = self._decoders.setdefault(key, Decoder(workflow=workflow, strict=strict))
-        return await self._ownership.recover(
-            loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on, decoder=decoder
-        )
+        with self._ownership.decoder(loaded.record, workflow, strict=strict) as decoder:
+            return await self._ownership.recover(
+                loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on, decoder=decoder
+            )
 
 
 class Ownership:
@@ -81,6 +79,8 @@ class Ownership:
         self._store, self._is_open, self._may_wait = store, is_open, may_wait
         self._kept: dict[str, None] = {}
         """Runs that may be owned and are not here: the store has not said so far that they were given back."""
+        self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
+        """By workflow, its version, the live one of them and whether they are strict: many runs share a definition."""
 
     async def acquire(self, run: str) -> RunRecord | None:
         """
@@ -137,23 +137,31 @@ class Ownership:
 
     async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[AcquiredRun]:
         """Yield the runs whose records these are, loaded a few at a time."""
-        decoders: dict[Any, Decoder] = {}
         for records in _groups(owned):
             found = await self._patiently(lambda: self._store.load_many([each.id for each in records]))  # noqa: B023
             for record in records:
-                yield self._checked(record.id, found[record.id], record, decoders)
+                yield self._checked(record.id, found[record.id], record)
 
-    def _checked(
-        self,
-        run: str,
-        answer: LoadedRun | StoreError,
-        owned: RunRecord | None,
-        decoders: dict[Any, Decoder] | None = None,
-    ) -> AcquiredRun:
+    def _checked(self, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None) -> AcquiredRun:
         """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
         if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
             answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
-        return AcquiredRun(self, run, answer, decoders)
+        return AcquiredRun(self, run, answer)
+
+    @contextmanager
+    def decoder(self, record: RunRecord, workflow: Workflow | None, *, strict: bool) -> Generator[Decoder, None, None]:
+        """Yield what reads runs of the definition that *record* names; it is kept if it has found all functions."""
+        key = (record.workflow, record.version, id(workflow), strict)  # a decoder keeps its workflow, and so the id
+        decoder = self._decoders.get(key)
+        if decoder is None:
+            if len(self._decoders) >= DECODERS:
+                self._decoders.clear()
+            decoder = self._decoders[key] = Decoder(workflow=workflow, strict=strict)
+        try:
+            yield decoder
+        finally:
+            if not decoder.is_complete:
+                self._decoders.pop(key, None)
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.durability.recovery.recover`."""

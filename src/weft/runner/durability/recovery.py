@@ -23,7 +23,7 @@ from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, MissingContent, UnknownClass
 from weft.log import Decoder, chain
 from weft.log.event_codec import AT_ONCE
-from weft.log.hash_chain import GENESIS, survey
+from weft.log.hash_chain import GENESIS, may_refer, survey
 from weft.policy.matching import Within
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
 from weft.runner.slices import pause
@@ -74,10 +74,10 @@ async def recover(
     await _check_chain(loaded, bodies, pace)
     if decoder is None:
         decoder = Decoder(workflow=workflow, strict=strict)
-    decoder.unknown = {}
+    unknown: dict[str, None] = {}
     try:
-        definitions, facts = await _referred(store, loaded.record.id, bodies, pace)
-        batches = decoder.batches(bodies, definitions=definitions, facts=facts)
+        definitions, facts = await _referred(store, loaded, pace)
+        batches = decoder.batches(bodies, definitions=definitions, facts=facts, unknown=unknown)
         first = next(batches)
         run = Run.from_log(first[:1], context=context)
         run.memory.page = PAGE
@@ -92,8 +92,8 @@ async def recover(
     for component, (function, reason) in run.workflow.missing.items():
         raise refused(component, function, reason, run=run.id, given=_given(workflow, component))
     _check_policies(run)
-    if decoder.unknown and _reads_on(run):
-        raise UnknownClass(loaded.record.id, decoder.unknown)
+    if unknown and _reads_on(run):
+        raise UnknownClass(loaded.record.id, unknown)
     run.check_context()
     return Recovered(run, loaded.record)
 
@@ -146,15 +146,19 @@ async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: _Pace) -> N
 
 
 async def _referred(
-    store: LogStore, run: str, bodies: list[bytes], pace: _Pace
+    store: LogStore, loaded: LoadedRun, pace: _Pace
 ) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
     """Return the definitions and the large values that the segments refer to."""
+    run = loaded.record.id
     wanted_definitions: set[bytes] = set()
     wanted_facts: set[bytes] = set()
-    for count, found in survey(bodies):
-        wanted_definitions |= found.definitions
-        wanted_facts |= found.facts
-        await pace.keep(count)
+    for segment in loaded.segments:
+        if not may_refer(segment.body):
+            continue
+        for count, found in survey([segment.body], segment.first):
+            wanted_definitions |= found.definitions
+            wanted_facts |= found.facts
+            await pace.keep(count)
     try:
         definitions = await store.load_definitions(wanted_definitions)
     except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
