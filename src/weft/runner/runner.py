@@ -70,10 +70,10 @@ class AsyncRunner(RunnerQueries):
             store: where runs outlive the process; memory if not given.  It is opened and closed by the runner,
                 unless it is open already.
             executor: where plain functions run: ``"thread"``, ``"inline"`` or ``"process"``.
-            max_concurrency: how many runnables of one run may be under way at once.
+            max_concurrency: how many runnables of one run may be in flight at once.
             checkpoint: when what has happened becomes durable; a run may say otherwise.
             context: values for parameters that read ``context(key)``; never stored.
-            grace: how many seconds what is under way gets to end when the runner is closed.
+            grace: how many seconds what is in flight gets to end when the runner is closed.
             threads: how many threads there are at most.
             processes: how many worker processes there are at most.
             executors: more executors, by name, or others in place of the usual ones.
@@ -183,7 +183,7 @@ class AsyncRunner(RunnerQueries):
 
         Args:
             id: the name of the run.
-            max_concurrency: how many of its runnables may be under way at once.
+            max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when what has happened becomes durable.
             executor: where its plain functions run.
             context: values for parameters that read ``context(key)``, over those of the runner; never stored.
@@ -320,7 +320,7 @@ class AsyncRunner(RunnerQueries):
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
-        Let go of the run *id*: what is under way gets *grace* seconds, then it is left; no attempt is burnt by that.
+        Let go of the run *id*: what is in flight gets *grace* seconds, then it is left; no attempt is burnt by that.
 
         A second caller joins the first, and a caller that is cancelled leaves the run stopping.
 
@@ -370,12 +370,12 @@ class AsyncRunner(RunnerQueries):
     # -- changing --------------------------------------------------------------------------------
 
     async def cancel(self, id: str, reason: str = "") -> None:
-        """Close the run *id*: what is under way is stopped or left behind, and nothing more happens."""
+        """Close the run *id*: what is in flight is stopped or left behind, and nothing more happens."""
         worker = await self._runtime.changeable(id)
         if worker.state != "cancelled":
             worker.cancel(reason)
         if worker.orphans:
-            await self._children.farewell(worker)
+            await self._children.cancel_children(worker)
         else:
             await self._runtime.written(worker)
 

@@ -1,5 +1,5 @@
 """
-Where the runs of a runner are: the store, the office with its executors, the roster, and the callers that wait.
+The parts of a runner: its store, its dispatcher with the executors, its registry of runs, and the callers that wait.
 
     new ──open──► open ──close──► closing ──► closed
                   │  ▲               │
@@ -73,7 +73,7 @@ class Runtime:
 
         Args:
             given: checks the options of children.
-            grace: how many seconds what is under way gets to end when it is stopped.
+            grace: how many seconds what is in flight gets to end when it is stopped.
         """
         self.executors = executors
         self._store, self._grace = store, grace
@@ -141,7 +141,7 @@ class Runtime:
             if opening.done() and (opening.cancelled() or opening.exception() is not None):
                 if self._opening is opening:
                     self._opening = None  # it may be tried again
-            elif not self._openers and self._closing is None:  # no caller is left who would close it
+            elif not self._openers and self._closing is None:  # no caller is left that would close it
                 self._begin_to_close(0.0)
             raise
 
@@ -250,7 +250,7 @@ class Runtime:
 
     async def worker(self, run: str) -> Worker:
         """
-        Return who drives *run*, once it is decided that it is here.
+        Return the worker of *run*, once it is decided that it is here.
 
         Raises:
             WorkflowNotFound: it is not.
@@ -271,7 +271,7 @@ class Runtime:
 
     async def changeable(self, run: str) -> Worker:
         """
-        Return who drives *run*, to be told something.
+        Return the worker of *run*, to be told something.
 
         Raises:
             WorkflowNotFound: it is not here, or is being let go of.
@@ -375,9 +375,9 @@ class Runtime:
         self._graces.add(deadline)
         try:
             if in_flight:
-                grounded = self.waiters.grounded(worker)
-                if not await deadline.wait([grounded]):
-                    grounded.cancel()
+                over = self.waiters.nothing_in_flight(worker)
+                if not await deadline.wait([over]):
+                    over.cancel()
                     worker.dispatcher.collect()  # what ends in the last moment counts
             await self.waiters.called([worker], deadline)
             worker.abandon()

@@ -1,14 +1,14 @@
 """
-Where flights wait for a limit: by priority, then in order, and woken one after the other.
+The queues of limits: runnables wait in them by priority, then in order, and are woken one after the other.
 
-A change of a limit wakes whoever is first, who asks again.  If that one is let in, or has no time to ask just now, the
-next one is woken; if it is refused, it is first again and the others sleep on.  So a change costs as much as it lets
-in, however many wait.
+A change of a limit wakes the first runnable, which asks again.  If it is let in, or its run has no slot for it just
+now, the next one is woken; if it is refused, it is first again and the others sleep on.  So a change costs as much as
+it lets in, however many wait.
 
-Whoever has a turn of a rate waits for its time, and for an earlier turn that somebody has given back.  What that is
-worth is another thing for each of them, so such a change, which is rare, is told to all, in the same order.
+A runnable that has a turn of a rate waits for its time, and for an earlier turn that another one has given back.  What
+that is worth is different for each of them, so such a change, which is rare, is told to all, in the same order.
 
-What always holds: whoever waits asks once more after it is known that changes are heard, so none is missed.
+Invariants: a runnable that waits asks once more after it is known that changes are heard, so none is missed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("weft.runner")
 
 Resumed = Callable[[InFlight], object]
-"""Lets a flight ask again."""
+"""Lets a runnable ask again."""
 
 
 class LimitQueues:
@@ -43,10 +43,10 @@ class LimitQueues:
         self, key: CounterKey, worker: Worker, inflight: InFlight, call: Resumed, *, one_by_one: bool = True
     ) -> Place:
         """
-        Let *call* be told when *flight*, of *worker*, should ask for the limit at *key* again.
+        Call *call* when *inflight*, of *worker*, should ask for the limit at *key* again.
 
         Args:
-            one_by_one: whether others need not ask when it is refused; the same for all who wait there.
+            one_by_one: whether others need not ask when it is refused; the same for all that wait there.
         """
         queue = self._by_key.get(key)
         if queue is None:
@@ -72,24 +72,24 @@ class Place:
 
 
 class _LimitQueue:
-    """Those who wait for one limit."""
+    """The runnables that wait for one limit."""
 
     def __init__(
         self, dispatcher: Dispatcher, key: CounterKey, deserted: Callable[[], object], *, one_by_one: bool
     ) -> None:
         self._dispatcher, self._deserted, self._one_by_one = dispatcher, deserted, one_by_one
         self._line: list[Place] = []
-        """A heap, in which those who have left stay until it is their turn or they are too many."""
+        """A heap, in which those that have left stay until they come first or are too many."""
         self._waiting: dict[InFlight, Place] = {}
         self._numbers = count()
         self._asking: Place | None = None
-        """Who has been woken and may be back in a moment, in the same place."""
+        """The place that was woken, and may be taken again in a moment."""
         self._is_due = self._is_closed = self._asks_all = False
         self._stop = dispatcher.counters.on_change(key, self._changed)
-        self._call()  # it may have changed between the question and now, of whoever comes first
+        self._call()  # it may have changed since the first one was refused
 
     def add(self, worker: Worker, inflight: InFlight, call: Resumed) -> Place:
-        """Put *flight* in line."""
+        """Put *inflight* in line."""
         asking = self._asking
         number = asking.number if asking is not None and asking.inflight is inflight else next(self._numbers)
         place = self._waiting[inflight] = Place(self, number, worker, inflight, call)
@@ -123,7 +123,7 @@ class _LimitQueue:
         self._is_due = True
         try:
             self._dispatcher.loop.call_soon_threadsafe(self._serve)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
+        except RuntimeError:  # the loop is closed: there is nothing left to tell
             _log.debug("a limit changed after its runner had closed")
 
     def _serve(self) -> None:
@@ -142,7 +142,7 @@ class _LimitQueue:
         self._close_if_deserted()
 
     def _wake(self, place: Place) -> bool:
-        """Let the flight at *place* ask again; return whether it was still there."""
+        """Let the runnable at *place* ask again; return whether it was still there."""
         if self._waiting.get(place.inflight) is not place:
             return False
         del self._waiting[place.inflight]

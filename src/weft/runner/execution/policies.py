@@ -124,9 +124,9 @@ class RunPolicies:
         self._checked(memory.plan, rules)
         record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))
 
-    def look_through(self) -> None:
+    def check_all(self) -> None:
         """
-        See that this runner can keep what the run asks for.
+        Check that this runner can keep what the policies of the run ask for.
 
         Raises:
             InvalidPolicy: it cannot.
@@ -156,7 +156,7 @@ class RunPolicies:
         """
         memory = self._run.memory
         node = memory.plan.nodes.get(component)
-        if node is None:  # it was removed, and is only in a letter
+        if node is None:  # it was removed, and is only in a dead letter
             node = next(
                 each.activation.node for each in (memory.letters or {}).values() if each.event.component == component
             )

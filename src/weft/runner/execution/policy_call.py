@@ -1,8 +1,8 @@
 """
-A question to a function of a policy, a fallback or a compensation, in the shape of what executors run.
+A call of a function of a policy, a fallback or a compensation, as a runnable that executors take.
 
-Such a function may take its time, so it is asked where plain functions run, and not in the loop that all runs share.
-It counts as no attempt, is told to nobody as one, and has no timeout.
+Such a function may take its time, so it is called where plain functions run, and not in the loop that all runs share.
+It does not count as an attempt, is not reported as one, and has no timeout.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from weft.core.run.runnable import Runnable
 
 
 class PolicyCall(Runnable, eq=False):
-    """*question*, asked about a runnable."""
+    """A call of *question*, about a runnable."""
 
     question: Callable[[], Any] | None = None
     answer: Any = None
-    """What came back: not the outcome, which of a condition is only its truth."""
+    """What it returned: not the outcome, which of a condition is only its truth."""
 
     def call(self) -> Any:
-        """Ask."""
+        """Call the function."""
         assert self.question is not None  # noqa: S101
         self.answer = self.question()
 
 
 def policy_call(about: Runnable, question: Callable[[], Any]) -> PolicyCall:
-    """Return *question* about a runnable, to be executed."""
+    """Return a call of *question* about a runnable, to be executed."""
     return PolicyCall(
         node=about.node,
         run_id=about.run_id,

@@ -1,7 +1,7 @@
 """
-What a worker tells about its run: telemetry, hooks, the log of the process.
+Reports of a worker about its run: telemetry, hooks, the log of the process.
 
-Nobody listening costs a look at an empty tuple.  What a listener raises is logged and changes nothing.
+Without a listener a report costs a look at an empty tuple.  What a listener raises is logged and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 class Reporter:
-    """The voice of one worker."""
+    """Reports what happens in the run of one worker."""
 
     __slots__ = ("_began", "_hooks", "_run")
 

@@ -1,5 +1,5 @@
 """
-How a run stands, as its log says: whether somebody has to be told of it, and whether it needs a person.
+The status of a run, as its log says: whether there is news for on_complete, and whether it needs a person.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from weft.core.run.run import Run
 
 
 def has_news(run: Run) -> bool:
-    """Whether *run* has done something since somebody was last told that nothing is left to do."""
+    """Whether *run* has done something since on_complete was last called."""
     memory = run.memory
     since = islice(memory.log, memory.notified, None)
     return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged) for event in since)
 
 
 def stuck(run: Run) -> str:
-    """Say what keeps *run* from its end until a person looks at it; nothing if it has come to one."""
+    """Return why *run* needs a person; empty if it does not."""
     if not run.memory.letters:
         return ""
     letters = [letter for letter in run.memory.letters.values() if letter.activation.node.undoes]

@@ -5,14 +5,14 @@ One run being driven.  A state machine: it has no thread and no task of its own,
             ▲                                   │                           │
             └──────────── an executor ◄─────────┴── durable enough? ◄───────┘
 
-States: **running** (something is under way or can be started), **waiting** (only for time or a limit), **idle**
+States: **running** (something is in flight or can be started), **waiting** (only for time or a limit), **idle**
 (nothing to do, takes more input), **parked** (needs a person), and the closed one, **cancelled**.
 
-What always holds:
+Invariants:
 
 1. Nothing starts before what it depends on is as durable as the strategy asks for.
-2. The same runnable is never under way twice, and never more than ``max_concurrency`` at once.
-3. Whoever waits for the run is told only when all that it did is as durable as the strategy asks for.
+2. The same runnable is never in flight twice, and never more than ``max_concurrency`` are at once.
+3. Callers that wait for the run are told only when all that it did is as durable as the strategy asks for.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from weft.runner.slices import let_threads_run
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
-"""How many runnables of one run may run in the event loop before all other runs have had their turn."""
+"""How many runnables of one run may run in the event loop before other runs go on."""
 
 State = Literal["running", "waiting", "idle", "parked", "cancelled"]
 
@@ -137,7 +137,7 @@ class Worker:
         self.period = 0
         """How often it was given something to do."""
         self.observer: Callable[[Worker], None] | None = None
-        """Told whenever something was stored or has ended, while somebody waits for that."""
+        """Told whenever something was stored or has ended, while a caller waits for that."""
         self.is_settled = False
         """Whether nothing is left to do, and all of it is as durable as it should be."""
         self.is_dead = False
@@ -151,11 +151,11 @@ class Worker:
         """Whether nothing starts before all that it needs is durable."""
         self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
         self.at_once = 0
-        """How many runnables may still run at once in this turn; the next ones let others have theirs."""
+        """How many more runnables may run in the event loop in this turn; the next ones let other runs go on first."""
         self._units = 0
         """How many runnables have completed since the last checkpoint."""
         self.owes_notice = options.on_complete is not None and has_news(run)
-        """Whether somebody still has to be told that the run is idle."""
+        """Whether on_complete is still to be called, now that the run is idle."""
         self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self._is_opening = False
@@ -189,7 +189,7 @@ class Worker:
     # -- what it is told -------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """The run was given something to do: an input, another chance for a letter."""
+        """The run was given something to do: an input, another attempt for a dead letter."""
         self.period += 1
         if self.options.on_complete is not None:
             self.owes_notice = True
@@ -267,7 +267,7 @@ class Worker:
         self.dispatcher.journal.note(self)
 
     def die(self) -> None:
-        """Touch nothing more: whatever is wrong here must not spread."""
+        """Touch nothing more: what is wrong here must not spread."""
         self.is_dead = self.is_stopping = True
         self.abandon()
         if self.observer is not None:  # a stop waits no longer for what was in flight
@@ -318,14 +318,14 @@ class Worker:
         self.abandon()
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason))
         self.state, self.reason, self.owes_notice = "cancelled", reason, False
-        if not self.is_stopping:  # whoever waits for on_complete, which nobody is owed any more, is told too
+        if not self.is_stopping:  # callers that wait for on_complete, which is not called any more, are told too
             self.is_settled = False
         self.orphans = orphans(self.run)
         self.checkpoint()
-        self._look_around()
+        self._update_state()
 
     def noticed(self, period: int) -> None:
-        """Whoever wanted to know that the run is idle has been told, of what it did until *period*: log that too."""
+        """Log that on_complete was called, for what the run did until *period*."""
         memory = self.run.memory
         if self.is_dead or self.lost is not None or self.state == "cancelled":
             return
@@ -363,10 +363,10 @@ class Worker:
         if queue.by_key and not self.is_stopping:
             self.state = "running" if queue.slots_used or queue.line else "waiting"
         else:
-            self._look_around()
+            self._update_state()
 
     def _open_more(self) -> None:
-        """Take more elements of a large collection in, if there is room for them or their time runs already."""
+        """Take more elements of a large collection in, if there are slots for them or their time runs already."""
         memory = self.run.memory
         if self.options.hooks is not None and self.options.hooks.transform is not None:  # it puts all of them in order
             memory.open_all()
@@ -377,7 +377,7 @@ class Worker:
                 self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._open_again)
 
     def _wants_more(self) -> bool:
-        """Whether there is room for more than what runs and what stands in line; what waits for time takes none."""
+        """Whether there are slots for more than what runs and what is in line; what waits for time takes none."""
         queue = self.queue
         return queue.slots_used + len(queue.line) < self.options.max_concurrency or self._is_timed()
 
@@ -437,7 +437,7 @@ class Worker:
             self.at_once = 0  # nothing more before the journal has had its turn
 
     def _start(self) -> None:
-        """Start what is in line, as far as it is durable enough and there is room."""
+        """Start what is in line, as far as it is durable enough and there are slots."""
         queue, unsaved = self.queue, self._unsaved
         line = queue.line
         if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
@@ -467,8 +467,8 @@ class Worker:
         allowed = 0 if inflight.activation.node.carries else lag  # a step of a saga never does
         return inflight.needed - allowed <= self._unsaved.acknowledged
 
-    def _look_around(self) -> None:
-        """Work out the state of the run, and tell whoever waits if it is settled."""
+    def _update_state(self) -> None:
+        """Work out the state of the run, and tell its owner if it is settled."""
         if self.is_stopping:  # it has crashed, perhaps just now, while it started something
             return
         if not self.is_idle:
@@ -514,7 +514,7 @@ class Worker:
             self.run.apply(outcome)
         if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
             self._unsaved.keep(encoded)
-        if policy is not None or self.options.hooks is not None:  # who is told may stop or cancel the run
+        if policy is not None or self.options.hooks is not None:  # a listener may stop or cancel the run
             self.report.finished(inflight, outcome)
         if self.observer is not None:
             self.observer(self)
@@ -523,7 +523,7 @@ class Worker:
             self.checkpoint()
 
     def _encode(self, inflight: InFlight) -> None:
-        """Encode the value of what has ended; if it is a large one, let others have their turn in between."""
+        """Encode the value of what has ended; if it is a large one, let other runs go on in between."""
         assert inflight.result is not None  # noqa: S101
         if inflight.result.go_on() or self.is_stopping:
             self._encode_rest(inflight)
@@ -581,7 +581,7 @@ class Worker:
         self.abandon()
         self.is_stopping, self.lost = True, error
         self.state, self.reason, self.is_settled = "parked", text_of(error), True
-        if not isinstance(error, RunExists):  # whoever creates a run is told, and that is all
+        if not isinstance(error, RunExists):  # only the creator of the run is told
             self.report.lost(error)
         if self.observer is not None:
             self.observer(self)

@@ -2,7 +2,7 @@
 Runs that steps start: ``weft.current().start_child(...)``.
 
 A child is a run like any other, whose id follows from the step that started it.  The log of its parent names it
-before it exists, so that a step that is executed again finds its children, and whoever cancels the parent does too.
+before it exists, so that a step that is executed again finds its children, and cancelling the parent finds them too.
 An attempt that waits for a child lends its place: however many wait, the children have room to run.
 """
 
@@ -48,16 +48,16 @@ class ChildRuns:
 
     def __init__(self, runner: AsyncRunner, registry: RunRegistry, waiters: Waiters, given: Given) -> None:
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
-        self._farewells: dict[str, asyncio.Task[None]] = {}
-        """By cancelled parent: the cancelling of its children that is under way."""
+        self._cancelling: dict[str, asyncio.Task[None]] = {}
+        """By cancelled parent: the task that cancels its children."""
 
     def open(self) -> None:
         """Get ready, in the loop of the runner."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def close(self) -> None:
-        """Stop cancelling: whoever resumes the parents goes on with it."""
-        for task in self._farewells.values():
+        """Stop cancelling: it goes on when the parents are resumed."""
+        for task in self._cancelling.values():
             task.cancel()
 
     # -- starting --------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class ChildRuns:
 
     def _in_flight(self, parent: Runnable) -> tuple[Worker, InFlight]:
         """
-        Return who drives *parent*, and how.
+        Return the worker of *parent*, and *parent* in flight.
 
         Raises:
             NoRun: that attempt is over: it has timed out, or its run was cancelled or stopped.
@@ -151,11 +151,11 @@ class ChildRuns:
         """Await *work* on behalf of *parent*, which lends its place meanwhile."""
         try:
             worker, inflight = self._in_flight(parent)
-        except NoRun:  # whoever was given the handle may ask, and has no place to lend
+        except NoRun:  # the handle was passed on to other code, which has no place to lend
             return await work
         task = asyncio.current_task()
         if task is not None and inflight.executor != "async":
-            inflight.arm(task)  # who waits on a thread is woken when nobody is interested any more
+            inflight.arm(task)  # a thread that waits is woken when its attempt is given up
         ticket = worker.dispatcher.lend(inflight)
         try:
             return await work
@@ -165,19 +165,19 @@ class ChildRuns:
 
     # -- cancelling ------------------------------------------------------------------------------
 
-    async def farewell(self, parent: Worker) -> None:
+    async def cancel_children(self, parent: Worker) -> None:
         """
         Cancel the children that go with *parent*, which was cancelled, and theirs.
 
         Raises:
             RunOwned: another process that is alive has one of them; all others are cancelled.
-            RunnerClosed: the runner was closed meanwhile; whoever resumes the run goes on with it.
+            RunnerClosed: the runner was closed meanwhile; it goes on when the run is resumed.
         """
         if parent.orphans:
-            task = self._farewells.get(parent.id)
+            task = self._cancelling.get(parent.id)
             if task is None:
-                task = self._farewells[parent.id] = self._loop.create_task(self._cancel_all(parent))
-                task.add_done_callback(lambda _: self._farewells.pop(parent.id, None))
+                task = self._cancelling[parent.id] = self._loop.create_task(self._cancel_all(parent))
+                task.add_done_callback(lambda _: self._cancelling.pop(parent.id, None))
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError:  # the caller will not hear how it ends
@@ -189,7 +189,7 @@ class ChildRuns:
 
     def orphaned(self, parent: Worker) -> None:
         """A cancelled *parent* was brought back, whose children may not be cancelled yet."""
-        task = self._loop.create_task(self.farewell(parent))
+        task = self._loop.create_task(self.cancel_children(parent))
         task.add_done_callback(_report)
 
     async def _cancel_all(self, parent: Worker) -> None:

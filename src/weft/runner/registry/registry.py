@@ -140,7 +140,7 @@ class RunRegistry:
         async with self._locks.lock(run) as lock:
             worker = self._hired(run, workflow, options)
             if policies is None:
-                worker.policies.look_through()
+                worker.policies.check_all()
             else:
                 worker.policies.change(policies, policies_mode)
             self._started[workflow.name, workflow.version] = workflow
@@ -299,7 +299,7 @@ class RunRegistry:
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
         self._dispatcher.check_open()  # the runner may have been closed meanwhile
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
-        worker.policies.look_through()
+        worker.policies.check_all()
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:

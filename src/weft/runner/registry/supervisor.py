@@ -1,9 +1,9 @@
 """
 Workers that crash are rebuilt from the store; those that keep crashing are parked.
 
-A step that fails is no crash: that is part of its run.  A worker crashes if its own machinery raises, because of a
+A step that fails is not a crash: that is part of its run.  A worker crashes if its own machinery raises, because of a
 bug or of data that cannot be.  It is rebuilt after a pause that grows, and past *most* restarts within *window*
-seconds its run is set aside with the reason, until somebody resumes it.
+seconds its run is set aside with the reason, until it is resumed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Supervisor:
         self._restarts: dict[str, list[float]] = {}
         """By run: when it crashed, within the window; in the order of their last crash."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """By run: its restart that is under way."""
+        """By run: the task that restarts it."""
         self._is_closed = False
 
     def crashed(self, worker: Worker, error: BaseException) -> None:

@@ -1,8 +1,8 @@
 """
-Why a run is not settled yet, in words, for whoever has lost patience with it.
+Explains, for ``WaitTimeout``, what a run is waiting for.
 
-Everything that can keep a run from being settled is here once: a store that is away, an attempt that runs or stands in
-line, a retry, a delay, a limit, a child, a callback.
+Everything that can keep a run from being settled is here once: a store that is unavailable, an attempt that runs or
+waits in line, a retry, a delay, a limit, a child, a callback.
 """
 
 from __future__ import annotations

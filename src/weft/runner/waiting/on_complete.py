@@ -1,5 +1,5 @@
 """
-Calling who wants to know that a run is idle: a coroutine function in the loop, a plain one on a thread.
+Calls ``on_complete``: a coroutine function in the loop, a plain one on a thread.
 
 The threads are daemons, at most so many at once, and end when there is nothing to call: a callback that never returns
 delays neither the end of its runner nor that of the process.

@@ -1,7 +1,7 @@
 """
-Who waits for a run, and for what: that it is idle, that an event is durable, that something holds.
+The callers that wait for a run: until it is idle, an event is durable, or something holds.
 
-``on_complete`` is called here, before anybody is told that the run is idle, and once for every time that it was
+``on_complete`` is called here, before any caller is told that the run is idle, and once for every time that it was
 busy.  That it was called is logged; a process that dies before that calls it again.
 """
 
@@ -24,7 +24,7 @@ from weft.runner.waiting.on_complete import Callbacks
 
 T = TypeVar("T")
 _Position = tuple[int, RunStatus | None, asyncio.Future[None]]
-"""Up to which event a run must be stored, with which status, if that matters, and the future of who waits for it."""
+"""Up to which event a run must be stored, with which status, if that matters, and the future of the caller."""
 _log = logging.getLogger("weft.runner")
 
 
@@ -35,7 +35,7 @@ class _Call:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        """Who drives the run."""
+        """The worker of the run."""
         self.task: asyncio.Task[None] | None = None
         self.is_dropped = False
         """Whether the runner itself has cancelled it, because its run has left."""
@@ -61,11 +61,11 @@ class Waiters:
         self._idle: dict[Worker, list[asyncio.Future[None]]] = {}
         self._durable: dict[Worker, list[_Position]] = {}
         self._until: dict[Worker, list[_Wish]] = {}
-        self._grounded: dict[Worker, list[asyncio.Future[None]]] = {}
+        self._in_flight: dict[Worker, list[asyncio.Future[None]]] = {}
         self._calling: dict[str, _Call] = {}
-        """By run: the call of on_complete; one at a time, whoever drives it, so that the last one saw the most."""
+        """By run: the call of on_complete; one at a time, so that the last one saw the most."""
         self._told: set[Worker] = set()
-        """Workers that are settled, and of which everybody knows."""
+        """Workers that are settled, and whose callers were told."""
         self._is_closed = False
 
     def is_settled(self, worker: Worker) -> bool:
@@ -73,11 +73,11 @@ class Waiters:
         return worker in self._told and worker.is_settled
 
     def idle(self, worker: Worker) -> asyncio.Future[None]:
-        """Return what ends when *worker* has nothing left to do."""
+        """Return a future that ends when *worker* has nothing left to do."""
         return _added(self._idle, worker)
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
-        """Return what ends when *predicate* holds for the run."""
+        """Return a future that ends when *predicate* holds for the run."""
         wish = _Wish(predicate)
         self._until.setdefault(worker, []).append(wish)
         wish.future.add_done_callback(partial(_dropped, self._until, worker, wish))
@@ -85,10 +85,10 @@ class Waiters:
         self._try(worker)
         return wish.future
 
-    def grounded(self, worker: Worker) -> asyncio.Future[None]:
-        """Return what ends when nothing of *worker* is under way."""
+    def nothing_in_flight(self, worker: Worker) -> asyncio.Future[None]:
+        """Return a future that ends when nothing of *worker* is in flight."""
         worker.observer = self.progressed
-        return _added(self._grounded, worker)
+        return _added(self._in_flight, worker)
 
     async def durable(self, worker: Worker, position: int) -> None:
         """
@@ -140,11 +140,11 @@ class Waiters:
                 self._durable[worker], is_awaited = left, True
             else:
                 del self._durable[worker]
-        if worker in self._grounded:
+        if worker in self._in_flight:
             if worker.queue.by_key:
                 is_awaited = True
             else:
-                for future in self._grounded.pop(worker):
+                for future in self._in_flight.pop(worker):
                     _end(future, None)
         if worker in self._until:
             self._try(worker)
@@ -153,7 +153,7 @@ class Waiters:
             worker.observer = None
 
     def _try(self, worker: Worker) -> None:
-        """See which wishes of those who wait for *worker* have come true, and which never will."""
+        """End the futures of what holds for *worker* now, and fail those of what never will."""
         for wish in list(self._until.get(worker, ())):
             wish.look(worker)
             if worker.is_settled and worker.state in ("parked", "cancelled"):
@@ -163,7 +163,7 @@ class Waiters:
             del self._until[worker]
 
     def settled(self, worker: Worker) -> None:
-        """*worker* has nothing left to do: call back, then tell everybody."""
+        """*worker* has nothing left to do: call back, then tell all callers."""
         self.progressed(worker)
         self._told.discard(worker)
         if worker.owes_notice and worker.lost is None and worker.state == "idle":
@@ -253,12 +253,12 @@ class Waiters:
         _move(self._idle, old, new)
         _move(self._durable, old, new)
         _move(self._until, old, new)
-        _move(self._grounded, old, new)
+        _move(self._in_flight, old, new)
         new.observer = self.progressed
         self.progressed(new)
 
     def gone(self, worker: Worker) -> None:
-        """The run has left the runner: nobody will hear of it again."""
+        """The run has left the runner, and callers that wait are told so."""
         self._told.discard(worker)
         call = self._calling.get(worker.id)
         if call is not None and call.worker is worker:
@@ -273,7 +273,7 @@ class Waiters:
     def close(self) -> None:
         """The runner is closed, and writes nothing more: callers that wait, or begin to, are told so."""
         self._is_closed = True
-        for worker in {*self._idle, *self._grounded, *self._durable, *self._until}:
+        for worker in {*self._idle, *self._in_flight, *self._durable, *self._until}:
             for future in self._futures(worker):
                 _fail(future, RunnerClosed())
                 if not future.cancelled():
@@ -284,7 +284,7 @@ class Waiters:
         """Forget the futures of *worker*, and return them."""
         return [
             *self._idle.pop(worker, ()),
-            *self._grounded.pop(worker, ()),
+            *self._in_flight.pop(worker, ()),
             *(future for _, _, future in self._durable.pop(worker, ())),
             *(wish.future for wish in self._until.pop(worker, ())),
         ]
@@ -327,7 +327,7 @@ class _Wish:
 
 
 def _over(worker: Worker) -> Exception:
-    """Return what is to be said to whoever waits for more of *worker* than there will be."""
+    """Return the error for callers that wait for more of *worker* than there will be."""
     if worker.state == "cancelled":
         return RunClosed(worker.id, worker.reason, status=worker.state)
     return RunParked(worker.id, worker.reason)
@@ -368,7 +368,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 
 
 def _tellable(error: BaseException) -> BaseException:
-    """Return *error*, or what says it where it cannot be raised: a StopIteration would end who waits for it."""
+    """Return *error*, or what says it where it cannot be raised: a StopIteration would end the caller."""
     if not isinstance(error, StopIteration):
         return error
     told = RuntimeError("the predicate raised StopIteration")
