@@ -272,7 +272,7 @@ def test_100c_ports_that_cannot_fit_are_refused_unless_told_otherwise() -> None:
 
     with pytest.raises(PortMismatch):
         Workflow("w", step(words) >> step(size))
-    with pytest.warns(UserWarning, match="'words' gives"):
+    with pytest.warns(UserWarning, match="'words' produces"):
         Workflow("w", step(words) >> step(size), validate="warn")
     assert Workflow("w", step(words) >> step(size), validate="off").run("a b").output == 2
 

@@ -176,7 +176,7 @@ def test_a_runner_that_was_closed_stays_closed_and_says_so() -> None:
     runner = Runner().open()
     runner.close()
 
-    with pytest.raises(RunnerClosed, match="make a new one"):
+    with pytest.raises(RunnerClosed, match="create a new one"):
         runner.open()
     with pytest.raises(RunnerClosed):
         runner.list_workflows()

@@ -494,7 +494,7 @@ def test_a_log_that_was_altered_under_its_writer_takes_nothing_more(path: Path) 
 
 
 def test_a_new_run_follows_nothing() -> None:
-    with pytest.raises(InvalidAppend, match="says that a log precedes it"):
+    with pytest.raises(InvalidAppend, match="names a previous log"):
         first("r", previous=b"h0")
 
 
