@@ -176,7 +176,7 @@ def _restore(code: int, data: memoryview) -> Any:
 
 
 _FACT = bytes([0xD8, Code.FACT])
-"""What the hash of a large value begins with: an extension type of 16 bytes, and which one."""
+"""The first bytes of the hash of a large value: an extension type of 16 bytes, and which one."""
 _TAGS = [tag.encode() for tag in DEFINED]
 
 _read = msgspec.msgpack.Decoder(list[dict[str, Any]], ext_hook=_restore).decode

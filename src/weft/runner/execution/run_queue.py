@@ -30,7 +30,7 @@ class RunQueue:
     def __init__(self) -> None:
         self.by_key: dict[Key, InFlight] = {}
         """All that are in flight, in the order in which they became ready."""
-        self.line = _NO_LINE
+        self.line: deque[InFlight] = _NO_LINE
         """Those that are queued."""
         self.slots_used = 0
         self.barrier = 0
