@@ -124,7 +124,7 @@ async def test_whoever_loses_patience_is_forgotten() -> None:
                 await runner.wait_until("a", lambda _: False, 1.0)
 
         waiters = runner._runtime.waiters
-        assert (waiters._idle, waiters._until) == ({}, {})
+        assert waiters._waiting == {}
 
 
 # -- on_complete ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from weft.calling import is_cancelled, is_ctrl_c
 from weft.core.run.run import Run
@@ -22,9 +22,8 @@ from weft.runner.deadline import Deadline
 from weft.runner.execution.worker import Worker
 from weft.runner.waiting.on_complete import Callbacks
 
-T = TypeVar("T")
-_Position = tuple[int, RunStatus | None, asyncio.Future[None]]
-"""Up to which event a run must be stored, with which status, if that matters, and the future of the caller."""
+Answer = Callable[[Worker], Any]
+"""Says what a caller waits for: None as long as it has not come, the result once it has, an error if it never will."""
 _log = logging.getLogger("weft.runner")
 
 
@@ -58,10 +57,7 @@ class Waiters:
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._callbacks = Callbacks()
-        self._idle: dict[Worker, list[asyncio.Future[None]]] = {}
-        self._durable: dict[Worker, list[_Position]] = {}
-        self._until: dict[Worker, list[_Wish]] = {}
-        self._in_flight: dict[Worker, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[Worker, list[_Waiter]] = {}
         self._calling: dict[str, _Call] = {}
         """By run: the call of on_complete; one at a time, so that the last one saw the most."""
         self._told: set[Worker] = set()
@@ -74,21 +70,41 @@ class Waiters:
 
     def idle(self, worker: Worker) -> asyncio.Future[None]:
         """Return a future that ends when *worker* has nothing left to do."""
-        return _added(self._idle, worker)
+        return self._add(worker, None)
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
         """Return a future that ends when *predicate* holds for the run."""
-        wish = _Wish(predicate)
-        self._until.setdefault(worker, []).append(wish)
-        wish.future.add_done_callback(partial(_dropped, self._until, worker, wish))
-        worker.observer = self.progressed
-        self._try(worker)
-        return wish.future
+        future = self._add(worker, _Wish(predicate).answer)
+        self.progressed(worker)
+        return future
 
     def nothing_in_flight(self, worker: Worker) -> asyncio.Future[None]:
         """Return a future that ends when nothing of *worker* is in flight."""
-        worker.observer = self.progressed
-        return _added(self._in_flight, worker)
+        return self._add(worker, lambda worker: None if worker.queue.by_key else True)
+
+    def _add(self, worker: Worker, answer: Answer | None) -> asyncio.Future[Any]:
+        """Return a future that ends as *answer* says, looked at whenever something happens; else once it is idle."""
+        waiter = self._added(worker, answer)
+        waiter.future.add_done_callback(partial(self._cancelled, worker, waiter))
+        return waiter.future
+
+    def _added(self, worker: Worker, answer: Answer | None) -> _Waiter:
+        waiter = _Waiter(answer)
+        self._put(worker, waiter)
+        return waiter
+
+    def _put(self, worker: Worker, waiter: _Waiter) -> None:
+        self._waiting.setdefault(worker, []).append(waiter)
+        if waiter.answer is not None:
+            worker.observer = self.progressed
+
+    def _cancelled(self, worker: Worker, waiter: _Waiter, future: asyncio.Future[Any]) -> None:
+        """Forget a caller that was cancelled."""
+        waiting = self._waiting.get(worker, ())
+        if future.cancelled() and waiter in waiting:
+            self._waiting[worker].remove(waiter)
+            if not self._waiting[worker]:
+                del self._waiting[worker]
 
     async def durable(self, worker: Worker, position: int) -> None:
         """
@@ -98,7 +114,7 @@ class Waiters:
             StoreError: it never will be, or whatever else keeps the run from being written.
         """
         if worker.acknowledged < position:
-            await self._waiting(worker, position, None)
+            await self._writing(worker, position, None)
 
     async def stored(self, worker: Worker, status: RunStatus) -> None:
         """
@@ -109,58 +125,30 @@ class Waiters:
         """
         position = len(worker.run.memory.log)
         if not _is_stored(worker, position, status):
-            await self._waiting(worker, position, status)
+            await self._writing(worker, position, status)
 
-    def _waiting(self, worker: Worker, position: int, status: RunStatus | None) -> asyncio.Future[None]:
+    def _writing(self, worker: Worker, position: int, status: RunStatus | None) -> asyncio.Future[None]:
         if worker.lost is not None:
             raise worker.lost.with_traceback(None)  # which would grow with every caller
         if self._is_closed:
             raise RunnerClosed
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._durable.setdefault(worker, []).append((position, status, future))
-        worker.observer = self.progressed
-        return future
+
+        def answer(worker: Worker) -> Exception | bool | None:
+            return worker.lost or _is_stored(worker, position, status) or None
+
+        return self._added(worker, answer).future  # a caller that is cancelled is forgotten at the next commit
 
     # -- what happens ----------------------------------------------------------------------------
 
     def progressed(self, worker: Worker) -> None:
         """Something was stored, or has ended, or went wrong."""
-        is_awaited = False
-        waiting = self._durable.get(worker)
-        if waiting:
-            left: list[_Position] = []
-            for position, status, future in waiting:
-                if worker.lost is not None:
-                    _fail(future, worker.lost)
-                elif _is_stored(worker, position, status):
-                    _end(future, None)
-                elif not future.done():
-                    left.append((position, status, future))
-            if left:
-                self._durable[worker], is_awaited = left, True
-            else:
-                del self._durable[worker]
-        if worker in self._in_flight:
-            if worker.queue.by_key:
-                is_awaited = True
-            else:
-                for future in self._in_flight.pop(worker):
-                    _end(future, None)
-        if worker in self._until:
-            self._try(worker)
-            is_awaited = is_awaited or worker in self._until
-        if not is_awaited:
-            worker.observer = None
-
-    def _try(self, worker: Worker) -> None:
-        """End the futures of what holds for *worker* now, and fail those of what never will."""
-        for wish in list(self._until.get(worker, ())):
-            wish.look(worker)
-            if worker.is_settled and worker.state in ("parked", "cancelled"):
-                _fail(wish.future, _over(worker))
-        self._until[worker] = [wish for wish in self._until.get(worker, ()) if not wish.future.done()]
-        if not self._until[worker]:
-            del self._until[worker]
+        for waiter in (*self._waiting.get(worker, ()),):
+            if waiter.answer is not None and not waiter.future.done():
+                waiter.tell(waiter.answer(worker))
+        worker.observer = None
+        for waiter in self._waiting.pop(worker, ()):  # an answer may have let others come or go
+            if not waiter.future.done():
+                self._put(worker, waiter)
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: call back, then tell all callers."""
@@ -238,8 +226,12 @@ class Waiters:
     def _tell(self, worker: Worker) -> None:
         self._told.add(worker)
         worker.report.settled(worker.state)
-        for future in self._idle.pop(worker, ()):
-            _end(future, None)
+        if worker in self._waiting:
+            for waiter in self._waiting.pop(worker):
+                if waiter.answer is None:
+                    waiter.tell(True)
+                else:
+                    self._put(worker, waiter)
 
     # -- workers that change ---------------------------------------------------------------------
 
@@ -250,10 +242,8 @@ class Waiters:
         call = self._calling.get(old.id)
         if call is not None and call.worker is old:
             call.worker = new
-        _move(self._idle, old, new)
-        _move(self._durable, old, new)
-        _move(self._until, old, new)
-        _move(self._in_flight, old, new)
+        if old in self._waiting:
+            self._waiting.setdefault(new, []).extend(self._waiting.pop(old))
         new.observer = self.progressed
         self.progressed(new)
 
@@ -267,27 +257,18 @@ class Waiters:
                 self._drop(call)
                 del self._calling[worker.id]
         error = WorkflowNotFound(worker.id, stored=True)
-        for future in self._futures(worker):
-            _fail(future, error)
+        for waiter in self._waiting.pop(worker, ()):
+            waiter.tell(error)
 
     def close(self) -> None:
         """The runner is closed, and writes nothing more: callers that wait, or begin to, are told so."""
         self._is_closed = True
-        for worker in {*self._idle, *self._in_flight, *self._durable, *self._until}:
-            for future in self._futures(worker):
-                _fail(future, RunnerClosed())
-                if not future.cancelled():
-                    future.exception()  # a caller that waits hears of it; without one, that is not news
+        for waiter in [waiter for waiting in self._waiting.values() for waiter in waiting]:
+            waiter.tell(RunnerClosed())
+            if not waiter.future.cancelled():
+                waiter.future.exception()  # a caller that waits hears of it; without one, that is not news
+        self._waiting.clear()
         self._told.clear()
-
-    def _futures(self, worker: Worker) -> list[asyncio.Future[Any]]:
-        """Forget the futures of *worker*, and return them."""
-        return [
-            *self._idle.pop(worker, ()),
-            *self._in_flight.pop(worker, ()),
-            *(future for _, _, future in self._durable.pop(worker, ())),
-            *(wish.future for wish in self._until.pop(worker, ())),
-        ]
 
     @staticmethod
     def _drop(call: _Call) -> None:
@@ -296,10 +277,29 @@ class Waiters:
             call.task.cancel()
 
 
-class _Wish:
-    """That *predicate* holds for a run, as durable as its strategy asks for."""
+class _Waiter:
+    """A caller that waits: for an answer, or, without one, until the run is idle."""
 
-    __slots__ = ("_granted", "_looked_at", "_predicate", "future")
+    __slots__ = ("answer", "future")
+
+    def __init__(self, answer: Answer | None) -> None:
+        self.answer = answer
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def tell(self, answer: Any) -> None:
+        """End the wait with *answer*, a result or an error, unless it is None or the wait is over."""
+        if answer is None or self.future.done():
+            return
+        if isinstance(answer, BaseException):
+            self.future.set_exception(answer)
+        else:
+            self.future.set_result(answer)
+
+
+class _Wish:
+    """A caller's wish that *predicate* holds for a run, as durable as its strategy asks for."""
+
+    __slots__ = ("_granted", "_looked_at", "_predicate")
 
     def __init__(self, predicate: Callable[[Run], bool]) -> None:
         self._predicate = predicate
@@ -307,23 +307,21 @@ class _Wish:
         """The run for which it held, while that is not durable yet."""
         self._looked_at = -1
         """How many events were durable when the run was last looked at."""
-        self.future: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
 
-    def look(self, worker: Worker) -> None:
-        """See whether it has come true."""
-        if self.future.done():
-            return
+    def answer(self, worker: Worker) -> Run | BaseException | None:
+        """Return the run for which the predicate holds, or why it never will; None if it does not hold yet."""
         stored, is_strict = worker.acknowledged, worker.options.checkpoints.lag is not None
         if self._granted is None and not (is_strict and stored == self._looked_at):
             self._looked_at = stored
             try:
                 self._granted = worker.run.where(self._predicate)
             except BaseException as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
-                self.future.set_exception(_tellable(error))
-                return
+                return _tellable(error)
         granted = self._granted
         if granted is not None and (not is_strict or stored >= len(granted.memory.log)):
-            self.future.set_result(granted)
+            return granted
+        is_over = worker.is_settled and worker.state in ("parked", "cancelled")
+        return _over(worker) if is_over else None
 
 
 def _over(worker: Worker) -> Exception:
@@ -335,36 +333,6 @@ def _over(worker: Worker) -> Exception:
 
 def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:
     return worker.acknowledged >= position and (status is None or worker.stored_status == status)
-
-
-def _added(table: dict[Worker, list[asyncio.Future[None]]], worker: Worker) -> asyncio.Future[None]:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    table.setdefault(worker, []).append(future)
-    future.add_done_callback(partial(_dropped, table, worker, future))
-    return future
-
-
-def _dropped(table: dict[Worker, list[T]], worker: Worker, waiting: T, future: asyncio.Future[Any]) -> None:
-    """The caller that was *waiting* was cancelled: forget it."""
-    if future.cancelled() and waiting in table.get(worker, ()):
-        table[worker].remove(waiting)
-        if not table[worker]:
-            del table[worker]
-
-
-def _move(table: dict[Worker, list[T]], old: Worker, new: Worker) -> None:
-    if old in table:
-        table.setdefault(new, []).extend(table.pop(old))
-
-
-def _end(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():
-        future.set_result(value)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 def _tellable(error: BaseException) -> BaseException:
