@@ -21,7 +21,9 @@ from weft.core.functions.offered import is_offered, offer
 from weft.errors import CorruptLog, UnresolvedFunction
 from weft.log import decode, encode, register
 from weft.log.definition_json import Reader
+from weft.log.event_codec import _from_terms
 from weft.log.functions import Memo
+from weft.log.part_types import hints_of, is_of
 from weft.log.value_encoder import encode_value
 from weft.log.wire_names import PARTS
 
@@ -341,3 +343,66 @@ def test_the_names_of_records_are_wire_format() -> None:
         assert name.endswith(f".{kind.__qualname__}")
         assert issubclass(kind, msgspec.Struct) or hasattr(kind, "__dataclass_fields__")
         assert not issubclass(kind, Component)
+
+
+# -- parts with wrong fields ---------------------------------------------------------------------
+
+WRONG = {"$tuple": [7]}
+"""A value that no field has."""
+
+TYPED = [
+    (name, field) for name, kind in PARTS.items() for field, hint in hints_of(kind).items() if not is_of((7,), hint)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), TYPED)
+def test_a_part_with_a_field_of_another_type_is_refused_when_it_is_read(name: str, field: str) -> None:
+    with pytest.raises(CorruptLog, match=rf"{PARTS[name].__name__}\({field}=\(7,\)\)"):
+        Reader({}, Memo(), comparable=True).read({"$part": [name, {field: WRONG}]})
+
+
+def test_every_part_with_a_type_to_check_is_checked() -> None:
+    untyped = PARTS.keys() - {name for name, _ in TYPED}
+
+    assert untyped == {
+        *("accumulator.Initial", "fallback.Value", "matching._Default", "projection.Item", "reduce.Stop"),
+    }
+
+
+MATCHERS: dict[str, Any] = {
+    "a number": 7,
+    "a tag that is a number": {"$part": ["matching.Tag", {"name": 7}]},
+    "a pattern that is text": {"$part": ["matching.Pattern", {"expression": "a"}]},
+    "kinds that are numbers": {"$part": ["matching.Kinds", {"classes": {"$tuple": [7]}}]},
+    "kinds that are no tuple": {"$part": ["matching.Kinds", {"classes": [7]}]},
+    "a number in a nested workflow": {"$part": ["matching.Within", {"workflow": "w", "matcher": 7}]},
+}
+STEP = {"kind": "step", "fields": {"function": given(NEGATION, "x")}}
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_a_malformed_matcher_is_refused_when_it_is_read(name: str) -> None:
+    rule = [MATCHERS[name], rule_of()[1]]
+
+    with pytest.raises(CorruptLog):
+        Workflow.from_dict(whole(STEP, rule))
+    with pytest.raises(CorruptLog):
+        _from_terms([rule])
+
+
+@pytest.mark.parametrize("policy", [7, {"$part": ["matching.Tag", {"name": "a"}]}, rule_of(max_retries="many")[1]])
+def test_a_malformed_policy_is_refused_when_it_is_read(policy: Any) -> None:
+    with pytest.raises(CorruptLog):
+        Workflow.from_dict(whole(STEP, ["price", policy]))
+    with pytest.raises(CorruptLog):
+        _from_terms(policy)
+    with pytest.raises(CorruptLog):
+        _from_terms([["price", policy]])
+
+
+def test_a_rule_that_is_well_formed_is_read() -> None:
+    rule = [{"$part": ["matching.Within", {"workflow": "w", "matcher": "a"}]}, rule_of(max_retries=2)[1]]
+
+    ((matcher, policy),) = _from_terms([rule])
+
+    assert (matcher.matcher, policy.max_retries) == ("a", 2)

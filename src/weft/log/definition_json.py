@@ -42,6 +42,7 @@ from weft.errors import CorruptLog, DefinitionError, UnencodableValue
 from weft.log import functions
 from weft.log.ext_types import DEEPEST
 from weft.log.module_names import contents, home, kind_of, modules
+from weft.log.part_types import check
 from weft.log.value_decoder import Values
 from weft.log.value_encoder import encode_value
 from weft.log.wire_names import NAMES, PARTS
@@ -180,6 +181,7 @@ class Reader:
             field: (self._classes if field in compared else self.read)(item, getattr(beside, field, None))
             for field, item in fields.items()
         }
+        check(kind, read)
         if kind is Function:
             return self._function(read, fields["call"], is_suspect=self._suspects > before)
         return kind(**read)

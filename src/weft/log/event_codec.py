@@ -18,8 +18,12 @@ import msgspec
 from weft.core.events import Event, PolicyChanged, RunnableRetried
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.workflow import Workflow
+from weft.errors import CorruptLog
 from weft.log.definition_json import Reader, Writer
 from weft.log.functions import Memo
+from weft.log.part_types import is_of
+from weft.policy.matching import PolicyRule
+from weft.policy.policy import Policy
 
 
 class UnknownEvent(msgspec.Struct, frozen=True):
@@ -53,6 +57,9 @@ _TERMS: dict[type[Event], tuple[str, ...]] = {PolicyChanged: ("rules",), Runnabl
 """The fields that hold policies, which are written like those of a definition."""
 
 
+_POLICIES: Any = Policy | tuple[PolicyRule, ...]
+
+
 def as_terms(policies: Any) -> Any:
     """Return a policy, or rules, as plain data; functions are references."""
     if policies is None:
@@ -69,7 +76,10 @@ def _from_terms(data: Any) -> Any:
     reader = Reader({}, Memo(), comparable=True)
     reader.owner = "a policy"
     found: Any = reader.read(data)
-    return tuple(tuple(rule) for rule in found) if found.__class__ is list else found
+    policies = tuple(tuple(rule) for rule in found) if found.__class__ is list else found
+    if not is_of(policies, _POLICIES):
+        raise CorruptLog(f"{policies!r:.60} is neither a policy nor a tuple of rules")
+    return policies
 
 
 def _wire(kind: type[Event]) -> Wire:
