@@ -871,7 +871,7 @@ def test_a_run_can_be_forgotten(store: LogStore) -> None:
         assert runner.purge(before=2e10) == 1
 
         assert runner.stored() == []
-        with pytest.raises(WorkflowNotFound):
+        with pytest.raises(WorkflowNotFound, match="no run 'a' in the store"):
             runner.delete("a")
 
 

@@ -368,7 +368,7 @@ class Runtime:
         try:
             await self.ownership.delete(run)
         except RunNotFound:
-            raise WorkflowNotFound(run) from None
+            raise WorkflowNotFound(run, where="the store") from None
 
     async def _let_go(self, worker: Worker, deadline: Deadline, *, persist: bool) -> None:
         in_flight = _withdraw(worker, persist=persist)
