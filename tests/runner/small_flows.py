@@ -1,0 +1,26 @@
+"""Small workflows, and a step that a test holds, for the tests of the runner."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from weft import Workflow, step
+
+double = step(lambda x: x * 2, name="double")
+increment = step(lambda x: x + 1, name="increment")
+chain = Workflow("chain", double >> increment)
+
+
+class Gate:
+    """A step that says when it has begun, and ends when it is let."""
+
+    def __init__(self) -> None:
+        self.begun, self.opened = threading.Event(), threading.Event()
+        self.calls: list[Any] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.calls.append(x)
+        self.begun.set()
+        assert self.opened.wait(20)
+        return x
