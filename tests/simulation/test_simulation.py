@@ -217,6 +217,18 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
     assert any("a discards fragile(2,)" in line for line in given_up.story)
 
 
+def test_a_retry_that_a_crash_loses_is_no_second_execution_where_the_log_runs_behind() -> None:
+    fragile = Workflow("w", step(lambda x: x, name="fragile"))
+    trial = Trial(fragile, (1,), lambda _: [], mendable=frozenset({"fragile"}))
+    rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
+    scenario = Scenario(rules=rules, breaks=1.0, discards=0.5, strategy=as_checkpoints("on_complete"))
+    crashing = [replace(scenario, crashes=(turn,)) for turn in range(10, 40, 2)]
+
+    reports = [simulate(seed, lambda _: trial, scenario=each) for seed in range(10) for each in crashing]
+
+    assert [problem for report in reports for problem in report.problems] == []
+
+
 # -- what a runner could do wrong when it is closed, and with callers that give up or come together --
 
 

@@ -73,6 +73,8 @@ class AttemptLog:
         """By key of a runnable that fails until it is repaired: its run."""
         self.mended: set[str] = set()
         """The runs of which a dead letter was retried."""
+        self.retried: set[tuple[str, str, tuple[Address, ...], int]] = set()
+        """Run, component and inputs of each dead letter that was retried, and the life in which it was."""
         self._hanging: set[str] = set()
         self._under_way: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
@@ -104,9 +106,10 @@ class AttemptLog:
         """Return the calls of functions of policies for the runnable of an idempotency key, in order."""
         return self._asked.get(key, [])
 
-    def mend(self, run: str) -> None:
-        """Repair everything of *run* that was broken."""
+    def mend(self, run: str, component: str, inputs: tuple[Address, ...]) -> None:
+        """Repair everything of *run* that was broken, since its dead letter at *inputs* is retried."""
         self.mended.add(run)
+        self.retried.add((run, component, inputs, self._life))
         self._broken = {key: broken for key, broken in self._broken.items() if broken != run}
 
     def _key(self, runnable: Runnable) -> str:

@@ -343,7 +343,7 @@ class Clients:
             await runner.discard(run, letter)
             self._tell(f"{run} discards {letter.component}{letter.inputs}")
             return
-        self._attempts.mend(run)
+        self._attempts.mend(run, letter.component, letter.inputs)
         policy = self._dice.choice((None, Policy(max_retries=self._scenario.retries)))
         amend = self._trial.amends.get(letter.component)
         if amend is None or self._dice.random() >= self._scenario.amends:

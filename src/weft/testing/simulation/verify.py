@@ -160,6 +160,11 @@ class _History:
         if is_final and failures < self.retries:
             yield f"{name} was given up after {failures} of {self.retries} retries"
 
+    def _is_retry(self, execution: Execution) -> bool:
+        """Whether a retry that may have been lost in a crash explains *execution*: the log runs behind."""
+        letter = (execution.run, execution.component, execution.inputs, execution.life)
+        return self.scenario.strategy.lag != 0 and letter in self.attempts.retried
+
     def _ended(self, life: _Life, executions: list[Execution]) -> Iterator[str]:
         event = life.endings[-1]
         name = f"{event.component}{event.inputs}"
@@ -170,7 +175,7 @@ class _History:
             return
         for ended, chance in zip(life.endings, [*life.chances, None], strict=False):
             until = float("inf") if chance is None else chance.seq
-            late = [each for each in executions if ended.seq <= each.durable < until]
+            late = [each for each in executions if ended.seq <= each.durable < until and not self._is_retry(each)]
             if late and (chance is None or self.scenario.strategy.lag == 0):
                 yield f"{name} was executed in life {late[0].life}, when its outcome was durable"
         attempt = event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
