@@ -196,7 +196,11 @@ def test_the_definition_is_written_once_per_run_and_stored_once(tmp_path: Path) 
 
 
 def traced(store: SQLiteStore, act: Callable[[AsyncRunner], Awaitable[T]]) -> list[str]:
-    """Return the statements that the writer executes while a runner does *act*."""
+    """
+    Return the statements that the writer executes while a runner does *act*.
+
+    A writer that has to wait, on a busy machine, empties the log meanwhile: those pragmas are left out.
+    """
     statements: list[str] = []
 
     async def main() -> None:
@@ -208,7 +212,7 @@ def traced(store: SQLiteStore, act: Callable[[AsyncRunner], Awaitable[T]]) -> li
             await opened.writer.call(lambda db: db.set_trace_callback(None))
 
     asyncio.run(main())
-    return [statement.lower() for statement in statements]
+    return [statement.lower() for statement in statements if not statement.lower().startswith("pragma")]
 
 
 def test_a_lone_step_is_one_statement(tmp_path: Path) -> None:
