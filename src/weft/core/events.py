@@ -24,7 +24,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="e", omit_defaults=True):
     """
     Base of every event.  Tags, fields and defaults are wire format: a class may be renamed, a tag not.
 
-    ``weft.log`` writes every class below that has a tag of its own; a field of any value is written as the
+    ``weft.log`` writes every class below that has its own tag; a field of any value is written as the
     user's, a field that holds a workflow as a reference to its definition.
     """
 

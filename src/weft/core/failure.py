@@ -85,8 +85,8 @@ def describe(error: BaseException) -> ErrorDetail:
     """
     Return *error* as plain data.
 
-    Its class may be anything: what it says of itself in code of its own (``__str__``, ``__notes__``, ``__cause__``, …)
-    and cannot say is left out, and the rest is kept.
+    Its class may be anything: where its own code (``__str__``, ``__notes__``, ``__cause__``, …) fails, that part is
+    left out, and the rest is kept.
     """
     kind = type(error)
     known = vars(error).get("detail") if kind is DescribedError else None
@@ -155,7 +155,7 @@ def text_of(error: BaseException) -> str:
         raise
     except BaseException as broken:  # noqa: BLE001 - an exception whose own text fails must still be recorded
         return f"<{_QUALNAME.__get__(type(error))} whose text fails with {_QUALNAME.__get__(type(broken))}>"
-    text = str.__str__(text)  # of a subclass that has methods of its own, the text alone
+    text = str.__str__(text)  # of a subclass that overrides methods, the text alone
     if len(text) > _LONGEST:
         kept = _LONGEST - 50  # with what is said of the rest, not longer than what is kept as it is
         text = f"{text[:kept]}… and {len(text) - kept} more characters"

@@ -202,7 +202,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         """Return this workflow with *component* standing where *which* stood."""
         old = self.name_of(which)
         if not isinstance(component, Component):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DefinitionError(f"cannot replace {old!r} by {component!r}: it is no single component")
+            raise DefinitionError(f"cannot replace {old!r} by {component!r}: it is not a single component")
         if any(isinstance(one, Map | TurnStart | TurnEnd) for one in (component, self._assembly.components[old])):
             raise DefinitionError(
                 f"cannot replace {old!r}: an each() or a loop has a body; remove() the parts and add() others"
@@ -262,10 +262,10 @@ class Workflow(Signature, Drawable, NamedGraph):
 
     def with_policies(self, rules: Iterable[Any]) -> Workflow:
         """
-        Return this workflow with *rules* in place of its own: pairs of a matcher and a policy, the first match wins.
+        Return this workflow with its rules replaced by *rules*: pairs of a matcher and a policy, the first match wins.
 
         Rules that a nested workflow brought along stand behind its own, and are replaced with them.
-        Policies are no part of a workflow's identity.
+        Policies are not part of a workflow's identity.
         """
         return self._ruled(local().checked(rules))
 

@@ -242,7 +242,7 @@ def test_a_condition_can_be_named_in_an_expression() -> None:
 
 
 def test_a_name_in_an_expression_that_is_no_condition_is_refused() -> None:
-    with pytest.raises(UnknownReference, match="'keep', which is no condition"):
+    with pytest.raises(UnknownReference, match="'keep', which is not a condition"):
         Workflow("gate", keep, (is_int & "keep") >> keep.named("other"))
 
 

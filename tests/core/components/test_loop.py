@@ -377,7 +377,7 @@ def test_a_loop_over_a_graph_is_drawn_by_calling_it() -> None:
     assert flow == Workflow("flow", growing() >> after)
     with pytest.raises(NoRun):
         growing()(1)
-    with pytest.raises(InvalidComponent, match="no hooks"):
+    with pytest.raises(InvalidComponent, match="cannot have hooks"):
         flow.components["grow"].before(lambda now: None)
 
 

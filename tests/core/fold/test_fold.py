@@ -452,7 +452,7 @@ def history() -> list[ev.AnyEvent]:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda log: [], "an empty log is no run"),
+        (lambda log: [], "an empty log is not a run"),
         (lambda log: log[1:], "expected event 1|begins with WorkflowDefined"),
         (lambda log: [replace(log[1], seq=1)], "begins with WorkflowDefined"),
         (lambda log: [log[0], log[1], log[3]], "expected event 3"),
@@ -461,7 +461,7 @@ def history() -> list[ev.AnyEvent]:
         (lambda log: [log[0], log[1], replace(log[3], seq=3)], "'b' has nothing ready"),
         (lambda log: [*log, replace(log[2], seq=5)], "'a' has nothing ready"),
         (lambda log: [log[0], log[1], replace(log[2], component="c")], "'c' has nothing ready"),
-        (lambda log: [log[0], "event"], "is no event"),
+        (lambda log: [log[0], "event"], "is not an event"),
     ],
     ids=[
         *("empty", "headless", "another head", "gap", "repeated", "defined twice"),

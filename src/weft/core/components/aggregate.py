@@ -128,8 +128,8 @@ class Aggregate(Builder):
             known = name_in(self.events, event, "event")
             if known is None:
                 raise InvalidTurn(
-                    f"{self.label}.{part} emitted {event!r:.80}, which is no event of {self.label!r}; declare it with "
-                    f"@{self.label}.event(...): it has {', '.join(label(of) for of in self.events) or 'none'}"
+                    f"{self.label}.{part} emitted {event!r:.80}, which is not an event of {self.label!r}; declare it "
+                    f"with @{self.label}.event(...): it has {', '.join(label(of) for of in self.events) or 'none'}"
                 )
             state = yield Call(label(known), (state, content(event)))
         return StateChange(state, tuple(emitted)) if emitted else Ignored()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Condition(Component):
-    """A function that says yes or no, or an expression over other conditions."""
+    """A function whose result is true or false, or an expression over other conditions."""
 
     function: Function | None = None
     expression: Expression | None = None
@@ -83,7 +83,7 @@ class Condition(Component):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a condition has no truth of its own before it is asked; combine conditions with &, | and ~ "
+            "a condition is neither true nor false before it is asked; combine conditions with &, | and ~ "
             "instead of `and`, `or` and `not`"
         )
 

@@ -89,7 +89,7 @@ class FSM(Component, Drawable):
         super().__post_init__()
         if not _is_table(self.states):
             raise InvalidComponent(
-                f"FSM {self.label!r}: states={self.states!r:.60} is no table; by state, by event, say what is next: "
+                f"FSM {self.label!r}: states={self.states!r:.60} is not a table; by state, by event, say what is next: "
                 "{'red': {'timer': 'green'}, 'green': {}}"
             )
         check_names(self.states, f"a state of {self.label!r}", classes=False)

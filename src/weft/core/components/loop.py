@@ -10,8 +10,8 @@ A loop over a graph: branches, joins, rules and maps that run again on what they
     >>> run.value("collatz"), run.values("collatz.half"), run.values("collatz.grow")
     (1, [3, 5, 8, 4, 2, 1], [10, 16])
 
-It is made by :func:`weft.repeat`.  A turn is a scope of its own: what belongs to one turn meets what belongs to the
-same, as elements of an ``each`` do.
+It is made by :func:`weft.repeat`.  Every turn is a separate scope: facts of one turn are joined with facts of the same
+turn only, as they are for the elements of an ``each``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 The two ends of a turn, of a loop whose body is a graph.
 
-What stands between them is in a region of its own, as the body of an ``each`` is: every turn is a scope, in which
-joins pair and batches close.  ``draft.turn`` begins a turn with the fact that it is about; ``draft`` asks whether
-that was enough, and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
+The components between them form a region, as the body of an ``each`` does: every turn is a scope, in which joins pair
+and batches close.  ``draft.turn`` begins a turn with the fact that it is about; ``draft`` asks whether that was
+enough, and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TurnStart(Component):
     opens_region: ClassVar[bool] = True
 
     def functions(self) -> dict[str, Function]:
-        """The beginning of a turn has no function of its own."""
+        """Return nothing: the beginning of a turn does not run a function."""
         return {}
 
     def check_width(self, width: int, source: str) -> None:
@@ -65,7 +65,7 @@ class TurnEnd(Component):
     def before(self, *hooks: Callable[..., object]) -> Self:
         """Refuse *hooks*: they belong to the components of a turn."""
         del hooks
-        raise InvalidComponent(f"{self.label!r} is a loop and has no hooks of its own; put them on what runs in a turn")
+        raise InvalidComponent(f"{self.label!r} is a loop and cannot have hooks; put them on what runs in a turn")
 
     def after(self, *hooks: Callable[..., object]) -> Self:
         """Refuse *hooks*: they belong to the components of a turn."""

@@ -58,7 +58,7 @@ class Map(Component):
         return tracer.draw(self, args, kwargs)
 
     def functions(self) -> dict[str, Function]:
-        """A map has no function of its own."""
+        """Return nothing: a map does not run a function, its body does."""
         return {}
 
     def to_data(self) -> dict[str, Any]:

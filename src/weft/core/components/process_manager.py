@@ -1,5 +1,5 @@
 """
-A process manager: reacts to events of many sources, keeps a state of its own, and emits commands.
+A process manager reacts to events from many sources, keeps a state, and emits commands.
 
     >>> from weft import Workflow
     >>> order = ProcessManager("order", init=set, key=lambda event: event["id"], complete=lambda seen: len(seen) == 2)

@@ -70,7 +70,7 @@ class Repeat(Component):
         """Refuse *hooks*: they belong to the steps of a turn."""
         del hooks
         raise InvalidComponent(
-            f"{self.label!r} is a loop and has no hooks of its own; put them on the steps of its turn: "
+            f"{self.label!r} is a loop and cannot have hooks; put them on the steps of its turn: "
             "repeat(think.before(...) >> act, ...)"
         )
 
@@ -182,9 +182,7 @@ def repeat(
     else:
         turn = {inner.name or f"turn_{number}": inner for number, inner in enumerate(chain, 1)}
     if len(turn) != len(chain) or "until" in turn:
-        raise InvalidComponent(
-            "the steps of a turn need names of their own, other than 'until'; use step.named('other')"
-        )
+        raise InvalidComponent("the steps of a turn need different names, other than 'until'; use step.named('other')")
     tags = tuple(dict.fromkeys(tag for inner in chain for tag in inner.tags))
     return Repeat(name, turn, Function.of(until), at_most, otherwise=otherwise, tags=tags)
 
@@ -196,7 +194,7 @@ def _chain(body: object) -> list[Step[..., Any]] | None:
     given: Any = body  # what is still of any type after the checks
     if not isinstance(body, Fragment | list | tuple):
         return [step(given)]
-    if isinstance(body, NamedGraph):  # its components have names of their own, and it may have policies
+    if isinstance(body, NamedGraph):  # its components keep their names, and it may have policies
         return None
     flow = as_flow(given)
     components = [component for part, _ in flow.walk() for component in part.components]

@@ -18,7 +18,7 @@ A saga: transactions one after another; when one fails, those that were done are
     >>> run.value("trip.cancel"), run.failed
     ('booked no more', False)
 
-Every transaction and every compensation is a runnable of its own, ``trip.book`` and ``trip.cancel``, with its own
+Every transaction and every compensation is a separate runnable, ``trip.book`` and ``trip.cancel``, with its own
 policy and log entry, so a crash in the middle resumes in the middle.  An aborted saga is an outcome, not a failure.
 A compensation that fails for good is kept as a dead letter: the saga is stuck until it is retried or discarded.
 """

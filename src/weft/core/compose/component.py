@@ -45,7 +45,7 @@ class Component(Fragment):
     opens_region: ClassVar[bool] = False
     """Whether what it feeds runs in scopes that it opens: one per element, or per turn."""
     can_be_asked: ClassVar[bool] = False
-    """Whether rules and conditions may ask it for yes or no: where nothing follows it, it runs only then."""
+    """Whether rules and conditions may ask whether it holds: where nothing follows it, it runs only then."""
     makes_many: ClassVar[bool] = False
     """Whether one input may make several facts of it."""
     keeps_state: ClassVar[bool] = False
@@ -206,7 +206,7 @@ class Component(Fragment):
         Return what this component is made of besides its name and tags, by field, to be written down.
 
         Functions, expressions, constants and Weft's own records are written by ``weft.log``; a component whose
-        fields are all of these needs nothing of its own.
+        fields are all of these does not have to override this.
         """
         return {part.name: getattr(self, part.name) for part in fields(self) if part.name not in ("name", "tags")}
 

@@ -94,7 +94,7 @@ class Expansion(Protocol):
     def test(
         self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None
     ) -> NodeHandle:
-        """Add a node that asks *function* for yes or no; in the *region* given, if not where the component stands."""
+        """Add a node that asks whether *function* holds, in *region*, which is by default that of the component."""
         ...
 
     def gate(self, expression: Expression, *, part: str = "") -> NodeHandle:

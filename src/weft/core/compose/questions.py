@@ -1,8 +1,8 @@
 """
 The questions of an expression, one after the other, each with the next one for yes and for no.
 
-A part that is mentioned in several places has questions of its own: the first mention that is reached jumps to them and
-keeps what they come to, the others look it up.  So there are as many questions as there are conditions in the parts,
+The questions of a part that is mentioned in several places are written once: the first mention that is reached jumps to
+them and keeps the result, the others look it up.  So there are as many questions as there are conditions in the parts,
 however often these are mentioned, and all of them together take no more steps than that.
 
 To fold the expression again after every answer is half as long to write and asks the same questions in the same order
@@ -85,7 +85,7 @@ def _parts(expression: Expression) -> list[Expression]:
 
 
 def _bare(expression: Expression) -> Expression:
-    """Return *expression* without a *not* around it, which is not a question of its own."""
+    """Return *expression* without a *not* around it, which does not need a separate question."""
     while isinstance(expression, Not):
         expression = expression.of
     return expression

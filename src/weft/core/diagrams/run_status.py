@@ -151,7 +151,7 @@ class _Tally:
                 if said is None or not self._reaches(gate, [memory.lineage.cell(at) for at in inputs]):
                     continue
                 self._found[gate.owner].refused += not said
-                self._found[gate.owner].done += said and gate.name == gate.owner  # a rule has an event of its own
+                self._found[gate.owner].done += said and gate.name == gate.owner  # a rule has its own event
 
     def _reaches(self, gate: Node, facts: Iterable[Cell]) -> bool:
         """Whether *facts*, which conditions were asked about, came to *gate*: others may have asked them too."""
@@ -173,7 +173,7 @@ class _Tally:
 
     def look_at(self, memory: Memory) -> None:
         """Add what runs, may run, or waits."""
-        for name, failure in (memory.failures or {}).items():  # a reduce whose batch failed has no event of its own
+        for name, failure in (memory.failures or {}).items():  # no event says that the batch of a reduce failed
             for shown in self._shown(name):
                 self._found[shown].failed = self._found[shown].failed or 1
                 self._found[shown].error = f"{failure.error.type}: {failure.error.message}"

@@ -6,7 +6,7 @@ from weft.core.draw.picture import INPUT_ID, Picture
 
 
 def to_edgelist(picture: Picture) -> list[tuple[str, str]]:
-    """Return the edges along which facts go, in the order of the flow; the input, questions and reads are no part."""
+    """Return the edges along which facts go, in the order of the flow; without the input, questions and reads."""
     owners = {box.id: box.part_of or box.id for box in picture.boxes}
     pairs = [
         (owners[edge.source], owners[edge.target])

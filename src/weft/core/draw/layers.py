@@ -1,7 +1,7 @@
 """
 Items in layers, with as few crossings as a few sweeps can find.
 
-The first two steps of a layered drawing (Sugiyama and others, 1981): the longest path gives an item its layer, so that
+The first two steps of a layered drawing (Sugiyama and others, 1981): the longest path to an item is its layer, so that
 every link leads down; then each layer is sorted by where its neighbours stand, downward and upward in turn, and
 the best order seen is kept.  A link that spans several layers is broken into short ones by items without size; all
 that leaves one item in the same net shares them, so a hub costs as much as its longest link and not as their sum.

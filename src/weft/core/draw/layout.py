@@ -341,7 +341,7 @@ def _places(children: Iterable[str], edges: Iterable[tuple[str, str, Edge]]) -> 
     """
     Return an order of *children* that *edges* follow.
 
-    Groups may stand in each other's way: then what is only asked or read gives way first, the flow last.
+    Where groups contradict each other, edges that are only asked or read are ignored first, those of the flow last.
     """
     downs: dict[str, list[tuple[str, bool]]] = {child: [] for child in children}
     ups, flows = dict.fromkeys(downs, 0), dict.fromkeys(downs, 0)

@@ -236,7 +236,7 @@ def label(text: str, line: Line) -> Rect:
 
 
 def _label(text: str, line: Line) -> str:
-    """Write *text* beside *line*, on a ground of its own: a line that has no room may run behind it."""
+    """Write *text* beside *line*, on an opaque ground: a line that has no room may run behind it."""
     at = label(text, line)
     colour = WORDS[line.edge.kind if line.edge is not None else "flow"]
     return (

@@ -2,7 +2,7 @@
 Equality of events, which does not rely on what ``==`` of the values in them returns.
 
 Values are the user's: an array answers ``==`` with an array, and others raise.  The same object is the same; else
-``==`` is asked; if it does not return yes or no, the content decides (``weft.core.functions.identity``); values without
+``==`` is asked; if it does not return a bool, the content decides (``weft.core.functions.identity``); values without
 canonical content count as different.
 
     >>> class Loose(list):

@@ -55,7 +55,7 @@ def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
 def _refuse(memory: Memory, seq: int, event: Any) -> NoReturn:
     """Raise for an *event* that is out of place at *seq*, whatever it says."""
     if type(event) not in _FOLD:
-        why = f"{shown(event)} is no event that this version of Weft knows"
+        why = f"{shown(event)} is not an event that this version of Weft knows"
     elif event.seq != seq:
         why = f"expected event {seq}, got {shown(event)}"
     else:
@@ -260,7 +260,7 @@ def change_state(memory: Memory, activation: Activation, event: ev.StateChanged)
 
 def _fanned_out(memory: Memory, event: ev.FannedOut) -> None:
     if not isinstance(event.value, list | tuple | range):
-        raise InvalidEvent(f"{shown(event)} takes apart what is no collection", memory.log[-STORY:])
+        raise InvalidEvent(f"{shown(event)} takes apart what is not a collection", memory.log[-STORY:])
     taken_apart(memory, memory.take(event, _FAN), event)
 
 
@@ -379,7 +379,7 @@ def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
         raise memory.story(event)
     if event.values is not None:
         if len(event.values) != len(activation.facts) or len(event.inputs) != len(activation.facts):
-            raise InvalidEvent(f"{shown(event)} gives another number of values than were taken", memory.log[-STORY:])
+            raise InvalidEvent(f"{shown(event)} has another number of values than were taken", memory.log[-STORY:])
         activation.facts = tuple(memory.lineage.replaced(event, place) for place in range(len(event.values)))
         activation.key = (event.component, tuple(fact.address for fact in activation.facts))
     if event.policy is not None:

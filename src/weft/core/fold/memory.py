@@ -5,7 +5,7 @@ Only events change it (``weft.core.fold.fold``).  What follows from them is deri
 waits and for what.  No user function is called.
 
 The way of a fact: it is *delivered* along the routes of its node; a node that can run is *admitted* once
-what it reads has settled, and *offered* in ``ready``; gates, joins and batches, each in a module of its own, hold facts
+what it reads has settled, and *offered* in ``ready``; gates, joins and batches, each in its own module, hold facts
 until they are complete; a node that can make nothing more *settles* (``weft.core.fold.settling``).
 """
 

@@ -27,8 +27,8 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
     Fold into *memory* what *other*, a log of the same run, has and it has not.
 
     Raises:
-        InvalidEvent: the logs belong to different runs, one of them was changed live since they parted, or nobody
-            can say whether they were given the same input.
+        InvalidEvent: the logs belong to different runs, one of them was changed live since they parted, or it is
+            impossible to tell whether they were given the same input.
     """
     mine = memory.log
     shared = 0
@@ -80,8 +80,8 @@ def _tell_apart(one: ev.AnyEvent, other: ev.AnyEvent) -> None:
         and compare(one.value, other.value) is None
     ):
         raise InvalidEvent(
-            f"event {one.seq} gives an input in both logs, and nobody can say whether it is the same: "
-            f"{type(one.value).__name__} has no == that answers yes or no, and no canonical form; "
+            f"event {one.seq} is an input in both logs, and it is impossible to tell whether it is the same: "
+            f"{type(one.value).__name__} has no == that returns a bool, and no canonical form; "
             "give inputs a key, plan(value, key=...), or the class a plain __eq__"
         )
 

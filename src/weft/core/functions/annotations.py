@@ -6,7 +6,7 @@ Types of values as annotations declare them, and whether the output of one funct
     >>> fits(int | None, int), fits(int, str | int), fits(bool, int)
     (True, True, True)
 
-The answer is no only where nothing could ever fit: ``Any``, type variables, protocols, and names that cannot be
+The answer is False only where nothing could ever fit: ``Any``, type variables, protocols, and names that cannot be
 resolved fit everything, a union fits if one of its members does, and ``None`` beside something else is ignored.
 """
 

@@ -48,7 +48,7 @@ class Hooks(msgspec.Struct, frozen=True):
         for hook in (*self.before, *self.after):
             if hook.is_async:
                 raise InvalidComponent(
-                    f"{hook.label} is a coroutine function and {component!r} is not: nobody would wait for the hook; "
+                    f"{hook.label} is a coroutine function and {component!r} is not: nothing would wait for the hook; "
                     "make it a plain function, or the component a coroutine function"
                 )
         return _Hooked(call, self)

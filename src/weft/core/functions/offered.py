@@ -11,7 +11,7 @@ To make one is to offer it, so nothing has to be listed twice.
     (True, False)
 
 The registry is process-wide and keeps nothing alive: an entry goes with what it stands for.  It knows objects by
-identity and not by name, since a wrapper may carry the name of what it wraps.  A bound method is made anew each time
+identity and not by name, since a wrapper may carry the name of what it wraps.  A bound method is a new object each time
 it is asked for, so its object and its function stand for it; what has no weak reference, such as an object with
 ``__slots__``, is known by the name that it has at the top of its module.  Every change is one operation on a dict
 or a set, so threads need no lock.

@@ -152,7 +152,7 @@ class Wiring:
             target = self.components.get(asked)
             if not isinstance(target, Condition):
                 known = [name for name, c in self.components.items() if isinstance(c, Condition)]
-                hint = "which is no condition" if target else f"which is not there; add it first: .add({asked})"
+                hint = "which is not a condition" if target else f"which is not there; add it first: .add({asked})"
                 raise UnknownReference(users[0], "condition", asked, known, hint)
         for failing, handler in self.rescues:
             component = self.components[failing]
@@ -160,7 +160,7 @@ class Wiring:
                 raise InvalidComponent(
                     f"no failure of {failing!r} can be routed to {handler!r}: it is a condition that is only asked, "
                     "wherever a rule stands, or a combination of others; put the condition into the flow "
-                    f"({failing} >> ...), or give the rule a function of its own and route the failures of the rule"
+                    f"({failing} >> ...), or give the rule its own function and route the failures of the rule"
                 )
         for name, component in self.components.items():
             for part, function in component.functions().items():

@@ -22,7 +22,7 @@ from weft.typing import Address
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """A fact without an event of its own: an element of a collection, or what an ``all_done`` join did not get."""
+    """A fact that has no event: an element of a collection, or what an ``all_done`` join did not get."""
 
     address: Address
     value: Any

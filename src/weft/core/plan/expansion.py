@@ -98,7 +98,7 @@ class PlanExpansion(Expansion):
         return node
 
     def test(self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None) -> Node:
-        """Add a node that asks *function* for yes or no; in the *region* given, if not where the component stands."""
+        """Add a node that asks whether *function* holds, in *region*, which is by default that of the component."""
         node = self._node(Kind.TEST, part, region)
         node.runs(function, None, spread=spread)
         self._compiler.add_reads(node, function)

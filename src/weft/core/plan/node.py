@@ -26,7 +26,7 @@ class Kind(IntEnum):
     WORK = 0
     """Runs a function and makes a fact."""
     TEST = 1
-    """Runs a function and says yes or no."""
+    """Runs a function whose result is true or false."""
     FAN = 2
     """Runs to take a collection apart, and opens a region for its elements."""
     GATE = 3
@@ -241,7 +241,7 @@ class Node(Hot):
         self.keeps = False
         """Whether the fold itself looks its facts up: it is stateful, or read by another component."""
         self.keyed = False
-        """Whether all its values are read in an order of their own, since it may run often for one input."""
+        """Whether its values are read in the order of their places, not of the log: it may run often for one input."""
 
     def runs(self, function: Function, call: Callable[..., Any] | None, *, spread: bool) -> None:
         """Make this node run *function*, or *call* in its place."""

@@ -112,7 +112,7 @@ class Compiler:
     # -- what expansions ask for -----------------------------------------------------------------
 
     def node(self, name: str, owner: str, kind: Kind, region: str | None) -> Node:
-        """Add a node under a name of its own."""
+        """Add a node under a name that no other node has."""
         if name in self.nodes:
             raise DuplicateName(name, f"one of them is a part of {owner!r}")
         self.nodes[name] = node = Node(name, owner, kind, region)

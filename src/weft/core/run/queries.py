@@ -170,9 +170,9 @@ class Queries(Drawable):
     @property
     def output(self) -> Any:
         """
-        What a traced workflow returns; else the value of the only leaf; of several leaves, the results by name.
+        The result of a traced workflow; else the value of the only leaf; of several leaves, the results by name.
 
-        In a dict, what has produced nothing is left out.
+        A dict leaves out what has produced nothing.
 
         Raises:
             NothingProduced: something that was returned has made nothing; the error says why.

@@ -88,7 +88,7 @@ class Run(Controls):
         run._begin(context)  # noqa: SLF001
         fold(run.memory, log)
         if not run.memory.log:
-            raise InvalidEvent("an empty log is no run")
+            raise InvalidEvent("an empty log is not a run")
         run.memory.newly_ready.clear()
         return run
 

@@ -73,7 +73,7 @@ class Runnable(msgspec.Struct, eq=False):
 
     @property
     def is_condition(self) -> bool:
-        """Whether it says yes or no rather than making a value."""
+        """Whether its result is true or false rather than a value."""
         return self.node.is_test
 
     @property

@@ -42,7 +42,7 @@ def check_arguments(label: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
             raise TracingError(
                 f"{label} gets a {type(argument).__name__} with the value of {origin_of(hidden).label} inside, at "
                 f"{user_line()}; make the collection in a step (gather = step(lambda *values: list(values))) and "
-                "hand over what it gives"
+                "hand over what it returns"
             )
 
 
@@ -129,7 +129,7 @@ def _check_places(label: str, values: Values, constants: Mapping[str, Any]) -> N
     if not all(map(is_value, values)):
         raise TracingError(f"{label!r} gets a constant among *args ({user_line()}); give it by name, or in a step")
     if any(map(is_value, constants.values())):
-        raise TracingError(f"{label!r} gets a traced value by **kwargs ({user_line()}); give it a parameter of its own")
+        raise TracingError(f"{label!r} gets a traced value by **kwargs ({user_line()}); give it a named parameter")
 
 
 def _check_closure(label: str, function: Function) -> None:

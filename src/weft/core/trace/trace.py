@@ -69,7 +69,7 @@ class Drawing:
         return symbols[0] if len(symbols) == 1 else tuple(symbols)
 
     def part(self, symbol: Symbol, key: Any, *, attribute: bool = False, kind: Any = ANY) -> Symbol:
-        """Return what *key* of the value of *symbol* is, made by a small step of its own; the same one each time."""
+        """Return the symbol of *key* of the value of *symbol*, which a small step takes out; the same one each time."""
         origin = origin_of(symbol)
         known = (origin.tail, attribute, repr(key))
         if known not in self._parts:
@@ -108,7 +108,7 @@ class Drawing:
         return flow if tails in ((), (INPUT,)) else connect(Flow(tails=tails), flow)
 
     def _fresh(self, base: Component, bound: Component) -> Component:
-        """Return *bound* under a name of its own, if *base* was called before."""
+        """Return *bound*, under a new name if *base* was called before."""
         if base.name is None:
             return bound if bound not in self._placed else cast("Component", dataclasses.replace(cast("Any", bound)))
         name = self._free(base.name, base)
@@ -241,7 +241,7 @@ _ITSELF: Component = step(itself)
 
 
 def _each_its_own(workflow: Workflow, given: Mapping[str, Any]) -> Flow:
-    """Return *workflow*, of several inputs, with each of them fed by a value of its own."""
+    """Return *workflow*, of several inputs, with each of them fed by its own value."""
     for name in given:
         workflow = workflow.replace(name, _ITSELF.named(name))
     flow = workflow.flow()
@@ -252,7 +252,7 @@ def _each_its_own(workflow: Workflow, given: Mapping[str, Any]) -> Flow:
 
 
 def _passed_on(values: Values) -> Any:
-    """Return the type of what a component hands on that makes no facts of its own."""
+    """Return the type of what is handed on by a component that does not make facts."""
     return origin_of(values[0]).kind if len(values) == 1 and isinstance(values[0], Symbol) else ANY
 
 
