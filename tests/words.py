@@ -24,7 +24,7 @@ FINISHED = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples"),
     *("src/weft/__init__.py", "src/weft/__main__.py", "src/weft/calling.py", "src/weft/errors.py"),
     *("src/weft/typing.py", "src/weft/executors", "src/weft/local", "src/weft/policy", "src/weft/ports"),
-    *("src/weft/cli", "src/weft/core", "src/weft/log", "src/weft/telemetry", "src/weft/testing"),
+    *("src/weft/cli", "src/weft/core", "src/weft/log", "src/weft/runner", "src/weft/telemetry", "src/weft/testing"),
 )
 
 # What not to write (a regular expression; a space matches any white space), and what to write instead.

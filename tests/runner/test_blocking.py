@@ -189,7 +189,7 @@ def test_a_runner_is_not_closed_from_inside_of_its_own_loop() -> None:
             runner.close()
             return x
 
-        with pytest.raises(StepFailed, match="inside of its own loop"):
+        with pytest.raises(StepFailed, match="inside its own loop"):
             runner.start(Workflow("w", step(close)), 1).result(20)
         assert runner.start(double, 1).result(20) == 2
 

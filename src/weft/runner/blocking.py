@@ -41,7 +41,7 @@ _log = logging.getLogger("weft.runner")
 
 
 class Runner:
-    """Runs workflows on a thread of its own.  The arguments are those of :class:`AsyncRunner`."""
+    """Runs workflows on a background thread.  The arguments are those of :class:`AsyncRunner`."""
 
     def __init__(self, store: Store | None = None, **options: Any) -> None:
         self._inner = AsyncRunner(store, **options)
@@ -135,7 +135,7 @@ class Runner:
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:
-            raise RuntimeError("a blocking Runner was called from inside of its own loop; use AsyncRunner there")
+            raise RuntimeError("a blocking Runner was called from inside its own loop; use AsyncRunner there")
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* in the loop of the runner, and wait for it."""
@@ -288,7 +288,7 @@ def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
 
 
 async def _last_words() -> None:
-    """Tell whoever still waits for something that the runner is closed, and let go of what does not listen."""
+    """Cancel the tasks that are left in the loop, so that their callers learn of it; leave those that do not end."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

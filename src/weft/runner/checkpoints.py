@@ -48,10 +48,10 @@ manual: Final = Checkpoints("manual", every=None, lag=None, at_idle=False)
 
 def check_count(option: str, given: Any) -> None:
     """
-    Refuse what is no number of things.
+    Refuse *given* unless it is a whole number of at least 1.
 
     Raises:
-        InvalidOption: *given* is none.
+        InvalidOption: it is not.
     """
     if type(given) is not int or given < 1:
         raise InvalidOption(f"{option}: use a whole number of at least 1, not {given!r}")

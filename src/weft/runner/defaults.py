@@ -1,5 +1,5 @@
 """
-What a runner uses where nobody says otherwise.  Adapters are imported when they are needed.
+The defaults of a runner: its store, clock, executors and counters.  Adapters are imported when they are needed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-One run, held by whoever started it.
+The handle of one run, which its caller gets and keeps.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Handle(Generic[R]):
         return self._given(self._runner.log(self.id))
 
     def cancel(self, reason: str = "") -> Any:
-        """Close the run; what is under way is stopped or left behind."""
+        """Close the run; what is in flight is stopped or left behind."""
         return self._given(self._runner.cancel(self.id, reason))
 
     def __repr__(self) -> str:

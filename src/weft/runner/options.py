@@ -1,5 +1,5 @@
 """
-What a run can be told when it is started or resumed, and hooks into its life.
+The options of a run that is started or resumed, and hooks into its life.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_text(name: str, value: object) -> None:
     Refuse what cannot be the name of something in a log.
 
     Raises:
-        InvalidOption: it is no text, or none that UTF-8 can hold.
+        InvalidOption: it is not text, or UTF-8 cannot hold it.
     """
     try:
         is_text = isinstance(value, str) and bool(value.encode())

@@ -1,5 +1,5 @@
 """
-What can be asked of a runner: how its runs stand, what is stored, and when they are done.
+The questions to a runner: how its runs stand, what is stored, and when they are done.
 
 Nothing here changes a run.
 """

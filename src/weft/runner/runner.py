@@ -240,7 +240,7 @@ class AsyncRunner(RunnerQueries):
         Offer to stored runs what they may go on with.
 
         Args:
-            offered: a workflow, whose runs then find functions that have no name of their own; a module, for the
+            offered: a workflow, whose runs then find functions that cannot be found by name; a module, for the
                 functions that it defines and the workflows at its top; a class, whose instances come back from logs.
 
         Raises:
@@ -320,7 +320,7 @@ class AsyncRunner(RunnerQueries):
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
-        Let go of the run *id*: what is in flight gets *grace* seconds, then it is left; no attempt is burnt by that.
+        Let go of the run *id*: what is in flight gets *grace* seconds, then it is left; that does not cost an attempt.
 
         A second caller joins the first, and a caller that is cancelled leaves the run stopping.
 

@@ -56,7 +56,7 @@ class _Stop:
 
 
 class Runtime:
-    """What one runner has, from its opening to its end."""
+    """All that a runner has while it is open, from its opening to its end."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Runtime:
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
         self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
-        """What all workers share."""
+        """Shared by all workers."""
         self.ownership = Ownership(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
@@ -318,7 +318,7 @@ class Runtime:
 
     async def stop(self, run: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
-        Give *run* up, after what is in flight has had its *grace*; no attempt is burnt by that.
+        Give *run* up, after what is in flight has had its *grace*; that does not cost an attempt.
 
         A second caller joins the first; if it says a shorter *grace*, that holds.
 

@@ -5,7 +5,7 @@ By default SIGTERM ends a process on the spot, and what its runner has not writt
 open that was opened in the main thread, ``SystemExit(143)`` is raised there instead, so that ``with`` closes it.  143
 is what a shell says of a process that SIGTERM has ended.
 
-- A program that has a handler of its own for SIGTERM keeps it, whether it was installed before or after.
+- A program that has its own handler for SIGTERM keeps it, whether it was installed before or after.
 - A close is not cut short: a SIGTERM that comes meanwhile, also a second one, is raised when the close is done.  How
   long that takes is bounded by its grace time, and SIGKILL ends it at any time.
 - The last runner that is closed puts back what was there before.  If that happens in another thread, where it cannot,
@@ -30,7 +30,7 @@ _runners: WeakSet[object] = WeakSet()
 
 
 class _Close:
-    """What the main thread is about."""
+    """The state of the main thread: whether it is closing runners."""
 
     depth = 0
     """How many runners it is closing, one inside of the other."""

@@ -300,7 +300,7 @@ async def test_a_store_that_is_away_is_what_is_waited_for() -> None:
         told = await said(runner, after=60.0)
 
     assert "run 'a' has nothing left to do and is not settled after 60 s" in told
-    assert "the store has been away for 60 s, and 1 event is not written" in told
+    assert "the store has been unavailable for 60 s, and 1 event is not written" in told
     assert "no space left on device" in told
 
 
@@ -390,8 +390,8 @@ async def test_what_has_no_place_yet_is_told_apart_from_what_runs() -> None:
         waits = await said(runner, "third")
         many = await said(runner, "wide", after=150.0)
 
-    assert "'double' stands in line for executor 'thread'" in waits
-    assert "'one' waits for others of its run: max_concurrency=1 are under way; 2 more are under way" in many
+    assert "'double' is queued for executor 'thread'" in waits
+    assert "'one' waits for others of its run: max_concurrency=1 are in flight; 2 more are in flight" in many
 
 
 @virtually
@@ -427,5 +427,5 @@ async def test_a_predicate_that_does_not_hold_is_what_is_waited_for() -> None:
         await runner.start(work(), 1, id="a")
         await runner.wait("a")
 
-        with pytest.raises(WaitTimeout, match="nothing is under way, and what was waited for does not hold"):
+        with pytest.raises(WaitTimeout, match="nothing is in flight, and what was waited for does not hold"):
             await runner.wait_until("a", lambda _: False, timeout=1.0)

@@ -1,7 +1,7 @@
 """
 Group commit: the events of all runs, one transaction.
 
-All workers of a runner hand their events to one journal.  While a commit is under way the next batch collects:
+All workers of a runner hand their events to one journal.  While a commit is in flight the next batch collects:
 a worker says that it has something (``note``) and is asked for it when a batch is made up, so everything that a
 run did meanwhile is one append.  A run whose append is refused leaves the batch; the others commit.
 
@@ -14,7 +14,7 @@ run did meanwhile is one append.  A run whose append is refused leaves the batch
                                          └── the store raises ──► each append again, by itself
 
 An append with large values takes the store long, and a batch is answered as a whole.  So it is given to the store by
-itself, beside the batches of the others, which a store can write meanwhile; one at a time, by a task of its own.
+itself, beside the batches of the others, which a store can write meanwhile; one at a time, by a separate task.
 
 Invariants: a run is in one batch at a time, or beside them; an event is written once; a worker learns that an event is
 durable only after the store has said so; nothing is forgotten while the store is unavailable, until a journal that is
@@ -65,7 +65,7 @@ class Writer(Protocol):
         ...
 
     def refused(self, error: Exception) -> None:
-        """What the run had to write was not written, and never will be."""
+        """The events that the run had to write were not written, and never will be."""
         ...
 
 
@@ -89,7 +89,7 @@ class Journal:
         self._in_flight: list[tuple[Writer, Append]] = []
         """The batch that the store has been given and has not answered."""
         self._beside: deque[tuple[Writer, Append]] = deque()
-        """What is written beside the batches; the store has been given the first."""
+        """The appends that are written beside the batches; the store has been given the first."""
         self._apart: dict[Writer, bool] = {}
         """Whose that is, and whether they have noted more meanwhile."""
         self._wake = asyncio.Event()
@@ -269,7 +269,7 @@ class Journal:
             except StoreUnavailable as error:
                 self._told(STORE_EXCEPTION, appends, started, error)
                 if self.away is None:
-                    _log.warning("the store is away: %s; trying again", error)
+                    _log.warning("the store is unavailable: %s; trying again", error)
                     self.away_since = asyncio.get_running_loop().time()
                 self.away = error
                 if not await self._waited(wait):

@@ -1,5 +1,5 @@
 """
-A stored run, brought back: load, decode, fold, and find out what was under way.
+Brings back a stored run: load, decode, fold, and find out what was in flight.
 
 Nothing of the user's is called.  What has completed in the log is never executed again; what was in flight is
 ready, and is started like anything else.  A long log is read and folded in slices, between which everything else in
@@ -63,7 +63,7 @@ async def recover(
         decoder: one for the same *workflow* and *strict* that has read other runs, and knows what they share.
 
     Raises:
-        CorruptLog: what was stored is no log.
+        CorruptLog: what was stored is not a log.
         ChangedCode: *strict*, and some code has changed.
         UnresolvedFunction: this process has not offered a function, and was not handed the workflow.
         UnknownClass: it would go on with values whose class is not known here.
@@ -110,7 +110,7 @@ def _check_policies(run: Run) -> None:
     """
     See that the functions of policies that were set while *run* was going on are offered here.
 
-    One without a name of its own cannot be: it says so when it is asked, and until then policies can be set again.
+    A function without a name cannot be: it says so when it is called, and until then policies can be set again.
     """
     memory = run.memory
     rules = [*(memory.rules or ()), *((None, policy) for policy in (memory.retried or {}).values())]

@@ -1,5 +1,5 @@
 """
-A store that is away delays what needs it, and nothing else.
+A store that is unavailable delays what needs it, and nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _log = logging.getLogger("weft.runner")
 T = TypeVar("T")
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
-"""How many seconds to wait for a store that is away, at first and at most."""
+"""How many seconds to wait for a store that is unavailable, at first and at most."""
 
 
 def waits() -> Iterator[float]:
@@ -34,13 +34,13 @@ def waits() -> Iterator[float]:
 
 async def retry_while_unavailable(call: Callable[[], Awaitable[T]], *, while_: Callable[[], bool]) -> T:
     """
-    Do what can be done twice, again and again for as long as the store is away.
+    Make *call*, which must be safe to repeat, again and again for as long as the store is unavailable.
 
     Args:
         while_: whether it is still worth waiting.
 
     Raises:
-        StoreUnavailable: the store is away, and it is not.
+        StoreUnavailable: the store is unavailable, and it is not worth waiting.
     """
     for wait in waits():
         try:
@@ -48,6 +48,6 @@ async def retry_while_unavailable(call: Callable[[], Awaitable[T]], *, while_: C
         except StoreUnavailable as error:
             if not while_():
                 raise
-            _log.warning("the store is away: %s; trying again in %s s", error, wait)
+            _log.warning("the store is unavailable: %s; trying again in %s s", error, wait)
             await asyncio.sleep(wait)
     raise AssertionError("waits() has no end")

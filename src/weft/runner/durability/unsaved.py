@@ -1,5 +1,5 @@
 """
-What the store does not have yet of one run, and how far it has come.
+The events of one run that the store does not have yet, and how many it has.
 
 The events since the last time become one segment of bytes, chained to those before it.  A segment counts once the
 store has said so; until then nothing of it is forgotten.
@@ -17,7 +17,7 @@ from weft.log import Encoded, Encoder, Segment, chain
 from weft.ports.store import FIRST_EPOCH, Append, RunStatus
 
 MOST: Final = 2048
-"""How many events are written at once; the others follow in a segment of their own."""
+"""How many events are written at once; the others follow in the next segment."""
 
 _EMPTY = Segment(b"", 0)
 _FORGETFUL = Encoder()
@@ -60,12 +60,12 @@ class UnsavedLog:
         """
         self._run, self._epoch, self._link = run, epoch, link
         self.status: RunStatus | None = status
-        """What the store says of the run."""
+        """The status of the run in the store."""
         self.acknowledged = stored
         """How many events are durable."""
         self._encoder = _FORGETFUL
         self._segment: Segment | None = None
-        """What is being stored, if large values stand beside its events."""
+        """The segment that is being stored, if large values stand beside its events."""
         self.is_dropped = False
         """Whether nothing more of it is to be written."""
         self.is_behind = False

@@ -213,7 +213,7 @@ class Attempts:
             worker.write_if_due()
 
     def _resumed(self, inflight: InFlight) -> None:
-        """What *inflight* waited for has come."""
+        """Let *inflight* go on: the thing that it waited for has happened."""
         if inflight.state != "waiting" or self._worker.is_stopping:
             return
         inflight.disarm()
@@ -304,7 +304,7 @@ class Attempts:
         if inflight.timers:
             inflight.disarm()
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
-            self._drop(inflight)  # it needed the runner, a child for instance: closing burns no attempt
+            self._drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
             return
         if inflight.state == "calling_policy":
             assert inflight.attempt is not None  # noqa: S101

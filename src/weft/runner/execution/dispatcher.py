@@ -1,5 +1,5 @@
 """
-What the workers of a runner share: the journal, the executors, timers, limits, and one turn of the loop.
+The dispatcher that the workers of a runner share: the journal, the executors, timers, limits, and one turn of the loop.
 
 Whatever ends, on whatever thread, wakes the loop once; a turn then collects all that has ended, hands it to the
 workers it belongs to, and lets each of them go on.

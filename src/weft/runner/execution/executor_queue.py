@@ -33,7 +33,7 @@ _tickets = itertools.count(1)
 
 
 class ExecutorQueue:
-    """What waits for one executor, and what it has."""
+    """The runnables that wait for one executor, and those that it has."""
 
     __slots__ = ("_guard", "_lent", "_mean_ns", "_order", "_running", "_workers", "executor", "is_used", "line", "run")
 

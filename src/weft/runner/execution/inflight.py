@@ -79,13 +79,13 @@ class InFlight(msgspec.Struct, eq=False):
     spent_ns: int = 0
     """How long its attempts took."""
     timers: list[Any] | None = None
-    """What will wake it or end its attempt, to be cancelled when it no longer matters."""
+    """The timers that will wake it or end its attempt, to be cancelled when they no longer matter."""
     awaited: Pause | Await | None = None
-    """What it waits for, or has waited for until its driver is told that it is over."""
+    """The thing that it waits for; kept after that is over, until its driver is told."""
     awaited_until: float = 0.0
     """When that ends by itself, on the monotonic clock, if it does."""
     queue_timer: Any = None
-    """What ends the wait for a first start."""
+    """The timer that ends the wait for a first start."""
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
     result: PendingResult | None = None

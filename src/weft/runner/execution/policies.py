@@ -74,7 +74,7 @@ class PolicyTables:
             )
         if is_plain and policy.heartbeat is not None and where == "inline":
             raise InvalidPolicy(
-                f"the policy of {component!r} wants heartbeats from executor 'inline', where nobody can listen; "
+                f"the policy of {component!r} wants heartbeats from executor 'inline', where nothing can listen; "
                 "use timeout=, or executor='thread'"
             )
 

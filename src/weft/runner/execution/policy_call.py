@@ -18,7 +18,7 @@ class PolicyCall(Runnable, eq=False):
 
     question: Callable[[], Any] | None = None
     answer: Any = None
-    """What it returned: not the outcome, which of a condition is only its truth."""
+    """The value that it returned; the outcome of a condition would only be whether that is true."""
 
     def call(self) -> Any:
         """Call the function."""

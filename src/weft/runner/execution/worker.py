@@ -1,5 +1,5 @@
 """
-One run being driven.  A state machine: it has no thread and no task of its own, and only moves when it is told.
+Drives one run.  A worker is a state machine: it has neither a thread nor a task, and only moves when it is told.
 
     apply what has ended ──► fold ──► hand events to the journal ──► start what may start
             ▲                                   │                           │
@@ -128,7 +128,7 @@ class Worker:
         self.report = Reporter(run, options.hooks)
         self.policies = run.known_policies = RunPolicies(run, dispatcher.tables, options.executor)
         self.queue = RunQueue()
-        """What is in flight."""
+        """The runnables in flight."""
         self.attempts = Attempts(self, dispatcher, self.policies)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
@@ -178,7 +178,7 @@ class Worker:
 
     @property
     def stored_status(self) -> RunStatus | None:
-        """What the store says of the run."""
+        """The status of the run in the store."""
         return self._unsaved.status
 
     @property
@@ -235,7 +235,7 @@ class Worker:
 
     def rule(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
         """
-        Let *policies* hold from the next decision on; what waits for time or a limit decides anew.
+        Let *policies* hold from the next decision on; what waits for time or a limit decides again.
 
         Raises:
             InvalidPolicy: one that this runner cannot keep.
@@ -287,7 +287,7 @@ class Worker:
         return list(self.queue.by_key.values())
 
     def abandon(self) -> None:
-        """Give up all that is in flight; no attempt is burnt by that."""
+        """Give up all that is in flight; that does not cost an attempt."""
         self._give_up()
 
     def _give_up(self, kept: Container[InFlight] = ()) -> None:

@@ -216,7 +216,7 @@ class ChildRuns:
             raise why
 
     async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
-        """Cancel *child*, and return which of its own children go with it."""
+        """Cancel *child*, and return which children of it go with it."""
         try:
             return await self._registry.visit(child, partial(self._cancelled, reason))
         except WorkflowNotFound:

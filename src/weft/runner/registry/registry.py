@@ -114,7 +114,7 @@ class RunRegistry:
             return await work()
 
     def register(self, workflow: Workflow) -> None:
-        """Make *workflow* known, so that stored runs of it find functions that have no name of their own."""
+        """Make *workflow* known, so that stored runs of it find functions that cannot be found by name."""
         self._registered[workflow.name, workflow.version] = workflow
 
     # -- coming in -------------------------------------------------------------------------------

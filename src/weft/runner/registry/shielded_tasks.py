@@ -3,7 +3,7 @@ Changes that are made to their end, whatever becomes of the caller that asked fo
 
 Starting, resuming, stopping and deleting a run, and closing a runner, are each several calls of the store.  If the
 caller is cancelled in between (a timeout around the call, a Ctrl-C), the run must not be left owned by the runner and
-driven by no worker, or the other way round.  So such a change is a task of its own, which its callers wait for.
+driven by no worker, or the other way round.  So such a change is a separate task, which its callers wait for.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def diagnose(worker: Worker, *, is_calling: bool = False) -> str:
         told.append("its worker has crashed, and is being rebuilt")
     if is_calling:
         told.append("its on_complete has not returned yet")
-    return "; ".join(told) or "nothing is under way, and what was waited for does not hold"
+    return "; ".join(told) or "nothing is in flight, and what was waited for does not hold"
 
 
 def _store(worker: Worker) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _store(worker: Worker) -> Iterator[str]:
     events = "1 event is" if unwritten == 1 else f"{unwritten:,} events are"
     if journal.away is not None and unwritten:
         ago = worker.dispatcher.monotonic() - journal.away_since
-        yield f"the store has been away for {_seconds(ago)}, and {events} not written ({journal.away})"
+        yield f"the store has been unavailable for {_seconds(ago)}, and {events} not written ({journal.away})"
     elif unwritten and worker.is_idle and not worker.is_settled:
         yield f"{events} not written yet"
 
@@ -50,7 +50,7 @@ def _in_flight(worker: Worker) -> list[str]:
     in_flight = list(worker.queue.by_key.values())
     told = [_inflight(worker, inflight) for inflight in in_flight[:_MOST]]
     if len(in_flight) > _MOST:
-        told.append(f"{len(in_flight) - _MOST:,} more are under way")
+        told.append(f"{len(in_flight) - _MOST:,} more are in flight")
     return told
 
 
@@ -67,12 +67,12 @@ def _inflight(worker: Worker, inflight: InFlight) -> str:
         spent = dispatcher.monotonic() - inflight.started
         return f"{name} has been running for {_seconds(spent)}{_attempt(inflight)}"
     if inflight.state in ("executing", "calling_policy"):
-        return f"{name} stands in line for executor {inflight.executor!r}"
+        return f"{name} is queued for executor {inflight.executor!r}"
     if inflight.state == "waiting" and inflight.awaited is not None:
         return f"{name} {_awaited(inflight.awaited, inflight.awaited_until - dispatcher.monotonic())}"
     if inflight.needed > worker.acknowledged:
         return f"{name} starts once what it needs is stored"
-    return f"{name} waits for others of its run: max_concurrency={worker.options.max_concurrency} are under way"
+    return f"{name} waits for others of its run: max_concurrency={worker.options.max_concurrency} are in flight"
 
 
 def _awaited(awaited: Pause | Await, left: float) -> str:
