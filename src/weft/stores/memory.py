@@ -67,7 +67,7 @@ class _Stored:
 
     @property
     def record(self) -> RunRecord:
-        """What is known of the run."""
+        """The record of the run, as of its last append."""
         known = self._record
         if known.head != self.head or known.chain != self.chain or known.updated_at != self.updated_at:
             known = self._record = structs.replace(known, head=self.head, chain=self.chain, updated_at=self.updated_at)
@@ -116,7 +116,7 @@ class MemoryStore:
     """
     Keeps runs in this process.
 
-    There is one owner, whoever has it open, so no run is ever held by somebody else;
+    Its only owner is the process that has it open, so no run is ever held by another owner;
     closing it frees all runs.
     """
 
@@ -239,7 +239,7 @@ class MemoryStore:
     async def list_free(
         self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
     ) -> Sequence[RunRecord]:
-        """Return a page of the runs in one of *statuses* that nobody owns."""
+        """Return a page of the runs in one of *statuses* that have no owner."""
         self._check()
         return [record for record in self._listed(statuses, None, after) if record.owner is None][:limit]
 
@@ -287,7 +287,7 @@ class MemoryStore:
         del self._runs[run]
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
-        """Forget finished runs that nobody owns and that were last written before a time; return how many."""
+        """Forget finished runs that have no owner and were last written before a time; return how many."""
         self._check()
         if unfinished := sorted(set(statuses) - FINISHED):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")

@@ -19,7 +19,7 @@ from weft.typing import RunId
 
 
 class _Whole(msgspec.Struct, frozen=True):
-    """What is in the body that such a store keeps."""
+    """The content of the body that such a store keeps."""
 
     segments: list[tuple[int, bytes]]
     """How many events, and their bytes."""
@@ -151,7 +151,7 @@ class WholeLogAdapter:
             try:
                 whole = _decode(b"".join(segment.body for segment in loaded.segments))
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
-                raise CorruptLog(f"what is stored of run {run!r} is no log: {error}") from error
+                raise CorruptLog(f"what is stored of run {run!r} is not a log: {error}") from error
             known = self._keep(loaded.record, whole)
         return known
 

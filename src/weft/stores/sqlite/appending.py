@@ -67,10 +67,10 @@ class Appender:
         self, db: sqlite3.Connection, batch: Sequence[Append], loaded: Loaded = _NOTHING
     ) -> list[StoreError | None]:
         """
-        Write *batch* and commit; return, for each of it, None or why it was refused.
+        Write *batch* and commit; return None, or why it was refused, for each append.
 
         Args:
-            loaded: values of it that were written ahead; those of what is refused belong to nobody.
+            loaded: values of the batch that were written ahead; those of an append that is refused are unneeded.
         """
         self.last = None
         try:
@@ -95,7 +95,7 @@ class Appender:
     # -- the fast way ----------------------------------------------------------------------------
 
     def _advance_alone(self, db: sqlite3.Connection, append: Append) -> bool:
-        """Write what is nothing but events, if it may be: one statement is a transaction of its own."""
+        """Write an append that is only events, if it may be written: one statement needs no transaction around it."""
         key = self._keys.get(append.run)
         if key is None or append.facts or append.definitions or not append.count or append.changes_record:
             return False
@@ -220,7 +220,7 @@ class Appender:
 
 
 class _NotAsExpected(Exception):
-    """Somebody in the batch is refused; never leaves this module."""
+    """An append of the batch is refused; never leaves this module."""
 
 
 def _next_key(db: sqlite3.Connection) -> int:

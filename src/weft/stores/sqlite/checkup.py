@@ -5,7 +5,7 @@ Three kinds of damage are looked for: pages that SQLite cannot make sense of; ro
 do not belong together; and logs that are not what was written, by their hashes.  Nothing is changed, another process
 may go on writing, and of the runs one segment is in memory at a time.
 
-A run is looked at in one read transaction of its own, so what is being written meanwhile is never taken for damage.
+Each run is looked at in one read transaction, so what is being written meanwhile is never taken for damage.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the store that it is about."""
     what: str
     next: str
-    """What to do about it."""
+    """The advice: how to mend it, or why nothing has to be done."""
     run: str | None = None
     """The run that it is about, if its id can be read."""
     certainty: Certainty = "certain"
@@ -133,7 +133,7 @@ class Checkup:
             return None, Finding(
                 where=where,
                 what=f"the note of the last commit cannot be read: {error}",
-                next="nothing: the next commit writes it anew; whether a commit is missing cannot be told without it",
+                next="nothing: the next commit writes it again; whether a commit is missing cannot be told without it",
                 is_damage=False,
             )
 
@@ -213,7 +213,7 @@ class Checkup:
                 where="large values of no run",
                 what=f"{left} large values in parts are left to be removed: of a process that ended while it wrote "
                 "them, or of runs that were deleted",
-                next="nothing: whoever opens the store next removes them",
+                next="nothing: the next process that opens the store removes them",
                 is_damage=False,
             )
 

@@ -1,5 +1,5 @@
 """
-What changes a run besides appending to it: saving, taking, giving up, forgetting.
+The changes of a run besides appending to it: saving, acquiring, releasing, deleting.
 
 Each is one transaction on the connection of the writer.
 """
@@ -119,7 +119,7 @@ def delete(db: sqlite3.Connection, session: Session, run: RunId) -> None:
 def purge(
     db: sqlite3.Connection, session: Session, before: float, statuses: Collection[RunStatus], limit: int | None
 ) -> tuple[int, bool]:
-    """Forget some old runs that nobody alive owns; return how many, and whether there may be more."""
+    """Forget some old runs that no live session owns; return how many, and whether there may be more."""
     most = _PURGED_AT_ONCE if limit is None else min(limit, _PURGED_AT_ONCE)
     with transaction(db):
         taken = {session.key, *session.others_alive(db)}

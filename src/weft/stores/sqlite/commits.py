@@ -2,9 +2,9 @@
 The last commit, noted beside the database.
 
 What was committed is in the write-ahead log until a checkpoint, and SQLite ends that log at the first byte that is
-wrong: everything behind it is gone without a word.  So every commit that adds events is noted in a small file of its
-own: which segment it wrote last.  **What is lost of a log is lost from its end**, so if that segment is there, nothing
-is missing; if it is not, a store that is opened says so.
+wrong: everything behind it is gone without a word.  So every commit that adds events notes in a small file which
+segment it wrote last.  **What is lost of a log is lost from its end**, so if that segment is there, nothing is
+missing; if it is not, a store that is opened says so.
 
 The note is written after the commit and is not synced, so it may be older than the database and is never newer.  Its
 file is mapped into memory: writing it is a copy of a few bytes, where a system call would take as long as a twentieth
@@ -12,7 +12,7 @@ of a commit, and what was copied outlives the process.  With
 ``synchronous="normal"`` a commit may be lost with the power, and the note might survive it: none is written then.
 Several processes write one note; the last one wins, and it does not matter which.
 
-A segment may also be missing because its run was deleted, purged or saved anew.  A trigger of the database counts that
+A segment may also be missing because its run was deleted, purged or replaced.  A trigger of the database counts that
 (its *generation*), whichever version of Weft removes it; a note of an older generation proves nothing.  Nor does a note
 about another store: each has an *identity*, which a copy of its file shares.  When the last store is closed in order,
 everything is in the main file and the note is removed.
@@ -46,7 +46,7 @@ _KIND: Final = b"weft c1\n"
 FIRST_VERSION: Final = 2  # of a schema that has an identity
 _BLANK: Final = bytes(_SIZE)
 _MOST_READINGS = 3  # of a note that another process may be writing
-_SELDOM = 64  # notes; so often is the generation read anew, in case that another process has removed something
+_SELDOM = 64  # notes; after so many the generation is read again, in case another process has removed something
 
 
 class Noted(NamedTuple):
@@ -59,7 +59,7 @@ class Noted(NamedTuple):
 
 
 class UnreadableNote(ValueError):
-    """What is in the file is not a note."""
+    """The content of the file is not a note."""
 
 
 def path_beside(database: Path) -> Path:
@@ -135,7 +135,7 @@ def check(database: Path, busy_timeout: float) -> None:
     except UnreadableNote as error:
         _log.warning(
             "%s cannot be read (%s), so it is not known whether the store beside it has everything that was committed; "
-            "the next commit writes it anew",
+            "the next commit writes it again",
             path_beside(database),
             error,
         )

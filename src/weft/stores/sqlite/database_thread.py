@@ -1,5 +1,5 @@
 """
-A thread with a database connection of its own, and how a coroutine asks it for something.
+A thread that has its own database connection, and how a coroutine asks it for something.
 
 Handing over costs two wake-ups, one each way.  What waits when the thread comes round is
 taken as a whole, and everything that one piece of work answers goes back in one.
@@ -41,7 +41,7 @@ class DatabaseThread:
         self._loop = asyncio.get_running_loop()
         # (work, future); no work ends the thread.  It is as long as there are callers, each waits for an answer.
         self._queue: queue.SimpleQueue[tuple[Any, asyncio.Future[Any]]] = queue.SimpleQueue()
-        # A daemon: a store that nobody closed must not keep the process from ending.
+        # A daemon: a store that was never closed must not keep the process from ending.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
     async def start(self) -> None:
@@ -68,7 +68,7 @@ class DatabaseThread:
         await asyncio.shield(stopped)
 
     def abandon(self) -> None:
-        """Let it end by itself; nobody waits for it."""
+        """Let it end by itself, without waiting for it."""
         self._queue.put((None, self._loop.create_future()))
 
     # -- in the thread ---------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class DatabaseThread:
         try:
             self._loop.call_soon_threadsafe(_settle, answers)
         except RuntimeError:
-            if not self._loop.is_closed():  # a loop that is closed has nobody left who waits
+            if not self._loop.is_closed():  # once the loop is closed, no caller waits any more
                 raise
 
 

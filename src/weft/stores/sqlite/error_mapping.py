@@ -1,8 +1,8 @@
 """
-What SQLite and the file system say, in the words of :mod:`weft.errors`.
+Translates the errors of SQLite and the file system into those of :mod:`weft.errors`.
 
-Only what a second try could change is a ``StoreUnavailable``: a lock, a timeout, a failing
-or full disk.  The rest is final until somebody does something about it.
+Only an error that a second try could overcome is a ``StoreUnavailable``: a lock, a timeout, a
+failing or full disk.  The others are final until a person does something about them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BAD_DATA = (
     TypeError,
     ValueError,
 )
-"""What is raised about a row, not about the store: the row alone is refused."""
+"""Errors that are about a row, not about the store: the row alone is refused."""
 
 
 @contextmanager

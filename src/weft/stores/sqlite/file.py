@@ -55,8 +55,8 @@ class StoreFile:
             )
         raise StoreUnavailable(
             store,
-            "another file is in its place, and its own was moved away; put that back, or open the store anew to use "
-            "the other one",
+            "another file is in its place, and its own was moved away; put that back, or close the store and open it "
+            "again to use the other one",
         )
 
 

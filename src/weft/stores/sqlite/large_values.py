@@ -1,10 +1,10 @@
 """
 Large values, written ahead in parts.
 
-SQLite has one writer, and what one transaction writes, everybody else waits for.  So the values of an append that has
-much of them are written before it: in parts, each in a transaction of its own, between which others have their turn.
-The append itself comes last and is as small as any.  **It alone makes the values count**: until then they belong to
-nobody but the session that writes them, and nothing that is read leads to them.
+SQLite has one writer, and while one transaction writes, every other one waits.  So the values of an append that has
+many bytes of them are written before it: in parts, one transaction each, between which others have their turn.
+The append itself comes last and is as small as any.  **It alone makes the values count**: until then they belong only
+to the session that writes them, and no row that is read refers to them.
 
     nothing ──first part──► being written ──append──► whole ──run is forgotten──► unneeded ──in slices──► nothing
                                   │                                                  ▲
@@ -91,9 +91,9 @@ class Load:
 
 def remove_some(db: sqlite3.Connection, session: int) -> bool:
     """
-    Remove some parts of a value that nobody needs; return whether there was one.
+    Remove some parts of an unneeded value; return whether there was one.
 
-    Nothing may be being written for *session*: what it has begun is taken for given up.
+    Call it only while nothing is being written for *session*: a value that it has begun is taken for unneeded.
     """
     row = db.execute(_UNNEEDED, (session,)).fetchone()
     if row is None:

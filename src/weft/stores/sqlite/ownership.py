@@ -1,14 +1,14 @@
 """
-Who holds which run: ownership that dies with its process.
+Ownership of runs, which ends with the process that has it.
 
-Every open store is a session: a row that says who it is, and a file beside the database
+Every open store is a session: a row that names it, and a file beside the database
 on which it holds a lock for as long as it is open.  A run names the session that took it.
 Whether that session is alive is a question to the kernel, never to a clock: **if its lock
 can be taken, it is dead**, and its runs are free at once, also after ``kill -9``.
 
 The lock belongs to an open file, not to a process, so two stores in one process are two
-owners.  A forked child would share it; it gives its copy up before anything else runs there.
-What a session leaves behind is removed by whoever finds it dead, while holding its lock.
+owners.  A forked child would share it, so it closes its copy before anything else runs there.
+The row and the file of a dead session are removed by the first session that finds it dead, while holding its lock.
 See docs/adr/0008-ownership-and-compare-and-set.md.
 """
 
@@ -56,7 +56,7 @@ class Session:
 
     @property
     def words(self) -> str:
-        """Who it is, in words."""
+        """The process and host of this session, for messages."""
         return rows.holder("this session", os.getpid(), self._host)
 
     def register(self, db: sqlite3.Connection) -> None:
@@ -99,8 +99,8 @@ def is_alive(database: Path, token: str) -> bool:
     """
     Whether the session of this *token* is alive; nothing is removed if it is not.
 
-    Its lock is shared with whoever else is looking, and given up at once.  An owner that asks for the lock of a dead
-    session in that instant takes it for alive, and finds out with its next try.
+    Its lock is taken shared, as others may be looking too, and released at once.  An owner that asks for the lock of a
+    dead session in that instant takes it for alive, and finds out with its next try.
     """
     try:
         file = os.open(_path(database, token), os.O_RDONLY)
@@ -135,7 +135,7 @@ def _path(database: Path, token: str) -> Path:
 
 
 def _locked(path: Path, *, create: bool) -> int | None:
-    """Return the open file at *path* with its lock taken, or None if it is somebody else's or not there."""
+    """Return the open file at *path* with its lock taken, or None if another session has it or the file is missing."""
     import fcntl  # not everywhere, see above
 
     try:
@@ -146,7 +146,7 @@ def _locked(path: Path, *, create: bool) -> int | None:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Between opening and locking, somebody who took it for a dead one's may have removed it.
+        # Between opening and locking, a session that took its owner for dead may have removed it.
         if os.path.samestat(os.fstat(file), path.stat()):
             return file
     except (BlockingIOError, FileNotFoundError):
@@ -187,7 +187,7 @@ _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 def _forsake_all() -> None:
     for session in list(_sessions):
-        with suppress(OSError):  # closed already by whoever closes all files after a fork
+        with suppress(OSError):  # closed already, by code that closes all files after a fork
             session.forsake()
 
 

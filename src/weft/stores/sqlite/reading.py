@@ -1,8 +1,8 @@
 """
-What can be asked of the file without changing it.
+The questions to the file that do not change it.
 
 Every question is one read transaction, so a record and the segments that come with it are
-of the same moment, whoever is appending.
+of the same moment, even while another process is appending.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = tuple[Any, ...]
 
 
 def _of_workflow(sql: str) -> str:
-    """Return *sql* for the runs of one workflow: an index of its own leads to them."""
+    """Return *sql* for the runs of one workflow, which have their own index."""
     return sql.replace("where r.status = :status", "where r.workflow = :workflow and r.status = :status")
 
 
@@ -141,7 +141,7 @@ def page(
         damaged: told of the runs that cannot be read, and are left out.
 
     Raises:
-        DamagedRow: a run cannot be read, and nobody wants to be told of it.
+        DamagedRow: a run cannot be read, and *damaged* is None.
     """
     tell = damaged or _raise
     with _one_moment(db):
@@ -220,7 +220,7 @@ def _raise(error: DamagedRow) -> None:
 
 
 def fetched(db: sqlite3.Connection, sql: str, asked: Sequence[Any] | dict[str, Any]) -> list[Row]:
-    """Return all rows; text that is no text has stray surrogates in it, so that who looks at it knows its run."""
+    """Return all rows; bytes that are not valid text become stray surrogates, so that the caller learns the run."""
     try:
         return db.execute(sql, asked).fetchall()
     except sqlite3.OperationalError as error:

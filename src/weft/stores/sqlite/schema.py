@@ -35,12 +35,12 @@ def validated(path: str | Path, synchronous: str, busy_timeout: float) -> Path:
     """Return the path, without links, if a store can be there with these options."""
     if str(path) in {"", ":memory:"} or str(path).startswith("file:"):
         raise InvalidStoreOption(
-            f"{str(path)!r} is no file that a second process could open; use MemoryStore() for a store in memory"
+            f"{str(path)!r} is not a file that a second process could open; use MemoryStore() for a store in memory"
         )
     if synchronous not in get_args(Synchronous):
         raise InvalidStoreOption(f"synchronous={synchronous!r} is none of {', '.join(get_args(Synchronous))}")
     if not busy_timeout >= 0:
-        raise InvalidStoreOption(f"busy_timeout={busy_timeout!r} is no number of seconds")
+        raise InvalidStoreOption(f"busy_timeout={busy_timeout!r} is not a number of seconds")
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise InvalidStoreOption(f"SQLite {sqlite3.sqlite_version} is too old; Weft needs 3.33 or newer")
     return Path(path).resolve()  # under one name for all: the owners' files stand beside it
@@ -115,7 +115,7 @@ def _ways(path: Path) -> str:
     """
     Return how to open the file at *path* for reading.
 
-    Readers need the files beside it, and make them; where they may not, and there are none, nobody is writing.
+    Readers need the files beside it, and make them; where they may not, and there are none, no process is writing.
     """
     write_ahead = path.with_name(f"{path.name}-wal")
     return "mode=ro" if write_ahead.exists() or os.access(path.parent, os.W_OK) else "mode=ro&immutable=1"

@@ -59,7 +59,7 @@ _MOST_DEFINITIONS = 256
 
 
 class _Opened(NamedTuple):
-    """What an open store holds."""
+    """The parts of a store that is open."""
 
     loop: asyncio.AbstractEventLoop
     session: Session
@@ -224,8 +224,8 @@ class SQLiteStore:
     async def list_free(
         self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
     ) -> Sequence[RunRecord]:
-        """Return a page of the runs in one of *statuses* that nobody alive owns, oldest first."""
-        await self._write_about([], commands.bury)  # sessions that are dead: what is left of them is no owner
+        """Return a page of the runs in one of *statuses* that no live session owns, oldest first."""
+        await self._write_about([], commands.bury)  # the rows of dead sessions, which would count as owners
         return await self._read(reading.free_page, statuses, after, limit, commands.left_alone)
 
     async def release(self, runs: Iterable[RunId]) -> None:
@@ -269,7 +269,7 @@ class SQLiteStore:
         await self._remove([run], commands.delete, run)
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
-        """Forget finished runs that nobody alive owns and that were last written before a time; return how many."""
+        """Forget finished runs that no live session owns and that were last written before a time; return how many."""
         if unfinished := sorted(set(statuses) - FINISHED):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
         gone, more = 0, True

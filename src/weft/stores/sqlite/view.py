@@ -2,7 +2,7 @@
 A look at the file that changes nothing in it.
 
 A store that is opened becomes an owner, and brings the file up to date.  A view does neither: it reads what is
-committed, beside whoever is writing, and is gone.  It needs no event loop.
+committed, also while other processes write, and leaves nothing behind.  It does not need an event loop.
 
     >>> import tempfile
     >>> from weft import Runner, Workflow, step
@@ -54,7 +54,7 @@ class Written(msgspec.Struct, frozen=True):
 
 class SQLiteView:
     """
-    What is in the file at *path* now.
+    Reads what is in the file at *path* now.
 
     Args:
         path: A file that a :class:`~weft.stores.SQLiteStore` has made.
@@ -106,7 +106,7 @@ class SQLiteView:
             damaged: told of runs that cannot be read, which are left out then.
 
         Raises:
-            DamagedRow: a run cannot be read, and nobody wants to be told of it.
+            DamagedRow: a run cannot be read, and *damaged* is None.
         """
         return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit, damaged))
 
@@ -160,7 +160,7 @@ class SQLiteView:
         def held_by(db: sqlite3.Connection) -> dict[RunId, str]:
             held: dict[RunId, tuple[str, str]] = {}
             for id_, token, pid, host in reading.fetched(db, _HOLDERS, {"run": run}):
-                if isinstance(id_, str):  # else nobody can ask for it, and list() tells
+                if isinstance(id_, str):  # else it cannot be asked for, and list() tells
                     whose = f"run {id_!r}"
                     held[id_] = rows.token(whose, token), rows.holder(whose, pid, host)
             alive = {token: is_alive(self.path, token) for token in {token for token, _ in held.values()}}
@@ -183,7 +183,7 @@ class SQLiteView:
 
 
 class Contents(Mapping[ContentHash, bytes]):
-    """What a *table* holds by its hash, and read when it is asked for; *whose* it is, if it is not its own."""
+    """The contents of a *table* by hash, each read when it is asked for; *whose* is the owner that errors name."""
 
     def __init__(
         self,

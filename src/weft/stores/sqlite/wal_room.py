@@ -8,8 +8,8 @@ until the first checkpoint lets it start over.
 
 So the log is kept longer than what is in it.  When a small commit had to lengthen the file, a
 transaction that is too large for its cache spills into the log, and is rolled back: what is
-left of it is the length.  It was never committed, and nobody looks behind the last commit, in
-an open file as little as after a crash.  See docs/adr/0014-room-in-the-write-ahead-log.md.
+left of it is the length.  It was never committed, and SQLite never reads behind the last commit,
+neither in an open file nor after a crash.  See docs/adr/0014-room-in-the-write-ahead-log.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CACHE = 10  # pages
 
 
 class Room:
-    """What is left in the log of the database at *path*; for the one thread that writes."""
+    """The room that is left in the log of the database at *path*; for the one thread that writes."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._log = path, f"{path}-wal"
@@ -46,7 +46,7 @@ class Room:
         return 0 < self._length - known <= _SMALL
 
     def make(self) -> None:
-        """Lengthen the file, unless somebody is writing."""
+        """Lengthen the file, unless another process is writing."""
         lengthen(self._path, min(max(self._length, _LEAST), _MOST))
         self._length = self._measured()
 
@@ -65,10 +65,10 @@ class Room:
 
 def emptied(db: sqlite3.Connection) -> bool:
     """
-    Move the whole log into the database and begin a new one, unless somebody is in the way; return whether it was done.
+    Move the whole log into the database and begin a new one, unless it is in use; return whether it was done.
 
-    Moving alone is not enough: what was moved is still in the file, and whoever opens it after a crash reads it again
-    up to the first wrong byte, older pages in front of newer ones.
+    Moving alone is not enough: what was moved is still in the file, and a process that opens it after a crash reads it
+    again up to the first wrong byte, older pages in front of newer ones.
     """
     with without_waiting(db):
         (is_busy, _, _) = db.execute("pragma wal_checkpoint(truncate)").fetchone()
@@ -77,7 +77,7 @@ def emptied(db: sqlite3.Connection) -> bool:
 
 @contextmanager
 def without_waiting(db: sqlite3.Connection) -> Generator[None, None, None]:
-    """Do what nobody waits for, and what must not let anybody wait: if somebody else writes, it is not done."""
+    """Do something that can be left undone: fail at once, rather than wait, if another process is writing."""
     (timeout,) = db.execute("pragma busy_timeout").fetchone()
     db.execute("pragma busy_timeout = 0")
     try:
@@ -89,12 +89,12 @@ def without_waiting(db: sqlite3.Connection) -> Generator[None, None, None]:
 def lengthen(path: Path, size: int) -> None:
     """Let the log of the database at *path*, which has its schema, take about *size* bytes more before it grows."""
     try:
-        # For reading and writing alone: a file that somebody has removed is not made again.
+        # For reading and writing alone: a file that was removed is not made again.
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None)) as db:
             db.execute(f"pragma cache_size = {_CACHE}")
             db.execute("begin immediate")
             db.execute(_FILL, (size,))
             db.execute("rollback")
     except sqlite3.Error:
-        # Somebody writes, the disk is full, or worse: commits go on without, and will say what is wrong.
+        # Another process writes, the disk is full, or worse: commits go on without, and will say what is wrong.
         return

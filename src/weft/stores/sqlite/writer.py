@@ -1,11 +1,10 @@
 """
 The one thread that writes.
 
-SQLite has one writer at a time, so Weft has one per store: whatever tasks append while a
-commit is under way is committed together by the next.  In between, when nobody asks for
-anything, it moves what was written from the write-ahead log into the database: much at
-once, so that a commit seldom has to, and everything after a second of quiet.  A log that
-is empty cannot be damaged.
+SQLite has one writer at a time, so Weft has one per store: whatever tasks append during a
+commit is committed together by the next.  In between, when there is nothing to do, it moves
+what was written from the write-ahead log into the database: much at once, so that a commit
+seldom has to, and everything after a second of quiet.  A log that is empty cannot be damaged.
 
 An append with large values is not written at once: its values are written ahead in parts, one after each other piece of
 work (large_values.py).  Until that is done, what is about one of its runs waits, and so does what may be about any run.
@@ -89,7 +88,7 @@ class Writer(DatabaseThread):
         self._waiting: deque[Asked] = deque()  # for what is written ahead
         self._backlog: deque[Asked] = deque()  # what has waited, in front of the queue
         self._unmoved = 0  # bytes that were written ahead and are in the write-ahead log
-        self._is_littered = False  # whether there may be large values that nobody needs
+        self._is_littered = False  # whether there may be large values that are unneeded
         self._since_checkpoint = 0
         self._is_behind = False  # whether something was done that is in the write-ahead log alone
         self._patience, self._seen = _QUIET / 2, -1
@@ -163,7 +162,7 @@ class Writer(DatabaseThread):
 
     def _asked(self) -> Asked | None:
         """Return what was asked for and can be done now; None if there is nothing."""
-        while self._backlog or not self._queue.empty():  # nobody else takes from it
+        while self._backlog or not self._queue.empty():  # only this thread takes from it
             asked = self._backlog.popleft() if self._backlog else self._queue.get_nowait()
             if self._ahead is None or not self._has_to_wait(asked[0]):
                 return asked
@@ -192,7 +191,7 @@ class Writer(DatabaseThread):
         if self._note is not None:
             self._note.prepare(db)
         results = appender.append(db, appends, loaded)
-        file.check()  # what went into a file that nobody will find is not acknowledged
+        file.check()  # what went into a file that was moved away is not acknowledged
         if self._note is not None and appender.last is not None:
             self._note.write(*appender.last)
         return results
@@ -240,7 +239,7 @@ class Writer(DatabaseThread):
         return size
 
     def _clean(self, db: sqlite3.Connection) -> None:
-        """Remove large values that nobody needs, in slices, as long as nobody asks for anything."""
+        """Remove large values that are unneeded, in slices, as long as there is nothing else to do."""
         try:
             with without_waiting(db):
                 while self._is_littered and self._queue.empty():
@@ -248,7 +247,7 @@ class Writer(DatabaseThread):
                         return
                     self._is_littered = remove_some(db, self._session)
                     self._is_behind |= self._is_littered
-        except (sqlite3.Error, UnicodeDecodeError):  # somebody else writes, or the disk fails: after the next work
+        except (sqlite3.Error, UnicodeDecodeError):  # another process writes, or the disk fails: after the next work
             return
 
     # --------------------------------------------------------------------------------------------
@@ -277,7 +276,7 @@ class Writer(DatabaseThread):
         return self._queue.get()
 
     def _tidy(self, db: sqlite3.Connection, *, is_much: bool) -> None:
-        """Move what was written into the database, as nobody asks for anything."""
+        """Move what was written into the database, while there is nothing else to do."""
         self._since_checkpoint = 0
         if is_much:
             db.execute("pragma wal_checkpoint(passive)").fetchall()
