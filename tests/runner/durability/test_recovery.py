@@ -123,8 +123,8 @@ total = reduce(lambda so_far, x: so_far + x, init=0, name="total")
 SUM = Workflow("sum", each(negated) >> total)
 
 
-@pytest.mark.parametrize("segments", [1, 40])
-def test_a_long_log_is_brought_back_in_slices_between_which_others_have_their_turn(segments: int) -> None:
+@pytest.mark.parametrize(("segments", "least"), [(1, 8), (40, 8), (10 * AT_ONCE, 18)])
+def test_a_long_log_is_brought_back_in_slices_between_which_others_have_their_turn(segments: int, least: int) -> None:
     run = SUM.run(list(range(10 * AT_ONCE)))
     rounds = 0
 
@@ -139,7 +139,8 @@ def test_a_long_log_is_brought_back_in_slices_between_which_others_have_their_tu
             return (await coming).run
 
     assert asyncio.run(main()) == run
-    assert rounds >= 8  # a slice may be a little longer
+    # A slice may be a little longer.  Many segments are hashed, and looked through for references, in slices too.
+    assert rounds >= least
 
 
 def test_a_short_log_is_brought_back_at_once() -> None:

@@ -154,6 +154,7 @@ async def _referred(
     wanted_facts: set[bytes] = set()
     for segment in loaded.segments:
         if not may_refer(segment.body):
+            await pace.keep(1 + len(segment.body) // _HASHED)
             continue
         for count, found in survey([segment.body], segment.first):
             wanted_definitions |= found.definitions
