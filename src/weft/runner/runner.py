@@ -325,7 +325,8 @@ class AsyncRunner(RunnerQueries):
         A second caller joins the first, and a caller that is cancelled leaves the run stopping.
 
         Args:
-            persist: whether to write what has happened since the last checkpoint.
+            persist: whether to write what has happened since the last checkpoint; a caller that joins another one gets
+                what that one asked for.
             grace: that of the runner if not given.
         """
         await self._runtime.stop(id, persist=persist, grace=grace)

@@ -323,7 +323,8 @@ class Runtime:
         A second caller joins the first; if it says a shorter *grace*, that holds.
 
         Args:
-            persist: whether to write what has happened since the last checkpoint.
+            persist: whether to write what has happened since the last checkpoint; a caller that joins another one gets
+                what that one asked for.
 
         Raises:
             WorkflowNotFound: it is not here.
