@@ -89,17 +89,24 @@ def test_a_second_close_does_not_cut_the_grace_time_of_the_first_short(tmp_path:
 def test_a_second_close_with_a_shorter_grace_time_hurries_the_first(executor: str, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     runner = Runner(executor=executor).open()
-    runner.start(Workflow("w", step(hang)), str(begun))
-    while not begun.exists():
-        threading.Event().wait(0.01)
+    handle = runner.start(Workflow("w", step(hang)), str(begun))
+    wait_until(begun.exists, lambda: runner.get_workflow(handle.id).failures)
 
     first = Caller(lambda: runner.close(grace=3_600))
-    while not runner._is_closing:
-        threading.Event().wait(0.01)
+    wait_until(lambda: runner._is_closing, lambda: first.raised)
     second = Caller(lambda: runner.close(grace=0.0))
 
     assert second.ends()
     assert first.ends()
+
+
+def wait_until(is_so: Callable[[], bool], found: Callable[[], object]) -> None:
+    """Wait for a minute at most, and then show what was *found* instead."""
+    for _ in range(6_000):
+        if is_so():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError(found())
 
 
 def hang(begun: str) -> None:
