@@ -601,3 +601,28 @@ async def test_a_worker_dies_with_its_parent(tmp_path: Path, shop: Any, function
 
         assert gate.came == 1
         assert parent.returncode == (-signal.SIGKILL if ending == "kill" else 0)
+
+
+ELSEWHERE = """
+import os
+import shop
+from weft import Runner, Workflow, step
+
+here = os.getcwd()
+os.chdir("elsewhere")
+Runner().open().close()  # multiprocessing is imported, and remembers this folder
+os.chdir(here)
+with Runner(executor="process") as runner:
+    print(runner.start(Workflow("w", step(shop.double, name="double")), 21).result())
+"""
+
+
+def test_a_program_that_has_changed_its_folder_sends_what_it_can_import(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "shop.py").write_text("def double(x):\n    return x * 2\n", encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+    assert done.stdout == "42\n", done.stderr

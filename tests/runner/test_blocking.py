@@ -85,9 +85,10 @@ def test_a_second_close_does_not_cut_the_grace_time_of_the_first_short(tmp_path:
         assert [record.status for record in again.records()] == ["idle"]
 
 
-def test_a_second_close_with_a_shorter_grace_time_hurries_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_a_second_close_with_a_shorter_grace_time_hurries_the_first(executor: str, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    runner = Runner(executor="thread").open()
+    runner = Runner(executor=executor).open()
     handle = runner.start(Workflow("w", step(hang)), str(begun))
     wait_until(begun.exists, lambda: runner.get_workflow(handle.id).failures)
 

@@ -35,8 +35,9 @@ APART = 0.005
 """The minimum number of seconds between two heartbeats; more would only keep the parent busy."""
 
 
-def serve(pipe: Connection[Any, Any]) -> None:
-    """Answer every frame that comes through *pipe*."""
+def serve(pipe: Connection[Any, Any], path: list[str]) -> None:
+    """Answer every frame that comes through *pipe*; *path* is where the parent finds modules."""
+    sys.path[:] = path
     _die_with_the_parent()
     _leave_signals_to_the_parent()
     voice, own = _Voice(pipe), os.getpid()

@@ -20,6 +20,7 @@ import multiprocessing
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -184,7 +185,8 @@ class _Child:
         if self._is_over:
             raise self._died(work)
         here, there = _SPAWN.Pipe()
-        process = _SPAWN.Process(target=serve, args=(there,), name="weft-worker")
+        # With sys.path as it is: multiprocessing takes "" for the folder in which it was first imported.
+        process = _SPAWN.Process(target=serve, args=(there, sys.path), name="weft-worker")
         try:
             with _FAMILY, _signals_held_back():
                 process.start()
