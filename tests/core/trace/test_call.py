@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from crawling import crawl, fetch, pair, report, title, words
 
 from weft import (
     FSM,
@@ -37,38 +38,6 @@ from weft.errors import (
     NothingProduced,
     TracingError,
 )
-
-
-@step
-def fetch(url: str) -> str:
-    return f"page of {url}"
-
-
-@step
-def title(page: str) -> str:
-    return page.title()
-
-
-@step
-def words(page: str, minimum: int = 3) -> list[str]:
-    return [word for word in page.split() if len(word) >= minimum]
-
-
-@step
-def report(title: str, words: list[str]) -> dict[str, Any]:
-    return {"title": title, "words": words}
-
-
-@step
-def pair(a: Any, b: Any) -> list[Any]:
-    return [a, b]
-
-
-@workflow
-def crawl(url: str) -> dict[str, Any]:
-    page = fetch(url)
-    return report(title(page), words(page, minimum=4))
-
 
 # -- calls become edges ----------------------------------------------------------------------------
 
