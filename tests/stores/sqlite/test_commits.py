@@ -29,11 +29,6 @@ FILES = ("", "-wal", "-commits")
 HEADER, FRAME = 32, 24 + 4096
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
-
-
 def beside(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
 

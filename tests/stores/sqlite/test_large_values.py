@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from opening import inside
 
 from weft.errors import (
     BrokenChain,
@@ -40,11 +41,6 @@ BOUND = 1000
 VALUE = os.urandom(3500)  # four parts
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
-
-
 def store_at(path: Path, **options: Any) -> SQLiteStore:
     """Return a store that writes more than a thousand bytes ahead, in parts of a thousand."""
     store = SQLiteStore(path, **options)
@@ -54,14 +50,6 @@ def store_at(path: Path, **options: Any) -> SQLiteStore:
 
 def large(run: str, **given: Any) -> Append:
     return first(run, facts={b"f": VALUE}, **given)
-
-
-def inside(store: SQLiteStore, act: Callable[[SQLiteStore], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with store:
-            return await act(store)
-
-    return asyncio.run(main())
 
 
 async def on_writer(store: SQLiteStore, work: Callable[[sqlite3.Connection], Any]) -> Any:

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opening import filled, inside
 
 from weft.errors import CorruptStore, ForeignStore, InvalidStoreOption, NewerStore, RunNotFound, StoreNotFound
 from weft.stores import SQLiteStore, SQLiteView
 from weft.stores.sqlite import schema
 from weft.stores.sqlite.view import Written
 from weft.testing.contracts.cases import first, more, write
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
-
-
-def inside(path: Path, act: Callable[[SQLiteStore], Awaitable[Any]]) -> Any:
-    """Do something to an open store."""
-
-    async def main() -> Any:
-        async with SQLiteStore(path) as store:
-            return await act(store)
-
-    return asyncio.run(main())
 
 
 @pytest.fixture
@@ -64,7 +49,7 @@ def child(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_what_was_written_is_seen(path: Path) -> None:
-    inside(path, lambda store: write(store, first("r", b"one"), more("r", 1, b"two")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r", b"one"), more("r", 1, b"two")))
 
     with SQLiteView(path) as view:
         [record] = view.list()
@@ -76,7 +61,7 @@ def test_what_was_written_is_seen(path: Path) -> None:
 
 
 def test_it_is_known_when_events_were_written(path: Path) -> None:
-    inside(path, lambda store: write(store, first("r", b"one"), more("r", 1, b"two")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r", b"one"), more("r", 1, b"two")))
 
     with SQLiteView(path) as view:
         times = view.times("r")
@@ -89,7 +74,7 @@ def test_definitions_and_facts_are_read_when_they_are_asked_for(path: Path) -> N
         await write(store, first("r"))
         await store.save_facts("r", {b"large": b"value"})
 
-    inside(path, act)
+    inside(SQLiteStore(path), act)
 
     with SQLiteView(path) as view:
         facts = view.facts("r")
@@ -101,14 +86,14 @@ def test_definitions_and_facts_are_read_when_they_are_asked_for(path: Path) -> N
 
 
 def test_a_run_that_is_not_there_is_said_so(path: Path) -> None:
-    inside(path, lambda store: write(store, first("r")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r")))
 
     with SQLiteView(path) as view, pytest.raises(RunNotFound, match="'s'"):
         view.load("s")
 
 
 def test_looking_makes_no_owner_and_writes_nothing(path: Path) -> None:
-    inside(path, lambda store: write(store, first("r")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r")))
     before = path.read_bytes()
 
     with SQLiteView(path) as view:
@@ -206,7 +191,7 @@ def test_a_file_that_another_process_makes_a_store_of_meanwhile_is_nobody_elses(
 
 
 def test_damage_is_said_so(path: Path) -> None:
-    inside(path, lambda store: store.append([first(f"r{i}", b"x" * 500) for i in range(50)]))
+    filled(path)
     damaged = bytearray(path.read_bytes())
     damaged[4096:] = b"\xff" * (len(damaged) - 4096)
     path.write_bytes(damaged)
@@ -216,7 +201,7 @@ def test_damage_is_said_so(path: Path) -> None:
 
 
 def test_a_newer_file_is_refused(path: Path) -> None:
-    inside(path, lambda store: write(store, first("r")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r")))
     db = sqlite3.connect(path)
     db.execute(f"pragma user_version = {schema.VERSION + 1}")
     db.close()
@@ -226,7 +211,7 @@ def test_a_newer_file_is_refused(path: Path) -> None:
 
 
 def test_an_older_file_is_not_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside(path, lambda store: write(store, first("r")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r")))
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
 
     with pytest.raises(InvalidStoreOption, match="up to date"):
@@ -236,7 +221,7 @@ def test_an_older_file_is_not_brought_up_to_date(path: Path, monkeypatch: pytest
 def test_a_file_can_be_looked_at_where_nothing_may_be_written(
     path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    inside(path, lambda store: write(store, first("r")))
+    inside(SQLiteStore(path), lambda store: write(store, first("r")))
     copy = tmp_path / "backup" / "runs.db"
     copy.parent.mkdir()
     shutil.copy(path, copy)

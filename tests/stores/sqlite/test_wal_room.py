@@ -22,11 +22,6 @@ COMMITS = 400
 FRAME = 24 + 4096
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
-
-
 def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
