@@ -1,4 +1,4 @@
-"""Waiting for runs, stopping and resuming them, and what a crash would find."""
+"""Stopping and resuming runs, and what a crash would find."""
 
 from __future__ import annotations
 
@@ -7,108 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from small_flows import Gate, chain, increment
+from weather import SlowStore, double, runner_on, virtually
 
-from weft import Policy, Run, Runner, Workflow, step
-from weft.core.events import Notified
-from weft.errors import (
-    NothingProduced,
-    RunClosed,
-    RunnerClosed,
-    RunOwned,
-    WaitTimeout,
-)
-from weft.ports.store import LogStore
+from weft import Policy, Runner, Workflow, step
+from weft.errors import RunClosed, RunnerClosed, RunOwned, WorkflowNotFound
+from weft.local.counters import LocalCounters
+from weft.policy import DEFAULT, ConcurrencyLimit
+from weft.ports.store import LogStore, RunRecord
 from weft.runner import every_n
 from weft.stores import MemoryStore, SQLiteStore
 
-# -- waiting -------------------------------------------------------------------------------------
-
-
-def test_a_wait_ends_when_its_time_is_up(runner: Runner) -> None:
-    gate = Gate()
-    runner.start(Workflow("w", step(gate, name="slow")), 1, id="a")
-    assert gate.begun.wait(20)
-
-    with pytest.raises(WaitTimeout, match="still running"):
-        runner.wait("a", timeout=0.01)
-
-    gate.opened.set()
-    assert runner.wait("a", timeout=20).value("slow") == 1
-
-
-def test_what_wait_gives_does_not_change_any_more(runner: Runner) -> None:
-    runner.start(chain, 5, id="a")
-    before = runner.wait("a")
-
-    runner.run("a", 6)
-    runner.wait("a")
-
-    assert before.values("increment") == [11]
-    with pytest.raises(NothingProduced):
-        runner.start(chain, id="empty").wait().value("increment")
-
-
-def test_on_complete_is_called_once_for_every_busy_period_before_wait_returns(store: LogStore) -> None:
-    """CONFORMANCE 90."""
-    told: list[Any] = []
-
-    def note(id: str, run: Run, *more: object) -> None:
-        told.append((id, run.values("increment"), *more))
-
-    with Runner(store) as runner:
-        runner.start_workflow("a", chain, on_complete=note, on_complete_args=("x",))
-        runner.run("a", 5)
-        runner.wait("a")
-        assert told == [("a", [11], "x")]
-        runner.run("a", 6)
-        runner.wait("a")
-        events = runner.log("a")
-
-    assert told == [("a", [11], "x"), ("a", [11, 13], "x")]
-    assert sum(isinstance(event, Notified) for event in events) == 2
-
-
-def test_a_callback_that_fails_changes_nothing(store: LogStore) -> None:
-    def fails(id: str, run: Run) -> None:
-        raise RuntimeError("no")
-
-    with Runner(store) as runner:
-        assert runner.start(chain, 5, on_complete=fails).wait(20).value("increment") == 11
-
-
-async def _note_async(told: list[str], id: str) -> None:
-    await asyncio.sleep(0)
-    told.append(id)
-
-
-def test_a_callback_may_be_a_coroutine_function(store: LogStore) -> None:
-    told: list[str] = []
-
-    async def note(id: str, run: Run) -> None:
-        await _note_async(told, id)
-
-    with Runner(store) as runner:
-        runner.start(chain, 5, id="a", on_complete=note).wait(20)
-
-    assert told == ["a"]
-
-
-def test_a_callback_can_be_named_by_its_place(store: LogStore) -> None:
-    with Runner(store) as runner:
-        runner.start(chain, 5, id="by-name", on_complete=f"{__name__}:_remember").wait(20)
-
-    assert "by-name" in _REMEMBERED
-
-
-_REMEMBERED: list[str] = []
-
-
-def _remember(id: str, run: Run) -> None:
-    _REMEMBERED.append(id)
-
-
-# -- stopping, resuming --------------------------------------------------------------------------
+# -- stopping and resuming -------------------------------------------------------------------------
 
 
 def test_a_stopped_run_is_resumed_where_it_was(store: LogStore) -> None:
@@ -217,7 +128,7 @@ def test_a_run_that_is_cancelled_takes_nothing_more(store: LogStore) -> None:
         assert (runner.count(), runner.count(statuses=["cancelled"]), runner.count(statuses=["idle"])) == (1, 1, 0)
 
 
-# -- what a crash would find ---------------------------------------------------------------------
+# -- what a crash would find -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,3 +171,86 @@ def test_an_input_is_durable_before_anything_runs_on_it() -> None:
         runner.start(Workflow("w", look), 1, id="a").wait()
 
     assert heads == [2]
+
+
+# -- the last moment -------------------------------------------------------------------------------
+
+
+@virtually
+async def test_a_stopped_run_leaves_the_limits_that_it_had_passed() -> None:
+    """A further attempt of a durable step has its place before the log says that it starts."""
+
+    def fail(_: int) -> None:
+        raise ValueError
+
+    counters = LocalCounters()
+    policy = Policy(concurrency_limit=ConcurrencyLimit("api", 1), execution_mode="durable", max_retries=1)
+    workflow = Workflow("w", step(fail)).with_policies([(DEFAULT, policy)])
+    async with runner_on(SlowStore(MemoryStore()), counters=counters) as runner:
+        await runner.start(workflow, 1, id="a")
+        await asyncio.sleep(0.5)
+        before = counters.states()["concurrency_limit", "api"].used
+
+        await runner.stop("a", grace=0.0)
+
+    assert (before, counters.states()["concurrency_limit", "api"].used) == (1, 0)
+
+
+@virtually
+async def test_what_ends_in_the_last_moment_of_a_stop_counts() -> None:
+    store = MemoryStore()
+    async with runner_on(store, lasts=5.0) as runner:
+        handle = await runner.start(double, 1, id="a")
+        await asyncio.sleep(5.0)
+
+        await runner.stop("a", grace=0.0)
+        await runner.resume("a", workflow=double)
+        at_once = await handle.status()
+
+    assert at_once == "idle"
+
+
+# -- without being persisted -----------------------------------------------------------------------
+
+
+@virtually
+async def test_what_a_run_was_told_that_is_stopped_without_being_persisted_is_not_written_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    async with runner_on(SlowStore(store), lasts=1.0) as runner:
+        await (await runner.start(double, 1, id="a")).wait()
+        head = (await store.find("a")).head
+        first = asyncio.create_task(runner.run("a", 2))
+        await asyncio.sleep(0.2)
+        second = asyncio.create_task(runner.run("a", 3))
+        await asyncio.sleep(0.2)
+
+        await runner.stop("a", persist=False)
+
+        told = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(each) for each in told] == [WorkflowNotFound, WorkflowNotFound]
+    assert (await store_of(store, "a")).head == head + 1  # the first was on its way
+    assert caplog.messages == []
+
+
+@virtually
+async def test_a_run_that_is_stopped_without_being_persisted_as_soon_as_it_was_told_something_is_left_as_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    async with runner_on(SlowStore(store), lasts=1.0) as runner:
+        await (await runner.start(double, 1, id="a")).wait()
+        before = await store.find("a")
+
+        told = await asyncio.gather(runner.run("a", 2), runner.stop("a", persist=False), return_exceptions=True)
+
+    assert isinstance(told[0], WorkflowNotFound)
+    assert (await store_of(store, "a")) == replace(before, owner=None)
+    assert caplog.messages == []
+
+
+async def store_of(store: MemoryStore, run: str) -> RunRecord:
+    """Return what *store*, which is closed, knows of *run*."""
+    async with store:
+        return await store.find(run)

@@ -19,7 +19,9 @@ from weft.testing.wrapping import FullStore, WrappedStore
 
 T = TypeVar("T")
 
+
 double = Workflow("double", step(lambda x: x * 2, name="double"))
+chain = Workflow("chain", step(lambda x: x + 1, name="slow") >> step(lambda x: x * 2, name="next"))
 
 
 def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -151,3 +153,16 @@ def runner_on(
     executors = {name: SimulatedExecutor(lengths, max_workers=workers, refuses=refuses) for name in names}
     known: dict[str, Any] = {"clock": LoopClock(), "counters": LocalCounters(), **options}
     return AsyncRunner(store, executors=executors, **known)
+
+
+class Refuses:
+    """Lets executors refuse the first *times* attempts, which crashes their workers; calls *then* just before."""
+
+    def __init__(self, times: int, then: Callable[[], object] = lambda: None) -> None:
+        self.left, self._then = times, then
+
+    def __call__(self, _: Runnable) -> bool:
+        self.left -= 1
+        if self.left >= 0:
+            self._then()
+        return self.left >= 0

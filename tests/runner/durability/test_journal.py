@@ -1,21 +1,25 @@
-"""A journal outlives whatever a store says, and a large append keeps nobody waiting."""
+"""A journal outlives whatever a store says or a task does, and a large append holds no other run up."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
-from weather import Gate, double, runner_on, stored_log, until_nothing_moves, virtually
+from callers import cancel_all_tasks, ended, started
+from weather import Gate, GatedStore, SlowStore, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
 
-from weft import Workflow, step
+from weft import Runner, Workflow, step
 from weft.core.events import InputReceived
-from weft.errors import StoreError, StoreUnavailable
+from weft.errors import CorruptStore, RunParked, StoreError, StoreUnavailable, UnwrittenEvents, WeftError
 from weft.ports.store import Append
 from weft.runner.deadline import Deadline
 from weft.runner.durability.journal import LARGE, Journal
+from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
+from weft.testing import Fault, FaultyStore
 from weft.testing.contracts.cases import first, more
 from weft.testing.wrapping import WrappedStore
 
@@ -40,9 +44,12 @@ async def test_a_store_that_answers_for_too_few_runs_fails_those_and_no_others()
         assert await (await runner.start(double, 4)).result() == 8
 
 
-# -- beside the batches --------------------------------------------------------------------------
+# -- beside the batches ----------------------------------------------------------------------------
+
 
 VALUE = "x" * LARGE
+
+
 takes = Workflow("takes", step(len, name="length"))
 
 
@@ -197,3 +204,172 @@ async def test_a_large_append_that_comes_as_another_ends_is_written_once() -> No
 
     assert store.batches == [[each] for each in appends]
     assert script.written == appends
+
+
+# -- a journal that is cancelled from outside ------------------------------------------------------
+
+
+@virtually
+async def test_a_runner_goes_on_when_all_tasks_of_its_loop_were_cancelled() -> None:
+    inner = MemoryStore()
+    async with runner_on(inner) as runner:
+        await (await runner.start(double, 1, id="a")).wait()
+        await until_nothing_moves()
+
+        cancel_all_tasks()
+        await until_nothing_moves()
+        handle = await runner.start(double, 2, id="b")
+
+        assert await handle.result() == 4
+        assert await (await runner.resume("a")).result() == 2
+
+
+@virtually
+async def test_nothing_is_lost_or_written_twice_when_the_journal_is_cancelled_in_the_middle_of_a_commit() -> None:
+    inner = MemoryStore()
+    store = SlowStore(inner)
+    async with runner_on(store) as runner:
+        await (await runner.start(double, 0, id="a")).wait()
+        for moment in (0.2, 0.7):  # before and after it is written
+            taken = started(runner.run("a", 1, key=f"k{moment}"))
+            await asyncio.sleep(moment)
+
+            cancel_all_tasks(taken)
+
+            assert await ended(taken) == "returned"
+        waited = await runner.wait("a")
+
+        keys = keys_of(await stored_log(inner, "a"))
+    assert keys == [None, "k0.2", "k0.7"]
+    assert waited.values("double") == [0, 2, 2]
+
+
+def test_a_step_that_cancels_all_tasks_of_the_loop_hangs_nobody() -> None:
+    async def shut_down(x: int) -> int:
+        cancel_all_tasks()
+        return x
+
+    outcomes: list[str] = []
+
+    def use() -> None:
+        with Runner(grace=1.0) as runner:
+            for workflow in (Workflow("bad", step(shut_down)), double):
+                try:
+                    outcomes.append(str(runner.start(workflow, 2).result(timeout=5)))
+                except WeftError as error:
+                    outcomes.append(type(error).__name__)
+
+    caller = threading.Thread(target=use, daemon=True)
+    caller.start()
+    caller.join(30)
+
+    assert not caller.is_alive(), f"it hangs after {outcomes}"
+    assert outcomes[0] != "WaitTimeout"
+    assert outcomes[1] == "4"
+
+
+# -- a batch of which one part cannot be written ---------------------------------------------------
+
+
+class Picky(WrappedStore):
+    """Raises for a whole batch if one run of it cannot be written, as a store with a bug does."""
+
+    def __init__(self, inner: GatedStore) -> None:
+        super().__init__(inner)
+        self.refuses = {"bad"}
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write *batch*, if all of it can be written."""
+        for append in batch:
+            if append.run in self.refuses and not append.create:
+                raise CorruptStore("the picky store", f"the row of {append.run!r}")
+        return await super().append(batch)
+
+
+@virtually
+async def test_a_run_that_cannot_be_written_parks_no_other_run_of_its_batch_and_comes_back() -> None:
+    inner = MemoryStore()
+    gated = GatedStore(inner)
+    store = Picky(gated)
+    async with runner_on(store) as runner:
+        runner.register(double)
+        for run in ("first", "good", "bad", "better"):
+            await runner.start_workflow(run, double)
+        gate = gated.hold("append", times=1)
+        first = started(runner.run("first", 0))
+        await gate.reached.wait()
+        told = {run: started(runner.run(run, 1, key="k")) for run in ("good", "bad", "better")}
+        await until_nothing_moves()
+        gate.open()
+
+        outcomes = {run: await ended(task) for run, task in told.items()}
+        await first
+        assert outcomes == {"good": "returned", "bad": "CorruptStore", "better": "returned"}
+        assert [await runner.result(run) for run in ("first", "good", "better")] == [0, 2, 2]
+        with pytest.raises(RunParked, match="the row of 'bad'"):
+            await runner.wait("bad")
+
+        store.refuses.clear()
+        assert [handle.id for handle in await runner.resume_all()] == []
+        assert [handle.id for handle in await runner.resume_all(parked=True)] == ["bad"]
+        await runner.run("bad", 1, key="k")
+        assert await runner.result("bad") == 2
+    async with inner:
+        assert {run: keys_of(await stored_log(inner, run)) for run in ("good", "bad")} == {"good": ["k"], "bad": ["k"]}
+
+
+# -- a run that cannot be written ------------------------------------------------------------------
+
+
+@virtually
+async def test_a_run_that_cannot_be_written_is_parked_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = Worker.segment
+
+    def broken(worker: Worker, at: float) -> Append | None:
+        if worker.id == "bad" and len(worker.run.memory.log) > 2:
+            raise ValueError("this cannot be written")
+        return segment(worker, at)
+
+    monkeypatch.setattr(Worker, "segment", broken)
+    runner = await runner_on(MemoryStore()).open()
+    bad = await runner.start(double, 1, id="bad")
+    good = await runner.start(double, 2, id="good")
+
+    assert await good.result() == 4
+    with pytest.raises(RunParked, match="this cannot be written"):
+        await bad.wait()
+    with pytest.raises(ValueError, match="this cannot be written"):
+        await runner.checkpoint("bad")
+    with pytest.raises(UnwrittenEvents) as told:
+        await runner.close()
+    assert told.value.runs == {"bad": 1}
+
+
+@virtually
+async def test_a_step_may_fail_with_any_text() -> None:
+    def fail(_: int) -> None:
+        raise OSError("caf\udce9")
+
+    async with runner_on(MemoryStore()) as runner:
+        run = await (await runner.start(Workflow("w", step(fail)), 1)).wait()
+
+    assert (run.failed, run.log()[-1].error.message) == (True, "caf\\udce9")
+
+
+@virtually
+async def test_a_store_that_raises_what_it_should_not_parks_its_runs_and_no_more() -> None:
+    store = FaultyStore(MemoryStore(), {("append", 2): Fault.fail(ZeroDivisionError("a bug in the store"))})
+    async with runner_on(store) as runner:
+        await runner.start_workflow("a", double)
+        with pytest.raises(ZeroDivisionError):
+            await runner.run("a", 1)
+
+        handle = await runner.start(double, 2, id="b")
+        result = await handle.result()
+        with pytest.raises(RunParked, match="a bug in the store"):
+            await runner.wait("a")
+        await runner.resume("a", workflow=double)
+        await runner.run("a", 3)
+        again = await runner.result("a")
+
+    assert (result, again) == (4, 6)

@@ -1,72 +1,28 @@
-"""Runs that steps start: `current().start_child`, awaited or not, cancelled with their parent or not."""
+"""Runs that steps start: they are waited for or not, and found again by the next attempt."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-import types
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from weather import SlowStore, double, runner_on, virtually
+from callers import T
+from parents import careless, children_of, parent_of
+from weather import double, runner_on, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step
-from weft.core.events import ChildStarted
-from weft.errors import (
-    InvalidOption,
-    NoRun,
-    NoRunner,
-    OwnershipLost,
-    RunClosed,
-    RunnerClosed,
-    StepFailed,
-    StoreUnavailable,
-    UnwrittenEvents,
-    WorkflowNotFound,
-)
+from weft.errors import StepFailed
 from weft.policy import DEFAULT
 from weft.ports.store import LogStore
 from weft.runner.options import WorkerHooks
-from weft.stores import MemoryStore, SQLiteStore
+from weft.stores import MemoryStore
 from weft.testing.simulation.executor import SimulatedExecutor
 from weft.testing.wrapping import WrappedStore
 
-T = TypeVar("T")
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
-    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
-
-
-def parent_of(child: Workflow, **options: Any) -> Workflow:
-    """Return a workflow whose only step gives what *child* makes of its input."""
-
-    async def delegate(x: Any) -> Any:
-        started = await current().astart_child(child, x, **options)
-        return await started.result()
-
-    return Workflow("parent", step(delegate, name="delegate"))
-
-
-def careless(child: Workflow, **options: Any) -> Workflow:
-    """Return a workflow that starts *child*, gives its id and does not wait for it."""
-
-    async def start(x: Any) -> str:
-        return (await current().astart_child(child, x, **options)).id
-
-    return Workflow("careless", step(start, name="start"))
-
-
-async def children_of(runner: AsyncRunner, run: str) -> list[str]:
-    return [event.child for event in await runner.log(run) if isinstance(event, ChildStarted)]
-
-
-# -- starting and waiting ------------------------------------------------------------------------
+# -- starting and waiting --------------------------------------------------------------------------
 
 
 def test_a_plain_function_waits_for_a_child(store: LogStore) -> None:
@@ -264,7 +220,7 @@ async def test_a_child_that_is_cancelled_fails_the_step_that_waits() -> None:
             await runner.result("p")
 
 
-# -- room ----------------------------------------------------------------------------------------
+# -- slots -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [1, 12])
@@ -326,7 +282,7 @@ async def test_waiting_for_a_child_is_a_sign_of_life() -> None:
         assert asyncio.get_running_loop().time() >= 60.0
 
 
-# -- again ---------------------------------------------------------------------------------------
+# -- attempts that are made again ------------------------------------------------------------------
 
 
 @virtually
@@ -396,7 +352,26 @@ async def test_stopping_a_runner_does_not_wait_for_who_waits_and_burns_no_attemp
     assert (run.output, run.failures) == (12, {})
 
 
-# -- the log -------------------------------------------------------------------------------------
+@virtually
+async def test_a_start_that_was_interrupted_leaves_nothing_behind_that_is_in_the_way() -> None:
+    store = MemoryStore()
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(double, 5, id="c")
+
+    class Slow(WrappedStore):
+        async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+            await asyncio.sleep(1.5)
+            return await act()
+
+    async with runner_on(Slow(store)) as runner:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(runner.start(double, 5, id="c"), 1.0)
+        handle = await runner.start(double, 5, id="c")
+
+        assert await handle.result() == 10
+
+
+# -- the log ---------------------------------------------------------------------------------------
 
 
 class Watched(WrappedStore):
@@ -426,349 +401,7 @@ async def test_no_child_exists_that_the_stored_log_of_its_parent_does_not_name(c
     assert len(store.named) == 2
 
 
-# -- cancelling ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("with_parent", [True, False])
-@virtually
-async def test_children_are_cancelled_with_their_parent_unless_told_otherwise(with_parent: bool) -> None:
-    store = MemoryStore()
-    async with runner_on(store, lasts=60.0) as runner:
-        await runner.start(parent_of(double, id="c", cancel_with_parent=with_parent), 5, id="p")
-        await asyncio.sleep(1)
-        await runner.cancel("p", "enough")
-
-        states = {record.id: record.status for record in await runner.records()}
-        result = None if with_parent else await runner.result("c")
-
-    assert states["p"] == "cancelled"
-    assert (states["c"] == "cancelled", result) == ((True, None) if with_parent else (False, 10))
-
-
-@virtually
-async def test_children_of_children_are_cancelled_too_also_those_that_are_not_here() -> None:
-    store = MemoryStore()
-    middle = parent_of(double, id="grandchild")
-    async with runner_on(store, lasts=60.0) as runner:
-        await runner.start(parent_of(middle, id="child"), 5, id="p")
-        await asyncio.sleep(1)
-        await runner.stop("grandchild", grace=0)
-        await runner.stop("child", grace=0)
-        await runner.cancel("p")
-
-        here = await runner.list_workflows()
-        states = {record.id: record.status for record in await runner.records()}
-
-    assert here == ["p"]
-    assert states == dict.fromkeys(["p", "child", "grandchild"], "cancelled")
-
-
-class Flaky(WrappedStore):
-    """A store that is away from a certain append on."""
-
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self.appends_left = 1_000
-
-    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
-        if call == "append":
-            self.appends_left -= 1
-        if call == "append" and self.appends_left < 0:
-            raise StoreUnavailable("the store", "it has gone fishing")
-        return await act()
-
-
-@virtually
-async def test_a_crash_in_the_middle_of_cancelling_is_made_up_for() -> None:
-    inner = MemoryStore()
-    store = Flaky(inner)
-    runner = await runner_on(store, lasts=60.0, grace=0.0).open()
-    await runner.start(parent_of(double, id="c"), 5, id="p")
-    await asyncio.sleep(1)
-    store.appends_left = 1  # only the parent's own end is stored
-    cancelling = asyncio.create_task(runner.cancel("p"))
-    await asyncio.sleep(1)
-    assert not cancelling.done()
-    with pytest.raises(UnwrittenEvents):
-        await runner.close()
-    cancelling.cancel()
-
-    async with runner_on(inner) as runner:
-        runner.register(parent_of(double, id="c"), double)
-        before = {record.id: record.status for record in await runner.records()}
-        await runner.resume_all()
-        await asyncio.sleep(1)
-        after = {record.id: record.status for record in await runner.records()}
-
-    assert before["p"] == "running"
-    assert after == {"p": "cancelled", "c": "cancelled"}
-
-
-@virtually
-async def test_a_child_that_is_just_being_created_is_cancelled_too() -> None:
-    creating = asyncio.Event()
-
-    class Slow(WrappedStore):
-        async def append(self, appends: Any) -> Any:
-            if any(append.run == "c" and append.create for append in appends):
-                creating.set()
-                await asyncio.sleep(10)
-            return await super().append(appends)
-
-    async with runner_on(Slow(MemoryStore()), lasts=60.0) as runner:
-        await runner.start(parent_of(double, id="c"), 5, id="p")
-        await creating.wait()
-        await runner.cancel("p")
-
-        assert {record.id: record.status for record in await runner.records()} == {"p": "cancelled", "c": "cancelled"}
-
-
-# -- where it is not possible --------------------------------------------------------------------
-
-
-def test_without_a_runner_there_are_no_children() -> None:
-    parent = Workflow("parent", step(lambda x: current().start_child(double, x), name="delegate"))
-
-    assert isinstance(parent.run(1).failures["delegate"].__cause__, NoRunner)
-
-
-def test_another_process_starts_no_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "weft_parents.py").write_text(PARENTS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))  # a worker would import pytest
-    delegate = import_module("weft_parents").delegate
-
-    with Runner(executor="process", processes=1) as runner, pytest.raises(StepFailed, match="no runner here"):
-        runner.start(Workflow("parent", step(delegate)), 1).result()
-
-
-PARENTS = """
-from weft import Workflow, current, step
-
-double = Workflow("double", step(lambda x: x * 2, name="double"))
-
-
-def delegate(x):
-    return current().start_child(double, x).result()
-"""
-
-
-def _delegate(x: int) -> Any:
-    return current().start_child(double, x).result()
-
-
-@pytest.mark.parametrize("executor", ["inline", "thread"])
-def test_start_child_in_the_event_loop_is_refused(executor: str) -> None:
-    async def in_a_coroutine(x: int) -> Any:
-        return current().start_child(double, x)
-
-    parent = Workflow("parent", step(_delegate if executor == "inline" else in_a_coroutine))
-
-    with Runner(executor=executor) as runner, pytest.raises(StepFailed, match="astart_child") as caught:
-        runner.start(parent, 1).result()
-
-    assert isinstance(caught.value.__cause__, InvalidOption)
-
-
-def test_a_run_is_not_its_own_child() -> None:
-    parent = Workflow("parent", step(lambda x: current().start_child(double, x, id="p"), name="delegate"))
-
-    with Runner() as runner, pytest.raises(StepFailed, match="its own child"):
-        runner.start(parent, 1, id="p").result()
-
-
-def test_an_attempt_that_is_over_starts_no_children() -> None:
-    begun, opened, ended = threading.Event(), threading.Event(), threading.Event()
-    raised: list[BaseException] = []
-
-    def late(x: int) -> None:
-        here = current()
-        begun.set()
-        opened.wait(10)
-        try:
-            here.start_child(double, x, id="c")
-        except NoRun as error:
-            raised.append(error)
-        ended.set()
-
-    with Runner() as runner:
-        runner.start(Workflow("late", step(late)), 1, id="p")
-        begun.wait(10)
-        runner.cancel("p")
-        opened.set()
-        ended.wait(10)
-        with pytest.raises(WorkflowNotFound):
-            runner.result("c")
-
-    assert "is over" in str(raised[0])
-
-
-def test_the_result_of_a_cancelled_run_says_so() -> None:
-    with Runner() as runner:
-        runner.start_workflow("a", double)
-        runner.cancel("a", "not wanted")
-        with pytest.raises(RunClosed, match="not wanted"):
-            runner.result("a")
-
-
-# -- what was tried to break it ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "options", [{"id": 5}, {"id": "\ud800"}, {"cancel_with_parent": "yes"}, {"executor": "nowhere"}], ids=str
-)
-def test_a_child_that_cannot_be_is_refused_before_the_log_names_it(store: LogStore, options: dict[str, Any]) -> None:
-    def delegate(x: int) -> str:
-        with pytest.raises(InvalidOption):
-            current().start_child(double, x, **options)
-        return "refused"
-
-    parent = Workflow("parent", step(delegate))
-    with Runner(store) as runner:
-        run = runner.start(parent, 1, id="p").wait()
-
-        assert (run.output, run.children) == ("refused", {})
-
-
-@virtually
-async def test_cancelling_needs_neither_the_code_nor_the_context_of_a_child() -> None:
-    child = Workflow("child", step(lambda x, rate=context("rate"): x * rate, name="times"))
-
-    async def two(x: int) -> None:
-        await current().astart_child(child, x, id="c1")
-        await current().astart_child(child, x, id="c2")
-
-    store = MemoryStore()
-    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
-        await runner.start(Workflow("two", step(two)), 1, id="p", context={"rate": 2})
-        await asyncio.sleep(1)
-
-    async with runner_on(store, lasts=60.0) as runner:
-        await runner.resume("p", workflow=Workflow("two", step(two)))
-        await runner.cancel("p")
-        states = {record.id: record.status for record in await runner.records()}
-
-    assert states == dict.fromkeys(["p", "c1", "c2"], "cancelled")
-
-
-@virtually
-async def test_a_child_whose_worker_is_being_rebuilt_is_cancelled_too() -> None:
-    crashes = iter([True])
-
-    def crash(runnable: Runnable) -> bool:
-        return runnable.component == "double" and next(crashes, False)
-
-    async with runner_on(SlowStore(MemoryStore()), refuses=crash) as runner:
-        handle = await runner.start(careless(double), 1, id="p")
-        child = await handle.result()
-
-        await handle.cancel()
-
-        assert await runner.status(child) == "cancelled"
-
-
-@virtually
-async def test_a_circle_of_children_is_cancelled() -> None:
-    flows: dict[str, Workflow] = {}
-
-    def starting(child: str) -> Workflow:
-        async def start(x: int) -> None:
-            await current().astart_child(flows[child], x, id=child)
-
-        return Workflow(f"of {child}", step(start))
-
-    flows.update(B=starting("C"), C=starting("B"))
-    async with runner_on(MemoryStore(), lasts=60.0) as runner:
-        await runner.start(starting("B"), 1, id="A")
-        await asyncio.sleep(1)
-        await runner.cancel("A")
-
-        assert {record.id: record.status for record in await runner.records()} == dict.fromkeys("ABC", "cancelled")
-
-
-@pytest.mark.parametrize("is_here", [True, False])
-@virtually
-async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others(is_here: bool) -> None:
-    class Lost(WrappedStore):
-        is_lost = False
-
-        async def append(self, appends: Any) -> Any:
-            answers = list(await super().append([each for each in appends if not self.is_lost or each.run != "c1"]))
-            return [
-                OwnershipLost("c1", 1, 2) if self.is_lost and each.run == "c1" else answers.pop(0) for each in appends
-            ]
-
-    async def two(x: int) -> None:
-        await current().astart_child(double, x, id="c1")
-        await current().astart_child(double, x, id="c2")
-
-    store = Lost(MemoryStore())
-    async with runner_on(store, lasts=60.0) as runner:
-        await runner.start(Workflow("two", step(two)), 1, id="p")
-        await asyncio.sleep(1)
-        if not is_here:
-            await runner.stop("c1", grace=0)
-        store.is_lost = True
-        with pytest.raises(OwnershipLost):
-            await runner.cancel("p")
-        states = {record.id: record.status for record in await runner.records()}
-
-    assert (states["c2"], states["p"]) == ("cancelled", "running")
-
-
-class Dawdling(WrappedStore):
-    """Takes ten seconds for what is written of the run "c", once it is told to."""
-
-    dawdles = False
-
-    async def append(self, appends: Any) -> Any:
-        if self.dawdles and any(append.run == "c" for append in appends):
-            await asyncio.sleep(10)
-        return await super().append(appends)
-
-
-@virtually
-async def test_whoever_cancels_is_told_that_the_runner_was_closed() -> None:
-    store = Dawdling(MemoryStore())
-    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
-        await runner.start(parent_of(double, id="c"), 5, id="p")
-        await asyncio.sleep(1)
-        store.dawdles = True
-        cancelling = asyncio.create_task(runner.cancel("p"))
-        await asyncio.sleep(1)
-
-    with pytest.raises(RunnerClosed):
-        await cancelling
-
-
-@virtually
-async def test_whoever_cancels_is_told_that_the_run_was_deleted() -> None:
-    store = Dawdling(MemoryStore())
-    async with runner_on(store, lasts=60.0) as runner:
-        await runner.start(parent_of(double, id="c"), 5, id="p")
-        await asyncio.sleep(1)
-        store.dawdles = True
-        cancelling = asyncio.create_task(runner.cancel("p"))
-        await asyncio.sleep(1)
-        await runner.delete("p")
-
-        with pytest.raises(WorkflowNotFound):
-            await cancelling
-        assert await runner.status("c") == "cancelled"
-
-
-def test_a_handle_that_outlives_its_runner_says_that_it_is_closed() -> None:
-    kept: list[Any] = []
-
-    def keep(x: int) -> int:
-        kept.append(current().start_child(double, x))
-        return int(kept[0].result())
-
-    with Runner() as runner:
-        runner.start(Workflow("keep", step(keep)), 1).result()
-
-    with pytest.raises(RunnerClosed):
-        kept[0].result()
+# -- waiting for long ------------------------------------------------------------------------------
 
 
 @virtually
@@ -780,25 +413,6 @@ async def test_an_attempt_is_alive_as_long_as_it_waits_and_from_then_on_for_itse
     parent = parent_of(double).with_policies([("delegate", Policy(heartbeat=1.0))])
     async with AsyncRunner(executors=executors) as runner:
         assert await (await runner.start(parent, 7)).result() == 14
-
-
-@virtually
-async def test_a_start_that_was_interrupted_leaves_nothing_behind_that_is_in_the_way() -> None:
-    store = MemoryStore()
-    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
-        await runner.start(double, 5, id="c")
-
-    class Slow(WrappedStore):
-        async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
-            await asyncio.sleep(1.5)
-            return await act()
-
-    async with runner_on(Slow(store)) as runner:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(runner.start(double, 5, id="c"), 1.0)
-        handle = await runner.start(double, 5, id="c")
-
-        assert await handle.result() == 10
 
 
 def test_another_thread_may_wait_for_a_child_longer_than_the_step_that_started_it() -> None:

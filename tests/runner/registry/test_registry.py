@@ -1,16 +1,19 @@
-"""Runs that come, go and are forgotten, all at once."""
+"""Runs that come, go and are forgotten, and several callers of one run."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from weather import SlowStore, double, runner_on, virtually
+from callers import cut_off, ended, started
+from weather import GatedStore, SlowStore, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Workflow, step
+from weft import AsyncRunner, Run, Workflow, step
 from weft.errors import OwnershipLost, RunParked, WorkflowAlreadyStarted, WorkflowNotFound
 from weft.stores import MemoryStore
+from weft.testing import Fault, FaultyStore
 
 
 @virtually
@@ -126,19 +129,235 @@ async def test_a_caller_that_is_cancelled_while_a_run_comes_in_leaves_it_whole(c
         assert await runner.result("c") == 10
 
 
-def test_a_run_that_resume_all_refuses_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async def endless(_: int) -> None:
-            await asyncio.Event().wait()
+# -- several callers of one run --------------------------------------------------------------------
 
-        store = MemoryStore()
-        async with AsyncRunner(store, grace=0) as runner:
-            await runner.start(Workflow("w", step(endless)), 1, id="a")
-        async with AsyncRunner(store) as runner:
-            assert await runner.resume_all() == []
 
-    asyncio.run(main())
+class Traffic:
+    """Callers of one run, each with an input of its own."""
 
-    [record] = caplog.records
-    assert record.message.startswith("run 'a' could not be resumed: UnresolvedFunction: the function ")
-    assert record.exc_info is None
+    def __init__(self, runner: AsyncRunner) -> None:
+        self._runner = runner
+        self.inputs: dict[str, asyncio.Task[None]] = {}
+
+    def give(self, key: str) -> None:
+        """Give the run an input, which is not waited for."""
+        self.inputs[key] = started(self._runner.run("x", 1, key=key))
+
+    async def acknowledged(self) -> dict[str, str]:
+        """Return how all inputs have ended, by key."""
+        return {key: await ended(task) for key, task in self.inputs.items()}
+
+
+@pytest.mark.parametrize("is_patient", [False, True], ids=["a caller gives up", "all callers wait"])
+@virtually
+async def test_a_late_commit_of_a_worker_that_has_left_acknowledges_nothing_of_the_next_one(is_patient: bool) -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store) as runner:
+        runner.register(double)
+        await (await runner.start(double, 0, id="x")).wait()
+        traffic = Traffic(runner)
+        gate = store.hold("append")
+        traffic.give("k1")
+        await gate.reached.wait()
+        stopping = started(runner.stop("x"))
+        await until_nothing_moves()
+        traffic.give("k2")  # the worker is leaving
+        while not stopping.done():
+            await until_nothing_moves()
+            gate.let_one_through()
+            await until_nothing_moves()
+        starting = started(runner.start(double, 0, id="x"))
+        await until_nothing_moves()
+        if not is_patient:
+            starting.cancel()
+            await until_nothing_moves()
+        traffic.give("k3")
+        waiting, writing = started(runner.wait("x")), started(runner.checkpoint("x"))
+        await until_nothing_moves()
+        gate.let_one_through()
+        await until_nothing_moves()
+        traffic.give("k4")
+        await until_nothing_moves()
+        gate.open()
+
+        told = await traffic.acknowledged()
+        others = {await ended(waiting), await ended(writing)}
+        if is_patient:
+            assert await ended(starting) == "returned"
+            assert await runner.list_workflows() == ["x"]
+        await ended(stopping)
+
+    async with inner:
+        keys = keys_of(await stored_log(inner, "x"))
+    acknowledged = {key for key, how in told.items() if how == "returned"}
+    assert acknowledged - set(keys) == set()
+    assert len(keys) == len(set(keys))
+    assert set(told.values()) | others <= {"returned", "WorkflowNotFound"}
+    assert told["k1"] == "returned"
+
+
+@virtually
+async def test_a_worker_that_is_leaving_takes_no_input() -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store, lasts=5.0) as runner:
+        await runner.start(double, 1, id="x")
+        await until_nothing_moves()
+        stopping = started(runner.stop("x"))
+        await until_nothing_moves()
+
+        late = started(runner.run("x", 2, key="late"))
+        await until_nothing_moves()
+        before = len(await stored_log(inner, "x"))
+        await stopping
+
+        told = await ended(late)
+        keys = keys_of(await stored_log(inner, "x"))
+    assert before == 2
+    assert (told, keys) in [("WorkflowNotFound", [None]), ("returned", [None, "late"])]
+    assert told == "WorkflowNotFound"
+
+
+@pytest.mark.parametrize("call", ["run", "stop", "checkpoint", "wait", "cancel", "set_policies"])
+@virtually
+async def test_callers_are_not_told_that_a_start_whose_caller_was_cancelled_found_the_run_stored(call: str) -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store) as runner:
+        await (await runner.start(double, 0, id="x")).wait()
+        await runner.stop("x")
+        gate = store.hold("append")
+        await cut_off(runner.start(double, 0, id="x"), 1.0)
+
+        calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "run": lambda: runner.run("x", 1),
+            "stop": lambda: runner.stop("x"),
+            "checkpoint": lambda: runner.checkpoint("x"),
+            "wait": lambda: runner.wait("x"),
+            "cancel": lambda: runner.cancel("x"),
+            "set_policies": lambda: runner.set_policies("x", []),
+        }
+        asking = started(calls[call]())
+        await until_nothing_moves()
+        gate.open()
+
+        assert await ended(asking) in ("returned", "WorkflowNotFound")
+
+
+@virtually
+async def test_a_run_that_is_started_beside_a_delete_is_a_new_one() -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store) as runner:
+        await (await runner.start(double, 1, id="x")).wait()
+        await runner.stop("x")
+        gate = store.hold("append", times=1)
+        starting = started(runner.start(double, 5, id="x"))
+        await gate.reached.wait()
+        deleting = started(runner.delete("x"))
+        await until_nothing_moves()
+        gate.open()
+
+        assert await ended(starting) == "returned"
+        await deleting
+        run = await runner.wait("x")
+        log = await stored_log(inner, "x")
+    assert (run.values("double"), len(log)) == ([10], 3)
+
+
+@virtually
+async def test_a_run_that_exists_is_not_taken_for_a_new_one_because_the_store_was_unavailable() -> None:
+    """The beginning of a run without an input always has the same bytes: the other one's was taken for its own."""
+    inner, failures = MemoryStore(), iter([Fault.fail()])
+    is_again = False
+    store = FaultyStore(inner, lambda call, _: next(failures, None) if is_again and call == "append" else None)
+    async with runner_on(store) as runner:
+        await (await runner.start_workflow("a", double)).send(1, key="k1")
+        await runner.wait("a")
+        await runner.stop("a")
+        await asyncio.sleep(1.0)  # two runs of one id are told apart by when they were created
+        is_again = True
+
+        with pytest.raises(WorkflowAlreadyStarted):
+            await runner.start_workflow("a", double)
+        assert await runner.list_workflows() == []
+        handle = await runner.start(double, id="a")
+        await handle.send(2, key="k2")
+        run = await handle.wait()
+
+        assert sorted(run.values("double")) == [2, 4]
+        assert keys_of(await stored_log(inner, "a")) == ["k1", "k2"]
+
+
+# -- starting --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", ["every_cycle", "pipelined", "on_complete", "manual"])
+@virtually
+async def test_a_run_that_turns_out_to_exist_executes_nothing_again(checkpoint: str) -> None:
+    calls: list[int] = []
+    workflow = Workflow("count", step(lambda x: calls.append(x) or x, name="count"))
+    store = SlowStore(MemoryStore())
+    async with runner_on(store) as runner:
+        await (await runner.start(workflow, 5, id="a")).wait()
+
+    async with runner_on(store, checkpoint=checkpoint) as runner:
+        handle = await runner.start(workflow, 5, id="a")
+        run = await handle.wait()
+
+    assert (run.values("count"), calls) == ([5], [5])
+
+
+@virtually
+async def test_starting_what_exists_keeps_the_options() -> None:
+    store = MemoryStore()
+    told: list[str] = []
+
+    async def on_complete(run: str, _: Run) -> None:
+        told.append(run)
+
+    async with runner_on(store) as runner:
+        await runner.start_workflow("a", double)
+
+    async with runner_on(store) as runner:
+        handle = await runner.start(double, id="a", on_complete=on_complete)
+        await handle.send(4)
+        await handle.wait()
+
+    assert told == ["a"]
+
+
+@pytest.mark.parametrize("way", ["start", "resume", "both"])
+@virtually
+async def test_a_run_that_is_wanted_twice_at_once_comes_once(way: str) -> None:
+    calls: list[int] = []
+    workflow = Workflow("count", step(lambda x: calls.append(x) or x, name="count"))
+    store = SlowStore(MemoryStore())
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(workflow, 5, id="a")
+        await asyncio.sleep(2)
+    calls.clear()
+
+    async with runner_on(store) as runner:
+        starts = [runner.start(workflow, 5, id="a") for _ in range(2 if way != "resume" else 0)]
+        resumes = [runner.resume("a", workflow=workflow) for _ in range(2 if way != "start" else 0)]
+        handles = await asyncio.gather(*starts, *resumes)
+        runs = [await handle.wait() for handle in handles]
+
+    assert [run.values("count") for run in runs] == [[5]] * len(runs)
+    assert calls == [5]
+
+
+@virtually
+async def test_the_second_of_two_starts_is_told_when_the_first_is_durable() -> None:
+    store = SlowStore(MemoryStore())
+    async with runner_on(store) as runner:
+        first = asyncio.ensure_future(runner.start(double, 5, id="a"))
+        await asyncio.sleep(0)
+
+        await runner.start(double, 5, id="a")
+        is_stored = await store.inner.exists("a")
+
+        await first
+    assert is_stored

@@ -1,22 +1,21 @@
-"""Whoever waits for a run is told what is durable, and is told when there is nothing to wait for."""
+"""A caller that waits for a run is told what is durable, and when there is nothing to wait for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from weather import LoopClock, SlowStore, double, now, runner_on, virtually
+from callers import ended, started
+from small_flows import Gate, chain
+from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
-from weft import Policy, Run, Workflow, current, each, step
+from weft import Run, Runner, Workflow, step
 from weft.core.events import RunCancelled
-from weft.errors import RunClosed, RunFrozen, RunParked, StoreFull, WaitTimeout
-from weft.local.counters import LocalCounters
-from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
-from weft.policy.limits import BreakerState, RateState, UseState
+from weft.errors import NothingProduced, RunClosed, RunFrozen, RunParked, WaitTimeout, WorkflowNotFound
 from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
-from weft.testing.wrapping import WrappedStore
 
 
 @pytest.mark.parametrize("checkpoint", ["every_cycle", "pipelined"])
@@ -127,42 +126,7 @@ async def test_whoever_loses_patience_is_forgotten() -> None:
         assert waiters._waiting == {}
 
 
-# -- on_complete ---------------------------------------------------------------------------------
-
-
-@virtually
-async def test_an_input_whose_key_was_seen_is_nothing_to_tell() -> None:
-    told: list[int] = []
-
-    async def tell(_: str, run: Run) -> None:
-        told.append(run.memory.received)
-
-    async with runner_on() as runner:
-        await runner.start_workflow("a", double, on_complete=tell)
-        for _ in range(2):
-            await runner.run("a", 1, key="once")
-            await runner.wait("a")
-
-    assert told == [1]
-
-
-@pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual"])
-@virtually
-async def test_whoever_waits_for_a_run_that_is_cancelled_while_its_on_complete_is_called_is_told(
-    checkpoint: str,
-) -> None:
-    async def never(*_: Any) -> None:
-        await asyncio.Event().wait()
-
-    async with runner_on(grace=0.0, checkpoint=checkpoint) as runner:
-        handle = await runner.start(double, 1, id="a", on_complete=never)
-        waits = asyncio.create_task(handle.wait(60.0))
-        await asyncio.sleep(1.0)
-
-        await runner.cancel("a", "not wanted")
-
-        assert isinstance((await waits).log()[-1], RunCancelled)
-        assert isinstance((await runner.wait("a", 60.0)).log()[-1], RunCancelled)
+# -- runs that will do nothing more ----------------------------------------------------------------
 
 
 @virtually
@@ -181,46 +145,6 @@ async def test_whoever_waits_for_a_run_that_was_parked_and_then_cancelled_is_tol
         await runner.cancel("a", "not wanted")
 
         assert isinstance((await handle.wait(60.0)).log()[-1], RunCancelled)
-
-
-@virtually
-async def test_on_complete_is_called_once_at_a_time_also_by_a_worker_that_was_rebuilt() -> None:
-    order: list[tuple[str, int]] = []
-    crashes, has_begun = iter([False, True]), asyncio.Event()
-
-    async def tell(_: str, run: Run) -> None:
-        inputs = run.memory.received
-        order.append(("begins", inputs))
-        has_begun.set()
-        await asyncio.sleep(10.0 if inputs == 1 else 0.0)
-        order.append(("ends", inputs))
-
-    async with runner_on(refuses=lambda _: next(crashes, False)) as runner:
-        await runner.start(double, 1, id="a", on_complete=tell)
-        await has_begun.wait()
-        await runner.run("a", 2)
-        await runner.wait("a")
-
-    assert order == [("begins", 1), ("ends", 1), ("begins", 2), ("ends", 2)]
-
-
-@virtually
-async def test_a_change_of_policies_is_nothing_to_tell_here_or_after_a_resume() -> None:
-    told: list[int] = []
-
-    async def tell(_: str, run: Run) -> None:
-        told.append(run.memory.received)
-
-    async with MemoryStore() as store:
-        async with runner_on(store) as runner:
-            await (await runner.start(double, 1, id="a", on_complete=tell)).wait()
-            await runner.set_policies("a", [("double", Policy(max_retries=1))])
-            await runner.wait("a")
-        async with runner_on(store) as runner:
-            await runner.resume("a", workflow=double, on_complete=tell)
-            await runner.wait("a")
-
-    assert told == [1]
 
 
 @virtually
@@ -245,187 +169,89 @@ async def test_a_run_that_was_cancelled_has_no_result_and_says_so() -> None:
             await handle.result()
 
 
-@virtually
-async def test_a_run_that_is_cancelled_while_it_is_told_that_it_is_idle_gets_no_event_after_that() -> None:
-    async def tell(*_: object) -> None:
-        await asyncio.sleep(1.0)
+# -- timeouts --------------------------------------------------------------------------------------
 
-    async with runner_on() as runner:
-        handle = await runner.start(double, 1, on_complete=tell)
+
+def test_a_wait_ends_when_its_time_is_up(runner: Runner) -> None:
+    gate = Gate()
+    runner.start(Workflow("w", step(gate, name="slow")), 1, id="a")
+    assert gate.begun.wait(20)
+
+    with pytest.raises(WaitTimeout, match="still running"):
+        runner.wait("a", timeout=0.01)
+
+    gate.opened.set()
+    assert runner.wait("a", timeout=20).value("slow") == 1
+
+
+def test_what_wait_gives_does_not_change_any_more(runner: Runner) -> None:
+    runner.start(chain, 5, id="a")
+    before = runner.wait("a")
+
+    runner.run("a", 6)
+    runner.wait("a")
+
+    assert before.values("increment") == [11]
+    with pytest.raises(NothingProduced):
+        runner.start(chain, id="empty").wait().value("increment")
+
+
+@pytest.mark.parametrize("way", ["wait", "result", "wait_until"])
+@pytest.mark.parametrize("what", ["a start that is not decided", "a worker that is rebuilt", "a run that is not here"])
+@virtually
+async def test_waiting_keeps_its_timeout_while_the_store_is_unavailable(what: str, way: str) -> None:
+    store = GatedStore(MemoryStore())
+    crashes = iter([True])
+    runner = await runner_on(store, refuses=lambda _: next(crashes, False)).open()
+    starting: asyncio.Task[Any] | None = None
+    if what == "a start that is not decided":
+        store.is_unavailable("append")
+        starting = started(runner.start(double, 1, id="job"))
+    elif what == "a worker that is rebuilt":
+        store.is_unavailable("load_since")
+        await runner.start(double, 1, id="job")
         await asyncio.sleep(0.5)
+    else:
+        gate = store.hold("find")
+    await until_nothing_moves()
+    asks: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+        "wait": lambda: runner.wait("job", timeout=1.0),
+        "result": lambda: runner.result("job", timeout=1.0),
+        "wait_until": lambda: runner.wait_until("job", lambda run: not run.is_runnable, timeout=1.0),
+    }
+    began = now()
 
-        await handle.cancel()
-        await asyncio.sleep(1.0)
+    with pytest.raises(WaitTimeout):
+        await asks[way]()
 
-        assert isinstance((await handle.log())[-1], RunCancelled)
-
-
-# -- why it takes so long --------------------------------------------------------------------------
-
-ONE = ConcurrencyLimit("db", 1)
-
-
-async def said(runner: Any, id: str = "a", after: float = 1.0) -> str:
-    """Lose patience, and return what one is told."""
-    with pytest.raises(WaitTimeout) as raised:
-        await runner.wait(id, timeout=after)
-    return str(raised.value)
-
-
-def work(policy: Policy | None = None, call: Any = lambda x: x) -> Workflow:
-    workflow = Workflow("w", step(call, name="work"))
-    return workflow if policy is None else workflow.with_policies([("work", policy)])
-
-
-class AwayStore(WrappedStore):
-    """Is away from its second append on."""
-
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self.appends = 0
-
-    async def around(self, call: str, act: Any) -> Any:
-        self.appends += call == "append"
-        if call == "append" and self.appends > 1:
-            raise StoreFull("the store", "no space left on device")
-        return await act()
+    assert now() - began == pytest.approx(1.0)
+    store.fails_with = {}
+    if what == "a run that is not here":
+        gate.open()
+        with pytest.raises(WorkflowNotFound):
+            await asks[way]()
+    else:
+        if starting is not None:
+            await starting
+        assert await runner.result("job", timeout=100.0) == 2
+    await runner.close()
 
 
+@pytest.mark.parametrize("way", ["wait", "result", "wait_until"])
 @virtually
-async def test_a_store_that_is_away_is_what_is_waited_for() -> None:
-    async with MemoryStore() as store:
-        runner = await runner_on(AwayStore(store)).open()
-        await runner.start(work(), 1, id="a")
+async def test_a_timeout_that_expires_in_the_moment_of_the_answer_is_the_answer_or_a_wait_timeout(way: str) -> None:
+    store = GatedStore(MemoryStore())
+    async with runner_on(store, lasts=1.0) as runner:
+        await runner.start(double, 1, id="a")
+        gate = store.hold("append")
+        await gate.reached.wait()  # all that is left is to write that the step has completed
+        asks: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "wait": lambda: runner.wait("a", timeout=0.0),
+            "result": lambda: runner.result("a", timeout=0.0),
+            "wait_until": lambda: runner.wait_until("a", lambda run: bool(run.values("double")), timeout=0.0),
+        }
 
-        told = await said(runner, after=60.0)
+        asking = started(asks[way]())
+        gate.open()
 
-    assert "run 'a' has nothing left to do and is not settled after 60 s" in told
-    assert "the store has been unavailable for 60 s, and 1 event is not written" in told
-    assert "no space left on device" in told
-
-
-@virtually
-async def test_a_store_that_is_slow_is_what_is_waited_for() -> None:
-    async with MemoryStore() as store, runner_on(SlowStore(store)) as runner:
-        await runner.start(work(), 1, id="a")
-
-        told = await said(runner, after=0.25)
-
-    assert "1 event is not written yet" in told
-
-
-@virtually
-async def test_an_attempt_that_takes_long_is_named_with_its_number() -> None:
-    failed: list[int] = []
-
-    def flaky(x: int) -> int:
-        if not failed:
-            failed.append(x)
-            raise OSError("down")
-        return x
-
-    async with runner_on(lasts=lambda _: 100.0 if failed else 0.0) as runner:
-        await runner.start(work(Policy(max_retries=1), flaky), 1, id="a")
-
-        told = await said(runner, after=5.0)
-
-    assert "run 'a' is still running after 5 s: 'work' has been running for 5 s, attempt 2;" in told
-
-
-@virtually
-async def test_a_retry_is_told_with_its_time_and_its_reason() -> None:
-    def broken(x: int) -> int:
-        raise OSError("down")
-
-    async with runner_on() as runner:
-        await runner.start(work(Policy(max_retries=1, backoff="linear", base_delay=30.0), broken), 1, id="a")
-
-        told = await said(runner, after=10.0)
-        await runner.cancel("a")
-
-    assert "is still waiting after 10 s: 'work' is tried again in 20 s: attempt 1 failed with OSError: down;" in told
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        (Policy(delay=30.0), "'work' is delayed by its policy for 20 s more"),
-        (Policy(concurrency_limit=ONE), "'work' waits for a place in the concurrency limit 'db'"),
-        (
-            Policy(rate_limit=RateLimit("mail", limit=1, per=30.0)),
-            "'work' waits for a turn of the rate limit 'mail', 20 s more",
-        ),
-        (
-            Policy(circuit_breaker=CircuitBreaker("api", failure_threshold=1, reset_timeout=30.0, on_open="wait")),
-            "'work' waits for the circuit breaker 'api', 20 s more",
-        ),
-    ],
-    ids=["delay", "concurrency", "rate", "breaker"],
-)
-@virtually
-async def test_a_limit_is_named(policy: Policy, expected: str) -> None:
-    counters = LocalCounters()
-    moment = LoopClock().time()
-    counters.update(("concurrency_limit", "db"), lambda _: (UseState(1), None))
-    counters.update(("rate_limit", "mail"), lambda _: (RateState(moment + 30.0), None))
-    counters.update(("circuit_breaker", "api"), lambda _: (BreakerState(1, moment), None))
-    async with runner_on(counters=counters) as runner:
-        await runner.start(work(policy), 1, id="a")
-
-        told = await said(runner, after=10.0)
-        await runner.cancel("a")
-
-    assert f"is still waiting after 10 s: {expected};" in told
-
-
-@virtually
-async def test_what_has_no_place_yet_is_told_apart_from_what_runs() -> None:
-    wide = Workflow("wide", each(step(lambda x: x, name="one")))
-    async with runner_on(lasts=100.0, workers=2) as runner:
-        await runner.start(double, 1, id="first")
-        await runner.start(double, 1, id="second")
-        await runner.start(double, 1, id="third")
-        await runner.start(wide, [1, 2, 3, 4, 5], id="wide", max_concurrency=1)
-
-        waits = await said(runner, "third")
-        many = await said(runner, "wide", after=150.0)
-
-    assert "'double' is queued for executor 'thread'" in waits
-    assert "'one' waits for others of its run: max_concurrency=1 are in flight; 2 more are in flight" in many
-
-
-@virtually
-async def test_a_child_that_is_waited_for_is_named() -> None:
-    async def parent(x: int) -> Any:
-        handle = await current().astart_child(double, x, id="child")
-        return await handle.result()
-
-    async with runner_on(lasts=lambda runnable: 100.0 if runnable.component == "double" else 0.0) as runner:
-        await runner.start(work(None, parent), 1, id="a")
-
-        told = await said(runner)
-
-    assert "'work' waits for its child 'child'" in told
-
-
-@virtually
-async def test_a_callback_that_takes_long_is_what_is_waited_for() -> None:
-    async def slow(*_: Any) -> None:
-        await asyncio.sleep(100.0)
-
-    async with runner_on(grace=0.0) as runner:
-        await runner.start(work(), 1, id="a", on_complete=slow)
-
-        told = await said(runner)
-
-    assert "its on_complete has not returned yet" in told
-
-
-@virtually
-async def test_a_predicate_that_does_not_hold_is_what_is_waited_for() -> None:
-    async with runner_on() as runner:
-        await runner.start(work(), 1, id="a")
-        await runner.wait("a")
-
-        with pytest.raises(WaitTimeout, match="nothing is in flight, and what was waited for does not hold"):
-            await runner.wait_until("a", lambda _: False, timeout=1.0)
+        assert await ended(asking) in ("returned", "WaitTimeout")

@@ -1,0 +1,266 @@
+"""Children are cancelled with their parent, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from callers import T, ended, started
+from parents import careless, parent_of
+from weather import GatedStore, SlowStore, double, runner_on, until_nothing_moves, virtually
+
+from weft import Runnable, Workflow, context, current, step
+from weft.errors import OwnershipLost, RunnerClosed, RunOwned, StoreUnavailable, UnwrittenEvents, WorkflowNotFound
+from weft.stores import MemoryStore
+from weft.testing.wrapping import WrappedStore
+
+
+@pytest.mark.parametrize("with_parent", [True, False])
+@virtually
+async def test_children_are_cancelled_with_their_parent_unless_told_otherwise(with_parent: bool) -> None:
+    store = MemoryStore()
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.start(parent_of(double, id="c", cancel_with_parent=with_parent), 5, id="p")
+        await asyncio.sleep(1)
+        await runner.cancel("p", "enough")
+
+        states = {record.id: record.status for record in await runner.records()}
+        result = None if with_parent else await runner.result("c")
+
+    assert states["p"] == "cancelled"
+    assert (states["c"] == "cancelled", result) == ((True, None) if with_parent else (False, 10))
+
+
+@virtually
+async def test_children_of_children_are_cancelled_too_also_those_that_are_not_here() -> None:
+    store = MemoryStore()
+    middle = parent_of(double, id="grandchild")
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.start(parent_of(middle, id="child"), 5, id="p")
+        await asyncio.sleep(1)
+        await runner.stop("grandchild", grace=0)
+        await runner.stop("child", grace=0)
+        await runner.cancel("p")
+
+        here = await runner.list_workflows()
+        states = {record.id: record.status for record in await runner.records()}
+
+    assert here == ["p"]
+    assert states == dict.fromkeys(["p", "child", "grandchild"], "cancelled")
+
+
+class Flaky(WrappedStore):
+    """A store that is away from a certain append on."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.appends_left = 1_000
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+        if call == "append":
+            self.appends_left -= 1
+        if call == "append" and self.appends_left < 0:
+            raise StoreUnavailable("the store", "it has gone fishing")
+        return await act()
+
+
+@virtually
+async def test_a_crash_in_the_middle_of_cancelling_is_made_up_for() -> None:
+    inner = MemoryStore()
+    store = Flaky(inner)
+    runner = await runner_on(store, lasts=60.0, grace=0.0).open()
+    await runner.start(parent_of(double, id="c"), 5, id="p")
+    await asyncio.sleep(1)
+    store.appends_left = 1  # only the parent's own end is stored
+    cancelling = asyncio.create_task(runner.cancel("p"))
+    await asyncio.sleep(1)
+    assert not cancelling.done()
+    with pytest.raises(UnwrittenEvents):
+        await runner.close()
+    cancelling.cancel()
+
+    async with runner_on(inner) as runner:
+        runner.register(parent_of(double, id="c"), double)
+        before = {record.id: record.status for record in await runner.records()}
+        await runner.resume_all()
+        await asyncio.sleep(1)
+        after = {record.id: record.status for record in await runner.records()}
+
+    assert before["p"] == "running"
+    assert after == {"p": "cancelled", "c": "cancelled"}
+
+
+@virtually
+async def test_a_child_that_is_just_being_created_is_cancelled_too() -> None:
+    creating = asyncio.Event()
+
+    class Slow(WrappedStore):
+        async def append(self, appends: Any) -> Any:
+            if any(append.run == "c" and append.create for append in appends):
+                creating.set()
+                await asyncio.sleep(10)
+            return await super().append(appends)
+
+    async with runner_on(Slow(MemoryStore()), lasts=60.0) as runner:
+        await runner.start(parent_of(double, id="c"), 5, id="p")
+        await creating.wait()
+        await runner.cancel("p")
+
+        assert {record.id: record.status for record in await runner.records()} == {"p": "cancelled", "c": "cancelled"}
+
+
+@virtually
+async def test_cancelling_needs_neither_the_code_nor_the_context_of_a_child() -> None:
+    child = Workflow("child", step(lambda x, rate=context("rate"): x * rate, name="times"))
+
+    async def two(x: int) -> None:
+        await current().astart_child(child, x, id="c1")
+        await current().astart_child(child, x, id="c2")
+
+    store = MemoryStore()
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(Workflow("two", step(two)), 1, id="p", context={"rate": 2})
+        await asyncio.sleep(1)
+
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.resume("p", workflow=Workflow("two", step(two)))
+        await runner.cancel("p")
+        states = {record.id: record.status for record in await runner.records()}
+
+    assert states == dict.fromkeys(["p", "c1", "c2"], "cancelled")
+
+
+@virtually
+async def test_a_child_whose_worker_is_being_rebuilt_is_cancelled_too() -> None:
+    crashes = iter([True])
+
+    def crash(runnable: Runnable) -> bool:
+        return runnable.component == "double" and next(crashes, False)
+
+    async with runner_on(SlowStore(MemoryStore()), refuses=crash) as runner:
+        handle = await runner.start(careless(double), 1, id="p")
+        child = await handle.result()
+
+        await handle.cancel()
+
+        assert await runner.status(child) == "cancelled"
+
+
+@virtually
+async def test_a_circle_of_children_is_cancelled() -> None:
+    flows: dict[str, Workflow] = {}
+
+    def starting(child: str) -> Workflow:
+        async def start(x: int) -> None:
+            await current().astart_child(flows[child], x, id=child)
+
+        return Workflow(f"of {child}", step(start))
+
+    flows.update(B=starting("C"), C=starting("B"))
+    async with runner_on(MemoryStore(), lasts=60.0) as runner:
+        await runner.start(starting("B"), 1, id="A")
+        await asyncio.sleep(1)
+        await runner.cancel("A")
+
+        assert {record.id: record.status for record in await runner.records()} == dict.fromkeys("ABC", "cancelled")
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+@virtually
+async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others(is_here: bool) -> None:
+    class Lost(WrappedStore):
+        is_lost = False
+
+        async def append(self, appends: Any) -> Any:
+            answers = list(await super().append([each for each in appends if not self.is_lost or each.run != "c1"]))
+            return [
+                OwnershipLost("c1", 1, 2) if self.is_lost and each.run == "c1" else answers.pop(0) for each in appends
+            ]
+
+    async def two(x: int) -> None:
+        await current().astart_child(double, x, id="c1")
+        await current().astart_child(double, x, id="c2")
+
+    store = Lost(MemoryStore())
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.start(Workflow("two", step(two)), 1, id="p")
+        await asyncio.sleep(1)
+        if not is_here:
+            await runner.stop("c1", grace=0)
+        store.is_lost = True
+        with pytest.raises(OwnershipLost):
+            await runner.cancel("p")
+        states = {record.id: record.status for record in await runner.records()}
+
+    assert (states["c2"], states["p"]) == ("cancelled", "running")
+
+
+class Dawdling(WrappedStore):
+    """Takes ten seconds for what is written of the run "c", once it is told to."""
+
+    dawdles = False
+
+    async def append(self, appends: Any) -> Any:
+        if self.dawdles and any(append.run == "c" for append in appends):
+            await asyncio.sleep(10)
+        return await super().append(appends)
+
+
+@virtually
+async def test_whoever_cancels_is_told_that_the_runner_was_closed() -> None:
+    store = Dawdling(MemoryStore())
+    async with runner_on(store, lasts=60.0, grace=0.0) as runner:
+        await runner.start(parent_of(double, id="c"), 5, id="p")
+        await asyncio.sleep(1)
+        store.dawdles = True
+        cancelling = asyncio.create_task(runner.cancel("p"))
+        await asyncio.sleep(1)
+
+    with pytest.raises(RunnerClosed):
+        await cancelling
+
+
+@virtually
+async def test_whoever_cancels_is_told_that_the_run_was_deleted() -> None:
+    store = Dawdling(MemoryStore())
+    async with runner_on(store, lasts=60.0) as runner:
+        await runner.start(parent_of(double, id="c"), 5, id="p")
+        await asyncio.sleep(1)
+        store.dawdles = True
+        cancelling = asyncio.create_task(runner.cancel("p"))
+        await asyncio.sleep(1)
+        await runner.delete("p")
+
+        with pytest.raises(WorkflowNotFound):
+            await cancelling
+        assert await runner.status("c") == "cancelled"
+
+
+@virtually
+async def test_that_children_could_not_be_cancelled_is_logged_if_the_caller_is_not_there_to_hear_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def wait(_: int) -> None:
+        await asyncio.sleep(3600.0)
+
+    async def have_child(_: int) -> None:
+        await (await current().astart_child(Workflow("child", step(wait)), 1, id="child")).result()
+
+    store = GatedStore(MemoryStore())
+    async with runner_on(store, grace=0.0) as runner:
+        await runner.start(Workflow("parent", step(have_child)), 1, id="parent")
+        await until_nothing_moves()
+        await runner.stop("child")
+        store.fails_with["acquire"] = lambda: RunOwned("child", "another process")
+        gate = store.hold("acquire")
+        cancelling = started(runner.cancel("parent"))
+        await gate.reached.wait()
+
+        cancelling.cancel()
+        assert await ended(cancelling) == "CancelledError"
+        gate.open()
+        await until_nothing_moves()
+
+        assert "could not be cancelled: run 'child' is held by another process" in caplog.text

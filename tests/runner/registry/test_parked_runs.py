@@ -1,0 +1,109 @@
+"""Runs that are parked, and what they are told meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from callers import ended, started
+from weather import GatedStore, Refuses, double, runner_on, stored_log, until_nothing_moves, virtually
+
+from weft import AsyncRunner, Policy
+from weft.errors import RunParked
+from weft.stores import MemoryStore
+
+
+def tell(runner: AsyncRunner, call: str, run: str) -> Coroutine[Any, Any, None]:
+    """Return a *call* that changes a *run*."""
+    match call:
+        case "cancel":
+            return runner.cancel(run)
+        case "set_policies":
+            return runner.set_policies(run, [("double", Policy(max_retries=1))])
+        case "retry":
+            return runner.retry(run)
+        case _:
+            return runner.discard(run)
+
+
+@pytest.mark.parametrize("call", ["set_policies", "retry", "discard"])
+@virtually
+async def test_a_parked_run_that_is_told_something_is_still_parked_to_who_waits_for_it(call: str) -> None:
+    async with runner_on(MemoryStore(), refuses=lambda _: True) as runner:
+        handle = await runner.start(double, 1, id="a")
+        with pytest.raises(RunParked):
+            await handle.wait()
+
+        await tell(runner, call, "a")
+
+        with pytest.raises(RunParked):
+            await handle.wait()
+
+
+@pytest.mark.parametrize("call", ["cancel", "set_policies"])
+@pytest.mark.parametrize("moment", ["acquire", "load_since", "append"])
+@virtually
+async def test_what_a_parked_run_is_told_while_it_is_brought_back_is_in_its_log(moment: str, call: str) -> None:
+    inner = MemoryStore()
+    store, refuses = GatedStore(inner), Refuses(4)
+    async with runner_on(store, lasts=1.0, refuses=refuses) as runner:
+        handle = await runner.start(double, 1, id="a")
+        with pytest.raises(RunParked):
+            await handle.wait()
+        loading = store.hold("acquire" if moment == "acquire" else "load_since", times=1)
+        back = started(runner.resume("a"))
+        await loading.reached.wait()
+        writing = store.hold("append", times=1 if moment == "append" else 0)
+
+        told = started(tell(runner, call, "a"))
+        await until_nothing_moves()
+        loading.open()
+        await until_nothing_moves()
+        writing.open()
+
+        assert (await ended(back), await ended(told)) == ("returned", "returned")
+        kinds = {type(event).__name__ for event in await stored_log(inner, "a")}
+        assert ("RunCancelled" if call == "cancel" else "PolicyChanged") in kinds
+
+
+@pytest.mark.parametrize("call", ["cancel", "set_policies", "retry", "discard"])
+@virtually
+async def test_a_run_that_the_store_has_refused_is_not_changed_and_can_be_resumed(call: str) -> None:
+    store = GatedStore(MemoryStore())
+    async with runner_on(store) as runner:
+        await runner.start_workflow("a", double)
+        store.fails_with["append"] = lambda: ValueError("a bug in the store")
+        with pytest.raises(ValueError, match="a bug"):
+            await runner.run("a", 1)
+        store.fails_with.clear()
+
+        with pytest.raises(RunParked, match="a bug in the store"):
+            await tell(runner, call, "a")
+
+        assert await runner.status("a") == "parked"
+        with pytest.raises(RunParked):
+            await runner.wait("a")
+        await runner.resume("a", workflow=double)
+        await runner.run("a", 1)
+        assert await runner.result("a") == 2
+
+
+@virtually
+async def test_callers_of_a_run_that_the_store_has_refused_leave_nothing_in_memory() -> None:
+    store = GatedStore(MemoryStore())
+    async with runner_on(store) as runner:
+        await runner.start_workflow("a", double)
+        store.fails_with["append"] = lambda: ValueError("a bug in the store")
+        with pytest.raises(ValueError, match="a bug"):
+            await runner.run("a", 1)
+        store.fails_with.clear()
+
+        depths: list[int] = []
+        for _ in range(3):
+            with pytest.raises(ValueError, match="a bug") as raised:
+                await runner.checkpoint("a")
+            depths.append(len(raised.traceback))
+
+        assert depths == depths[:1] * 3
+        await runner.resume("a", workflow=double)

@@ -1,0 +1,171 @@
+"""A call whose caller is cancelled is made to its end, and can be made again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from callers import cut_off, ended, owned, started
+from weather import GatedStore, SlowStore, chain, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
+
+import weft
+from weft import Runnable, Workflow, step
+from weft.errors import RunClosed
+from weft.stores import MemoryStore
+
+# -- stopping --------------------------------------------------------------------------------------
+
+
+@virtually
+async def test_stopping_goes_on_when_its_caller_is_cancelled() -> None:
+    inner = MemoryStore()
+    async with runner_on(inner, lasts=5.0) as runner:
+        await runner.start(chain, 1, id="a")
+
+        await cut_off(runner.stop("a"), 1.0)
+        await asyncio.sleep(10.0)
+
+        assert await runner.list_workflows() == []
+        assert (await inner.find("a")).owner is None
+        assert len(await stored_log(inner, "a", chain)) == 3
+
+
+@virtually
+async def test_a_run_goes_on_that_is_resumed_after_the_caller_of_stop_was_cancelled() -> None:
+    async with runner_on(MemoryStore(), lasts=5.0) as runner:
+        handle = await runner.start(chain, 1, id="a")
+
+        await cut_off(runner.stop("a"), 1.0)
+        await runner.resume("a", workflow=chain)
+        await handle.send(10)
+        run = await handle.wait()
+
+    assert sorted(run.values("next")) == [4, 22]
+
+
+@virtually
+async def test_a_second_caller_of_stop_joins_the_first_whose_caller_was_cancelled() -> None:
+    executed: list[str] = []
+
+    def lasts(runnable: Runnable) -> float:
+        executed.append(runnable.component)
+        return 5.0
+
+    inner = MemoryStore()
+    async with runner_on(inner, lasts=lasts) as runner:
+        await runner.start(chain, 1, id="a")
+        await until_nothing_moves()
+
+        await cut_off(runner.stop("a"), 1.0)
+        await runner.stop("a")
+
+        assert await runner.list_workflows() == []
+        assert (await inner.find("a")).owner is None
+        log = await stored_log(inner, "a", chain)
+    assert (executed, len(log)) == (["slow"], 3)
+
+
+@pytest.mark.parametrize("moment", ["append", "release"])
+@virtually
+async def test_a_stop_that_was_cancelled_while_it_asked_the_store_leaves_a_run_that_can_be_used(moment: str) -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store, checkpoint="manual") as runner:
+        handle = await runner.start_workflow("a", double)
+        await handle.send(1, key="k1")
+        gate = store.hold(moment)
+
+        await cut_off(runner.stop("a"), 1.0)
+        gate.open()
+        await runner.resume("a", workflow=double)
+        await handle.send(2, key="k2")
+        run = await handle.wait()
+        await runner.checkpoint("a")
+
+        assert sorted(run.values("double")) == [2, 4]
+        assert keys_of(await stored_log(inner, "a")) == ["k1", "k2"]
+
+
+@pytest.mark.parametrize("way", ["close", "stop"])
+@pytest.mark.parametrize("what", ["start", "cancel", "wait"])
+@virtually
+async def test_a_step_that_uses_a_child_while_it_is_being_stopped_burns_no_attempt(what: str, way: str) -> None:
+    inner, begun, gate = MemoryStore(), asyncio.Event(), asyncio.Event()
+
+    async def delegate(x: int) -> Any:
+        child = None if what == "start" else await weft.current().astart_child(double, x)
+        begun.set()
+        await gate.wait()
+        child = child or await weft.current().astart_child(double, x)
+        if what == "cancel":
+            await child.cancel()
+            return "cancelled"
+        return await child.result()
+
+    parent = Workflow("parent", step(delegate))
+    runner = await runner_on(inner, grace=60.0).open()
+    runner.register(parent, double)
+    await runner.start(parent, 1, id="p")
+    await begun.wait()
+    stopping = started(runner.close() if way == "close" else runner.stop("p"))
+    await until_nothing_moves()
+    gate.set()
+    await stopping
+    await runner.close()
+
+    async with runner_on(inner) as other:
+        other.register(parent, double)
+        run = await (await other.resume("p")).wait()
+    assert run.failures == {}
+    assert run.output == ("cancelled" if what == "cancel" else 2)
+
+
+# -- all other calls -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["start", "start_workflow", "run", "resume", "cancel", "delete", "visit"])
+@pytest.mark.parametrize("seconds", [0.25, 0.75, 1.25, 1.75])
+@virtually
+async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_made_again(
+    call: str, seconds: float
+) -> None:
+    inner = MemoryStore()
+    async with runner_on(SlowStore(inner)) as runner:
+        runner.register(double)
+        if call not in ("start", "start_workflow"):
+            await (await runner.start(double, 1, id="a")).wait()
+        if call in ("resume", "visit"):
+            await runner.stop("a")
+        calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "start": lambda: runner.start(double, 1, id="a"),
+            "start_workflow": lambda: runner.start_workflow("a", double),
+            "run": lambda: runner.run("a", 1, key="k"),
+            "resume": lambda: runner.resume("a"),
+            "cancel": lambda: runner.cancel("a"),
+            "delete": lambda: runner.delete("a"),
+            "visit": lambda: runner.start(double, 1, id="a"),
+        }
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await calls[call]()
+
+        again = await ended(started(calls[call]()))
+        expected = {
+            "delete": {"returned", "WorkflowNotFound"},
+            "start_workflow": {"returned", "WorkflowAlreadyStarted"},
+        }
+        assert again in expected.get(call, {"returned"})
+        if call == "start_workflow":
+            await runner.resume("a")
+        if call == "delete":
+            assert await runner.list_workflows() == await owned(inner) == []
+            return
+        try:
+            run = await runner.wait("a")
+        except RunClosed:
+            run = await runner.get_workflow("a")
+        assert len(keys_of(run.log())) == {"run": 2, "start_workflow": 0}.get(call, 1)
+        assert await runner.list_workflows() == await owned(inner) == ["a"]
