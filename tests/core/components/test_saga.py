@@ -6,69 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from booking import Booking, kinds
 
-from weft import (
-    Absent,
-    Failure,
-    Policy,
-    Run,
-    Saga,
-    SagaOutcome,
-    Workflow,
-    context,
-    each,
-    join,
-    latest,
-    reduce,
-    state_of,
-    step,
-)
-from weft.core.components.saga_outcome import retrace
+from weft import Policy, Run, Saga, SagaOutcome, Workflow, context, each, join, latest, reduce, state_of, step
 from weft.core.events import ReactionOccurred, RunnableFailed
-from weft.errors import InvalidComponent, InvalidJoin, StepFailed, WrongArity
 from weft.testing import VirtualClock
 
-
-class Booking:
-    """A saga of steps that are told what to do, and a record of what was called."""
-
-    def __init__(self, *steps: str, fails: str = "", undo_fails: str = "", **options: Any) -> None:
-        self.calls: list[str] = []
-        self.fails, self.undo_fails = set(fails.split()), set(undo_fails.split())
-        self.saga = Saga("trip", **options)
-        for name in steps:
-            self.saga.transaction(self._do(name), name=name, compensate=self._undo(name))
-
-    def _do(self, name: str) -> Callable[..., Any]:
-        def do(request: Any, results: dict[str, Any]) -> Any:
-            self.calls.append(name)
-            if name in self.fails:
-                raise ValueError(f"{name} failed")
-            return f"{name} of {request}"
-
-        return do
-
-    def _undo(self, name: str) -> Callable[..., Any]:
-        def undo(request: Any, results: dict[str, Any]) -> str:
-            self.calls.append(f"undo {name}")
-            if name in self.undo_fails:
-                raise OSError(f"cannot undo {name}")
-            return f"undone {results[name]}"
-
-        undo.__name__ = f"undo_{name}"
-        return undo
-
-    def run(self, request: Any = "r", **options: Any) -> Run:
-        return Workflow("w", self.saga).run(request, **options)
-
-
-def kinds(run: Run) -> list[tuple[str, str]]:
-    return [(type(event).__name__, event.component) for event in run.log()[2:]]
-
-
-# -- ends ----------------------------------------------------------------------------------------
+# -- ends ------------------------------------------------------------------------------------------
 
 
 def test_a_saga_completes() -> None:
@@ -178,7 +122,7 @@ def test_none_is_a_result_like_any_other() -> None:
     assert run.values("trip.a.undo") == [None]
 
 
-# -- policies ------------------------------------------------------------------------------------
+# -- policies --------------------------------------------------------------------------------------
 
 
 def test_every_part_has_a_policy_of_its_own() -> None:
@@ -230,81 +174,7 @@ def test_a_deadline_stops_the_transactions_and_not_the_way_back() -> None:
     assert "deadline" in run.state_of("trip").error
 
 
-# -- stuck ---------------------------------------------------------------------------------------
-
-
-def stuck() -> tuple[Booking, Run]:
-    booking = Booking("a", "b", "c", fails="c", undo_fails="b")
-    return booking, booking.run()
-
-
-def test_a_compensation_that_fails_for_good_leaves_the_saga_stuck_with_what_is_left() -> None:
-    booking, run = stuck()
-
-    assert booking.calls == ["a", "b", "c", "undo b"]
-    assert run.state_of("trip") == SagaOutcome(
-        "stuck", {"a": "a of r", "b": "b of r"}, "c", "ValueError: c failed", [], ["b", "a"]
-    )
-    assert run.values("trip") == []
-    assert not run.is_complete("trip")
-    assert [letter.component for letter in run.dead_letters] == ["trip.undo_b"]
-    assert set(run.failures) == {"trip.undo_b"}
-
-
-def test_a_stuck_saga_is_a_failure_that_can_be_raised() -> None:
-    booking = Booking("a", "b", fails="b", undo_fails="a")
-
-    with pytest.raises(StepFailed, match="cannot undo a"):
-        booking.run(raise_on_failure=True)
-
-
-def test_a_stuck_saga_goes_on_when_its_compensation_is_retried() -> None:
-    booking, run = stuck()
-    booking.undo_fails.clear()
-
-    run.retry("trip.undo_b")
-    during = run.state_of("trip")
-    run.react_until_satisfied()
-
-    assert (during.status, during.remaining) == ("compensating", ["b", "a"])
-    assert booking.calls[4:] == ["undo b", "undo a"]
-    assert run.state_of("trip").compensated == ["b", "a"]
-    assert not run.failed
-
-
-def test_a_stuck_saga_can_be_retried_with_another_input() -> None:
-    booking, run = stuck()
-    booking.undo_fails.clear()
-    failure = run.dead_letters[0]
-
-    run.retry(failure, input=("other", "A", "B", run.memory.lineage.cell(failure.inputs[3]).value))
-    run.react_until_satisfied()
-
-    assert run.values("trip.undo_b") == ["undone B"]
-    assert run.state_of("trip").compensated == ["b", "a"]
-
-
-def test_a_stuck_saga_goes_on_without_what_is_discarded() -> None:
-    _, run = stuck()
-
-    run.discard("trip.undo_b").react_until_satisfied()
-
-    assert run.state_of("trip").status == "aborted"
-    assert run.state_of("trip").compensated == ["a"]
-    assert not run.failed
-
-
-def test_a_stuck_saga_is_stuck_after_a_restore_too() -> None:
-    booking, run = stuck()
-    booking.undo_fails.clear()
-
-    restored = Run.from_log(run.log())
-    restored.retry().react_until_satisfied()
-
-    assert restored.state_of("trip").compensated == ["b", "a"]
-
-
-# -- among others --------------------------------------------------------------------------------
+# -- among others ----------------------------------------------------------------------------------
 
 
 def test_what_follows_gets_the_outcome() -> None:
@@ -359,17 +229,6 @@ def test_it_stands_inside_an_each_and_inside_a_workflow(finish: Callable[[Run], 
 
     assert run.value("statuses") == ["aborted", "aborted"]
     assert len(run.values("inner.trip.undo_a")) == 2
-
-
-def test_what_waits_for_a_stuck_saga_waits_until_it_is_over() -> None:
-    booking = Booking("a", "b", fails="b", undo_fails="a")
-    statuses = reduce(lambda acc, outcome: [*acc, outcome.status], init=list, name="statuses")
-    run = Workflow("w", each(booking.saga) >> statuses).run([1])
-    before = run.values("statuses")
-
-    run.discard().react_until_satisfied()
-
-    assert (before, run.value("statuses")) == ([], ["aborted"])
 
 
 def test_a_join_takes_its_outcome(finish: Callable[[Run], Run]) -> None:
@@ -459,30 +318,7 @@ def test_it_can_be_added_to_a_live_run() -> None:
     assert Run.from_log(run.log()) == run
 
 
-def test_its_identity_covers_every_function_and_their_order() -> None:
-    def make(*steps: tuple[str, Any, Any], **options: Any) -> bytes:
-        saga = Saga("trip", **options)
-        for name, do, undo in steps:
-            saga.transaction(do, name=name, compensate=undo)
-        return saga.identity
-
-    a, b = ("a", max, lambda q, r: 1), ("b", max, lambda q, r: 2)
-    others = [
-        make(a),
-        make(a, b),
-        make(b, a),
-        make(("a", min, a[2])),
-        make(("a", max, None)),
-        make(("a", max, b[2])),
-        make(a, on_complete=len),
-        make(a, on_abort=len),
-    ]
-
-    assert make(a, b) == make(a, b)
-    assert len(set(others)) == len(others)
-
-
-# -- crashes -------------------------------------------------------------------------------------
+# -- crashes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fails", ["", "a", "b", "c"])
@@ -510,163 +346,3 @@ def test_an_idempotency_key_is_the_same_after_a_crash() -> None:
 
     assert before.component == "trip.b"
     assert before.idempotency_key == after.idempotency_key
-
-
-# -- the history, by hand ------------------------------------------------------------------------
-
-STEPS = {name: f"trip.{name}" for name in "abcde"}
-
-
-@given(
-    st.integers(0, 5),
-    st.sets(st.sampled_from("abcde")),
-    st.sets(st.sampled_from("abcde")),
-    st.integers(0, 5),
-)
-def test_a_history_says_what_is_done_and_what_is_left(at: int, undos: set[str], skipped: set[str], back: int) -> None:
-    """The model: results up to the failure, then those that can be undone, last first."""
-    names = list(STEPS)
-    made: list[Any] = [Absent(STEPS[n], "skipped") if n in skipped else n.upper() for n in names[:at]]
-    ways_back = [n for n in reversed(names[:at]) if n in undos] if at < 5 else []
-    if at < 5:
-        made.append(Failure(STEPS[names[at]], "ValueError", (), "no"))
-        made.extend(None for _ in ways_back[:back])
-
-    history = retrace(STEPS, undos, ("request", *made))
-    outcome = history.outcome(over=False)
-
-    assert history.given() == ("request", {n: n.upper() for n in names[:at] if n not in skipped})
-    assert outcome.failed_step == (names[at] if at < 5 else None)
-    assert outcome.compensated == [n for n in ways_back[:back] if n not in skipped]
-    assert outcome.remaining == [n for n in ways_back[back:] if n not in skipped]
-
-
-# -- what is refused -----------------------------------------------------------------------------
-
-
-def test_a_transaction_without_a_compensation_is_refused() -> None:
-    """E53."""
-    trip = Saga("trip")
-    trip.transaction(lambda q, r: 1, name="book")
-
-    with pytest.raises(
-        InvalidComponent, match=r"transaction 'book' of 'trip' has no compensation; declare it with @book"
-    ):
-        Workflow("w", trip)
-
-
-def test_a_saga_of_nothing_is_refused() -> None:
-    with pytest.raises(
-        InvalidComponent, match=r"the saga 'trip' has no transactions; declare them: @trip\.transaction"
-    ):
-        Workflow("w", Saga("trip"))
-
-
-def test_it_cannot_change_once_a_workflow_has_it() -> None:
-    trip = Saga("trip")
-    book = trip.transaction(lambda q, r: 1, name="book", compensate=None)
-    Workflow("w", trip)
-
-    with pytest.raises(InvalidComponent, match="'trip' is part of a workflow and cannot change any more"):
-        trip.transaction(lambda q, r: 1, name="late", compensate=None)
-    with pytest.raises(InvalidComponent, match="how 'book' of 'trip' is undone is declared already"):
-        book.compensate(lambda q, r: 1)
-
-
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (lambda trip: trip.transaction(len, name="a"), "a transaction of 'trip' is declared twice: 'a'"),
-        (lambda trip: trip.transaction(lambda q, r: 1), "a transaction of 'trip' needs a name"),
-        (lambda trip: trip.undo("a", len), "how 'a' of 'trip' is undone is declared already"),
-        (lambda trip: trip.on_error(ValueError, then=step(len)), r"'trip' is a saga: .* handle that: trip >> step"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(write: Callable[[Saga], Any], message: str) -> None:
-    trip = Saga("trip")
-    trip.transaction(lambda q, r: 1, name="a", compensate=lambda q, r: 1)
-
-    with pytest.raises(InvalidComponent, match=message):
-        write(trip)
-
-
-def test_two_parts_of_one_name_are_refused() -> None:
-    def cancel(request: Any, results: Any) -> None: ...
-
-    trip = Saga("trip")
-    trip.transaction(lambda q, r: 1, name="a", compensate=cancel)
-    trip.transaction(lambda q, r: 1, name="b", compensate=cancel)
-
-    with pytest.raises(InvalidComponent, match="two parts of 'trip' would be called 'cancel'"):
-        Workflow("w", trip)
-
-
-def test_one_function_can_undo_two_transactions_under_two_names() -> None:
-    def cancel(request: Any, results: dict[str, Any]) -> list[str]:
-        return list(results)
-
-    trip = Saga("trip")
-    trip.transaction(lambda q, r: 1, name="a", compensate=cancel)
-    trip.transaction(lambda q, r: 1, name="b").compensate(cancel, name="cancel_b")
-    trip.transaction(lambda q, r: 1 / 0, name="c", compensate=None)
-
-    run = Workflow("w", trip).run(1)
-
-    assert (run.value("trip.cancel_b"), run.value("trip.cancel")) == (["a", "b"], ["a", "b"])
-
-
-def test_functions_take_the_request_and_the_results() -> None:
-    trip = Saga("trip")
-    trip.transaction(lambda q: 1, name="a", compensate=None)
-
-    with pytest.raises(WrongArity, match=r"'trip\.a' must take \(request, results\); it takes \(q\)"):
-        Workflow("w", trip)
-
-
-def test_it_takes_no_join() -> None:
-    a, b = step(lambda x: x, name="a"), step(lambda x: x, name="b")
-
-    with pytest.raises(InvalidJoin, match="takes no join"):
-        Workflow("w", [a, b] >> Booking("x").saga)
-
-
-def test_of_several_undertakings_the_one_that_is_stuck_is_told_of() -> None:
-    trip = Saga("trip")
-
-    @trip.transaction
-    def book(request: int, results: dict[str, Any]) -> str:
-        return f"flight {request}"
-
-    @book.compensate
-    def cancel(request: int, results: dict[str, Any]) -> None:
-        raise ConnectionError
-
-    @trip.transaction(compensate=None)
-    def pay(request: int, results: dict[str, Any]) -> str:
-        return str(1 // request)
-
-    mapped = Workflow("w", each(trip)).run([0, 1])
-    one_by_one = Workflow("w", trip).run(0).run(1)
-
-    for run in (mapped, one_by_one):
-        assert (run.state_of("trip").status, run.state_of("trip").remaining) == ("stuck", ["book"])
-        assert not run.is_complete("trip")
-        run.discard().react_until_satisfied()
-        assert run.is_complete("trip")
-
-
-def test_a_saga_is_complete_when_all_its_undertakings_are() -> None:
-    trip = Saga("trip")
-
-    @trip.transaction(compensate=None)
-    def book(request: int, results: dict[str, Any]) -> int:
-        return request
-
-    run = Workflow("w", each(trip)).plan([1, 2]).react()  # takes the list apart
-    first, _ = run.prepare()
-    run.apply(first.execute())
-    while later := [one for one in run.prepare() if one.component == "trip"]:
-        run.apply(later[0].execute())
-
-    assert run.state_of("trip").status == "completed"
-    assert not run.is_complete("trip")
