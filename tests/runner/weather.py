@@ -139,6 +139,15 @@ async def until_nothing_moves() -> None:
     await asyncio.sleep(1e-3)
 
 
+async def rounds_until(condition: Callable[[], object], most: int = 100_000) -> None:
+    """Let the loop come round until *condition* holds; fail if it never does."""
+    for _ in range(most):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"not after {most} rounds of the loop")
+
+
 def runner_on(
     store: Any = None,
     *,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from eager import Eager
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, each, step, telemetry
 from weft.core.events import RunCancelled
@@ -149,31 +149,6 @@ def test_hooks_and_telemetry_hear_of_what_runs_at_once() -> None:
 # -- what its own run is told meanwhile ----------------------------------------------------------
 
 
-class Eager:
-    """Starts a coroutine before it returns, as a loop with eager tasks does, and goes on with it later."""
-
-    def __init__(self) -> None:
-        self.task: asyncio.Future[asyncio.Task[None]] = asyncio.get_running_loop().create_future()
-
-    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Run *coroutine* as far as it comes."""
-        awaited = coroutine.send(None)  # none that is told here comes to its end at once
-        self.task.set_result(asyncio.get_running_loop().create_task(self._rest(coroutine, awaited)))
-
-    async def _rest(self, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:
-        while True:
-            await _handed_on(awaited)
-            try:
-                awaited = coroutine.send(None)
-            except StopIteration:
-                return
-
-
-@types.coroutine
-def _handed_on(awaited: Any) -> Generator[Any, Any, None]:
-    yield awaited
-
-
 PLACES = ["step", "on_dispatch", "on_complete"]
 
 
@@ -214,9 +189,6 @@ class Two:
         async with AsyncRunner(self.store) as runner:
             await runner.resume("it", workflow=self.workflow)
             return await runner.wait("it")
-
-
-PLACES = ["step", "on_dispatch", "on_complete"]
 
 
 @pytest.mark.parametrize(
