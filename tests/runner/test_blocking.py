@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any, NoReturn
 
 import pytest
@@ -49,6 +50,17 @@ class Caller:
         """Whether it has returned, or does so soon."""
         self._thread.join(20)
         return not self._thread.is_alive()
+
+
+def until_it_closes(runner: Runner, run: str) -> None:
+    """Wait until *runner*, which another thread closes, says nothing of *run* any more."""
+    until = monotonic() + 20
+    while monotonic() < until:
+        try:
+            runner.status(run)
+        except RunnerClosed:
+            return
+    raise AssertionError("it does not close")
 
 
 # -- its end -------------------------------------------------------------------------------------
@@ -212,28 +224,19 @@ def test_a_runner_that_is_opened_by_two_threads_is_opened_once() -> None:
 
 
 def test_a_second_thread_that_closes_a_runner_joins_the_first_and_may_be_in_a_greater_hurry() -> None:
-    begun, goes_on = threading.Event(), threading.Event()
-
-    def block(_: int) -> None:
-        begun.set()
-        goes_on.wait()
-
+    gate = Gate()
     runner = Runner().open()
-    runner.start(Workflow("w", step(block)), 1, id="a")
-    begun.wait()
+    runner.start(Workflow("w", step(gate, name="block")), 1, id="a")
+    assert gate.begun.wait(20)
     patient = Caller(lambda: runner.close(grace=3600.0))
-    while True:
-        try:
-            runner.status("a")
-        except RunnerClosed:
-            break
+    until_it_closes(runner, "a")
 
     hurried = Caller(lambda: runner.close(grace=0.0))
 
     try:
         assert (hurried.ends(), patient.ends()) == (True, True)
     finally:
-        goes_on.set()
+        gate.opened.set()
 
 
 # -- what would end the program ------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import operator
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -199,7 +200,8 @@ def traced(store: SQLiteStore, act: Callable[[AsyncRunner], Awaitable[T]]) -> li
     """
     Return the statements that the writer executes while a runner does *act*.
 
-    A writer that has to wait, on a busy machine, empties the log meanwhile: those pragmas are left out.
+    What a writer does when it has nothing else to do is left out: it looks for unneeded values, which is done before,
+    and empties the log, which only has pragmas.
     """
     statements: list[str] = []
 
@@ -207,9 +209,15 @@ def traced(store: SQLiteStore, act: Callable[[AsyncRunner], Awaitable[T]]) -> li
         async with AsyncRunner(store, executor="inline") as runner:
             opened = store._opened
             assert opened is not None
-            await opened.writer.call(lambda db: db.set_trace_callback(statements.append))
+            writer = opened.writer
+
+            def begin(db: sqlite3.Connection) -> None:
+                writer._clean(db)
+                db.set_trace_callback(statements.append)
+
+            await writer.call(begin)
             await act(runner)
-            await opened.writer.call(lambda db: db.set_trace_callback(None))
+            await writer.call(lambda db: db.set_trace_callback(None))
 
     asyncio.run(main())
     return [statement.lower() for statement in statements if not statement.lower().startswith("pragma")]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from weather import rounds_until
 
 from weft import AsyncRunner, Policy, Workflow, each, reduce, step
 from weft.core.fold.memory import PAGE
@@ -62,8 +63,7 @@ def worker_of(runner: AsyncRunner, id: str) -> Worker:
 async def landing(runner: AsyncRunner, id: str) -> Worker:
     """Wait until a step of the run *id* has ended, and its value is being encoded."""
     worker = worker_of(runner, id)
-    while not worker.queue.in_state("encoding"):  # noqa: ASYNC110 - a test that counts rounds of the loop
-        await asyncio.sleep(0)
+    await rounds_until(lambda: worker.queue.in_state("encoding"))
     return worker
 
 
@@ -185,8 +185,7 @@ def test_a_run_that_is_cancelled_while_a_result_is_encoded_has_nothing_of_it() -
         handle = await runner.start(LARGE, ITEMS, id="a")
         worker = await landing(runner, "a")
         await runner.cancel("a")
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await (await runner.start(LARGE, ITEMS)).result()  # which takes as many rounds as were left, and more
 
         assert not worker.queue.by_key
         assert [type(event).__name__ for event in await handle.log()][-1] == "RunCancelled"
@@ -228,11 +227,9 @@ def test_as_many_elements_are_in_flight_as_the_run_may_have() -> None:
         event, elements = asyncio.Event(), PAGE + PAGE // 2
         handle = await runner.start(waiting_for(event), list(range(elements)), max_concurrency=10 * PAGE, id="a")
         worker = worker_of(runner, "a")
-        for _ in range(100):
-            await asyncio.sleep(0)
 
-        assert len(worker.queue.by_key) == elements
-        assert all(inflight.is_started for inflight in worker.queue.by_key.values())
+        await rounds_until(lambda: [each.is_started for each in worker.queue.by_key.values()] == [True] * elements)
+
         event.set()
         await handle.wait()
 
@@ -245,10 +242,8 @@ def test_elements_whose_policy_counts_the_time_in_the_queue_are_all_taken_in() -
         workflow = waiting_for(event).with_policies([("wait", Policy(queue_timeout=60.0))])
         await runner.start(workflow, list(range(3 * PAGE)), max_concurrency=1, id="a")
         worker = worker_of(runner, "a")
-        for _ in range(100):
-            await asyncio.sleep(0)
 
-        assert len(worker.queue.by_key) == 3 * PAGE
+        await rounds_until(lambda: len(worker.queue.by_key) == 3 * PAGE)
         await runner.cancel("a")
 
     run(main)
@@ -267,8 +262,7 @@ def test_elements_that_wait_for_their_next_attempt_do_not_keep_the_others_from_s
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
         await runner.start(workflow, list(range(3 * PAGE)), id="a")
         worker = worker_of(runner, "a")
-        while worker.state != "waiting":  # noqa: ASYNC110 - a test that counts rounds of the loop
-            await asyncio.sleep(0)
+        await rounds_until(lambda: worker.state == "waiting")
         await runner.cancel("a")
 
     run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -28,3 +29,15 @@ async def nothing(_: SQLiteStore) -> None:
 def filled(path: Path, runs: int = 50) -> None:
     """Make a store with something in it."""
     inside(SQLiteStore(path), lambda store: store.append([first(f"r{i}", b"x" * 500) for i in range(runs)]))
+
+
+async def trace(store: SQLiteStore, callback: Callable[[str], object]) -> None:
+    """Have *callback* told of the statements of the writer, which has nothing left to tidy up from before."""
+    assert store._opened is not None
+    writer = store._opened.writer
+
+    def begin(db: sqlite3.Connection) -> None:
+        writer._clean(db)  # else it does so as soon as there is nothing else to do
+        db.set_trace_callback(callback)
+
+    await writer.call(begin)

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from opening import inside
+from opening import inside, trace
 
 from weft.errors import BrokenChain, InvalidAppend
 from weft.stores import SQLiteStore
@@ -53,10 +53,9 @@ def test_what_waits_is_committed_together(path: Path) -> None:
     async def act(store: SQLiteStore) -> int:
         assert store._opened is not None
         commits: list[str] = []
-        trace = lambda statement: commits.append(statement) if statement.lower() == "commit" else None  # noqa: E731
         writer, all_wait = store._opened.writer, threading.Event()
-        await writer.call(lambda db: db.set_trace_callback(trace))
-        busy = writer.call(lambda _: all_wait.wait())
+        await trace(store, lambda statement: commits.append(statement) if statement.lower() == "commit" else None)
+        busy = writer.call(lambda _: all_wait.wait(20))
         appending = [asyncio.ensure_future(store.append([first(f"r{i}")])) for i in range(100)]
         await asyncio.sleep(0)  # each of them hands its append over
         all_wait.set()
@@ -66,13 +65,13 @@ def test_what_waits_is_committed_together(path: Path) -> None:
     assert inside(SQLiteStore(path), act) == 1
 
 
+@pytest.mark.usefixtures("no_pause")
 def test_an_append_is_one_statement_for_many_runs(path: Path) -> None:
     async def act(store: SQLiteStore) -> list[str]:
-        assert store._opened is not None
         statements: list[str] = []
         names = [f"r{i}" for i in range(64)]
         await write(store, *(first(name) for name in names))
-        await store._opened.writer.call(lambda db: db.set_trace_callback(statements.append))
+        await trace(store, statements.append)
         await write(store, *(more(name, 1) for name in names))
         return list(statements)
 
@@ -92,14 +91,14 @@ def test_what_was_given_up_is_not_remembered(path: Path) -> None:
     assert inside(SQLiteStore(path), act) == (10, 0)
 
 
+@pytest.mark.usefixtures("no_pause")
 def test_a_lone_append_is_one_statement_and_dirties_one_page(path: Path) -> None:
     async def act(store: SQLiteStore) -> tuple[list[str], int]:
-        assert store._opened is not None
         statements: list[str] = []
         await write(store, first("r"))
         await write(store, more("r", 1))
         await store.checkpoint()
-        await store._opened.writer.call(lambda db: db.set_trace_callback(statements.append))
+        await trace(store, statements.append)
         await write(store, more("r", 2))
         return list(statements), path.with_name("runs.db-wal").stat().st_size
 

@@ -397,12 +397,6 @@ async def pause(store: SQLiteStore) -> bool:
     return await writer.call(twice)
 
 
-@pytest.fixture
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pause is long enough: what is done in one is done when a test says so."""
-    monkeypatch.setattr(writers, "_QUIET", 3600.0)
-
-
 def committed(path: Path) -> list[bytes]:
     """Return what is in the database without its log."""
     alone = path.with_name("alone.db")
@@ -430,7 +424,7 @@ def test_a_pause_ends_with_an_empty_log(path: Path, monkeypatch: pytest.MonkeyPa
     assert asyncio.run(main())
 
 
-@pytest.mark.usefixtures("_no_pause")
+@pytest.mark.usefixtures("no_pause")
 def test_a_quiet_store_has_everything_in_its_file(path: Path) -> None:
     async def main() -> tuple[bool, list[bytes]]:
         async with SQLiteStore(path) as store:
@@ -441,7 +435,7 @@ def test_a_quiet_store_has_everything_in_its_file(path: Path) -> None:
     assert asyncio.run(main()) == (True, [b"a", b"b"])
 
 
-@pytest.mark.usefixtures("_no_pause")
+@pytest.mark.usefixtures("no_pause")
 def test_after_a_pause_the_log_has_room_again(path: Path) -> None:
     async def main() -> tuple[int, int]:
         async with SQLiteStore(path) as store:
@@ -457,7 +451,7 @@ def test_after_a_pause_the_log_has_room_again(path: Path) -> None:
     assert after == before
 
 
-@pytest.mark.usefixtures("_no_pause")
+@pytest.mark.usefixtures("no_pause")
 def test_a_reader_in_the_way_does_not_stop_commits_and_the_log_is_emptied_after_it(path: Path) -> None:
     async def main() -> tuple[bool, bool, list[bytes]]:
         async with SQLiteStore(path) as store:
@@ -474,7 +468,7 @@ def test_a_reader_in_the_way_does_not_stop_commits_and_the_log_is_emptied_after_
     assert asyncio.run(main()) == (False, True, [b"a", b"b", b"c"])
 
 
-@pytest.mark.usefixtures("_no_pause")
+@pytest.mark.usefixtures("no_pause")
 def test_while_another_process_writes_its_log_is_left_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[str] = []
 

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from opening import inside
+from opening import inside, trace
 
 from weft.errors import (
     BrokenChain,
@@ -76,7 +76,7 @@ async def held(store: SQLiteStore, number: int = 2) -> tuple[threading.Event, th
     def act(part: int) -> None:
         if part == number:
             reached.set()
-            go_on.wait()
+            assert go_on.wait(20)
 
     await each_part(store, act)
     return reached, go_on
@@ -130,8 +130,7 @@ def test_many_values_that_are_much_together_share_transactions(path: Path) -> No
     commits: list[str] = []
 
     async def act(store: SQLiteStore) -> Any:
-        trace = lambda statement: commits.append(statement) if statement.lower() == "commit" else None  # noqa: E731
-        await on_writer(store, lambda db: db.set_trace_callback(trace))
+        await trace(store, lambda statement: commits.append(statement) if statement.lower() == "commit" else None)
         assert await store.append([first("r", facts=facts)]) == [None]
         count = len(commits)
         return await store.load_facts("r", list(facts)), count
@@ -300,13 +299,14 @@ def test_the_write_ahead_log_does_not_become_as_long_as_the_value(path: Path) ->
     assert inside(SQLiteStore(path), act) < 3 << 20
 
 
+@pytest.mark.usefixtures("no_pause")
 def test_an_append_without_large_values_is_not_asked_more_often(path: Path) -> None:
     statements: list[str] = []
 
     async def act(store: SQLiteStore) -> None:
         await write(store, first("r"))
         await left(store)
-        await on_writer(store, lambda db: db.set_trace_callback(statements.append))
+        await trace(store, statements.append)
         await write(store, more("r", 1))
         await write(store, more("r", 2, facts={b"f": b"x" * BOUND}))
 
