@@ -1,9 +1,10 @@
 """
 Reports words that make the prose of Weft hard to read: ``python tests/words.py``, a part of ``make check``.
 
-It reads the pages of the documentation, and the docstrings, comments and messages of the code; code in backticks and
-in fences is left out.  A line is let through by ``# words: allow`` in code (for a docstring or a message: at the end of
-it) and by ``<!-- words: allow -->`` on a page.
+It reads the pages of the documentation, the docstrings, comments and messages of the code, and the docstrings and
+comments of the tests, whose other strings are data.  Code in backticks and in fences is left out.  A line is let
+through by ``# words: allow`` in code (for a docstring or a message: at the end of it) and by ``<!-- words: allow -->``
+on a page.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).parents[1]
 
 # The pages and folders that have been rewritten; others are not read.
-FINISHED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "src/weft")
+FINISHED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "src/weft", "tests")
 
 # What not to write (a regular expression; a space matches any white space), and what to write instead.
 WORDS = {
@@ -84,21 +85,34 @@ def in_page(text: str) -> Iterator[Finding]:
             yield found
 
 
-def blocks(source: str) -> Iterator[tuple[int, int, str]]:
-    """Return the strings and comments of *source* with their first and last line; lines of comment are one block."""
+def blocks(source: str) -> Iterator[tuple[int, int, str, bool]]:
+    """
+    Return the strings and comments of *source* with their first and last line, and whether each is a string.
+
+    Lines of comment are one block.
+    """
     comment: list[str] = []
     last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             if comment and token.start[0] != last + 1:
-                yield last - len(comment) + 1, last, "\n".join(comment)
+                yield last - len(comment) + 1, last, "\n".join(comment), False
                 comment = []
             comment.append(token.string.lstrip("# "))
             last = token.start[0]
         elif token.type in STRINGS and " " in token.string:  # a single word is a name
-            yield token.start[0], token.end[0], STRING_CODE.sub(blank, token.string)
+            yield token.start[0], token.end[0], STRING_CODE.sub(blank, token.string), True
     if comment:
-        yield last - len(comment) + 1, last, "\n".join(comment)
+        yield last - len(comment) + 1, last, "\n".join(comment), False
+
+
+def docstring_lines(source: str) -> set[int]:
+    """Return on which lines docstrings begin."""
+    return {
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
 
 
 def headless(source: str) -> Iterator[tuple[int, Finding]]:
@@ -110,10 +124,16 @@ def headless(source: str) -> Iterator[tuple[int, Finding]]:
                 yield node.end_lineno or node.lineno, Finding(node.lineno, f"{word} …", HEADLESS_ADVICE)
 
 
-def in_code(source: str) -> Iterator[Finding]:
-    """Find the words in the docstrings, comments and messages of Python code."""
+def in_code(source: str, *, is_test: bool = False) -> Iterator[Finding]:
+    """Find the words in the docstrings, comments and messages of Python code; of a test, not in its other strings."""
     lines = source.splitlines()
-    found = [(last, each) for first, last, text in blocks(source) for each in search(text, first)]
+    documented = docstring_lines(source)
+    found = [
+        (last, each)
+        for first, last, text, is_string in blocks(source)
+        if not (is_test and is_string) or first in documented
+        for each in search(text, first)
+    ]
     for last, each in [*found, *headless(source)]:
         if not any(ALLOWED.search(lines[number - 1]) for number in (each.line, last)):
             yield each
@@ -130,10 +150,11 @@ def main(repository: Path = REPOSITORY) -> int:
     """Print what is found, and return how many findings there are, as an exit status."""
     count = 0
     for path in files(repository):
-        read = in_page if path.suffix == ".md" else in_code
-        for found in sorted(read(path.read_text(encoding="utf-8"))):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(repository)
+        findings = in_page(text) if path.suffix == ".md" else in_code(text, is_test=name.parts[0] == "tests")
+        for found in sorted(findings):
             count += 1
-            print(f"{path.relative_to(repository)}:{found.line}: {found.word}: say {found.advice}")  # noqa: T201 - its output
+            print(f"{name}:{found.line}: {found.word}: say {found.advice}")  # noqa: T201 - its output
     return min(count, 1)
 
 

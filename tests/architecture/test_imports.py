@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
 EDGES = {"__init__", "__main__", "cli", "contrib", "testing", "web"}
 
 # `Workflow.run` and its like are thin: core/deferred.py imports the loop, and the codec, when they are called.
-# A runner takes the usual adapters where nobody gave it others (`runner/defaults.py`).
+# A runner takes the usual adapters where it was given no others (`runner/defaults.py`).
 WHEN_CALLED = {
     *(("core", "local"), ("core", "log")),
     *(("runner", "executors"), ("runner", "local"), ("runner", "stores")),
@@ -113,7 +113,7 @@ class Import(NamedTuple):
     for_types: bool
     """Whether only a type checker sees it."""
     member: str = ""
-    """What is imported from the module *name*, if that is not imported as a whole."""
+    """Return the names that are imported from the module *name*, if that is not imported as a whole."""
 
     @property
     def package(self) -> str | None:
@@ -204,7 +204,7 @@ def is_protocol(found: Import, root: Path) -> bool:
 
 
 def effects(path: Path, root: Path) -> Iterator[str]:
-    """What *path* could use to see or change the world outside."""
+    """Return what *path* could use to see or change the world outside."""
     yield from (found.name for found in imports_at_run_time(path, root) if found.name.split(".")[0] in EFFECTS)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
@@ -406,7 +406,7 @@ def test_an_effect_in_the_core_is_found(tmp_path: Path, source: str, effect: str
         "import uuid\nfrom uuid import UUID\nSCALARS = (uuid.UUID, UUID)",
     ],
 )
-def test_a_value_that_is_handed_in_is_no_effect(tmp_path: Path, source: str) -> None:
+def test_a_value_that_is_handed_in_is_not_an_effect(tmp_path: Path, source: str) -> None:
     root = tree(tmp_path / "weft", "core/timer.py", source)
 
     assert impurities(root) == []

@@ -1,4 +1,4 @@
-"""What a user can import from ``weft`` is what ``__all__`` says, and each name explains itself."""
+"""A user can import from ``weft`` what ``__all__`` says, and each name explains itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_incidental(value: object) -> bool:
 
 
 def is_explained(value: object) -> bool:
-    """Whether *value* has a docstring of its own; a generated signature is none."""
+    """Whether *value* has its own docstring; a generated signature does not count."""
     if not inspect.isclass(value) and not inspect.isroutine(value):
         return True  # a constant or an alias has nowhere to keep one
     text = value.__doc__ or ""

@@ -1,4 +1,4 @@
-"""The command inside of this process, and a small application in a folder of its own, to be run in others."""
+"""The command inside of this process, and a small application in its own folder, to be run in other processes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if __name__ == "__main__":
 
 
 class Said(NamedTuple):
-    """What a command said."""
+    """The output of a command."""
 
     code: int
     out: str
@@ -94,7 +94,7 @@ class Shop:
         (folder / "shop.py").write_text(SHOP, encoding="utf-8")
 
     def command(self, *arguments: object) -> Said:
-        """Run the command in a process of its own, in the folder."""
+        """Run the command in a separate process, in the folder."""
         done = subprocess.run(
             [sys.executable, "-W", "error", "-m", "weft", *map(str, arguments)],
             cwd=self.folder,

@@ -182,7 +182,7 @@ def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
 # -- follow --------------------------------------------------------------------------------------
 
 
-def test_a_run_is_followed_until_somebody_has_seen_enough(shop: Any, busy: Any) -> None:
+def test_a_run_is_followed_until_the_reader_has_seen_enough(shop: Any, busy: Any) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "weft", "log", "runs.db", "greeting", "--follow"],
         cwd=shop.folder,

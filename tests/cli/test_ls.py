@@ -87,7 +87,7 @@ def test_json_has_everything(weft: Callable[..., Any], file: Path) -> None:
     assert run["created_at"].endswith("Z")
 
 
-def test_a_store_without_runs_is_no_error(weft: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_store_without_runs_is_not_an_error(weft: Callable[..., Any], tmp_path: Path) -> None:
     with Runner(SQLiteStore(tmp_path / "runs.db")):
         pass
 
@@ -98,7 +98,9 @@ def test_a_store_without_runs_is_no_error(weft: Callable[..., Any], tmp_path: Pa
     assert json.loads(weft("ls", tmp_path / "runs.db", "--json").out) == []
 
 
-def test_who_is_alive_is_named_and_goes_on(weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str]) -> None:
+def test_an_owner_that_is_alive_is_named_and_goes_on(
+    weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str]
+) -> None:
     said = weft("ls", shop.file)
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
@@ -106,7 +108,7 @@ def test_who_is_alive_is_named_and_goes_on(weft: Callable[..., Any], shop: Any, 
     assert busy.poll() is None
 
 
-def test_the_run_of_a_killed_process_is_held_by_nobody(weft: Callable[..., Any], killed: Any) -> None:
+def test_the_run_of_a_killed_process_is_held_by_no_process(weft: Callable[..., Any], killed: Any) -> None:
     said = weft("ls", killed.file)
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
@@ -174,7 +176,7 @@ def test_names_that_would_command_the_terminal_are_escaped(weft: Callable[..., A
 
 @pytest.fixture
 def lossy(file: Path, tmp_path: Path) -> Path:
-    """What a killed process leaves whose last run was in a write-ahead log that is gone."""
+    """The file that a killed process leaves whose last run was in a write-ahead log that is gone."""
     left = tmp_path / "left.db"
     with Runner(SQLiteStore(file)) as runner:
         runner.start(double, 3, id="d").wait()

@@ -84,6 +84,6 @@ def test_a_context_is_a_mapping_or_what_a_function_returns(folder: Path) -> None
 
 
 @pytest.mark.parametrize("where", ["", "json", ":x", "json:", "json:nothing", "json:decoder"])
-def test_anything_else_is_no_context(where: str) -> None:
+def test_anything_else_is_not_a_context(where: str) -> None:
     with pytest.raises(ContextNotFound, match="MODULE:NAME"):
         context(where)

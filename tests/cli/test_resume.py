@@ -134,7 +134,7 @@ with Runner(SQLiteStore("runs.db"), context=shop.needs) as runner:
 """
 
 
-def test_an_interrupt_lets_what_is_under_way_end_and_gives_the_run_up(killed: Any) -> None:
+def test_an_interrupt_lets_what_is_in_flight_end_and_gives_the_run_up(killed: Any) -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "weft", "resume", "runs.db", "greeting", "--import", "shop"],
         cwd=killed.folder,
@@ -270,7 +270,7 @@ if __name__ == "__main__":
 """
 
 
-def test_runs_go_on_though_nobody_reads_what_came_of_them(shop: Any) -> None:
+def test_runs_go_on_though_nothing_reads_what_came_of_them(shop: Any) -> None:
     (shop.folder / "many.py").write_text(MANY, encoding="utf-8")
     shop.python("many.py", check=False)
     shop.open()

@@ -57,7 +57,7 @@ def test_a_killed_run_is_shown_without_its_code(weft: Callable[..., Any], killed
     assert killed.calls().count("send") == 1
 
 
-def test_who_holds_a_run_is_named(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
+def test_the_process_that_holds_a_run_is_named(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
     assert f"held by process {busy.pid} on" in weft("show", shop.file, "greeting").out
 
 

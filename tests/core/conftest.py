@@ -1,4 +1,4 @@
-"""What the tests of the core share."""
+"""A fixture that the tests of the core share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft import Run
 
 @pytest.fixture(params=range(8), ids=lambda seed: f"order{seed}")
 def finish(request: pytest.FixtureRequest) -> Callable[[Run], Run]:
-    """Run to the end, one runnable at a time, in an order of its own: each test that asks gets several."""
+    """Run to the end, one runnable at a time, in an arbitrary order; each test that asks for this runs in several."""
     order = random.Random(request.param)  # noqa: S311 - an order, not a secret
 
     def to_the_end(run: Run) -> Run:

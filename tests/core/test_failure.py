@@ -384,7 +384,7 @@ def test_a_failed_batch_is_told_again() -> None:
 
 
 def test_a_failure_of_before_is_not_raised_again() -> None:
-    """Whoever asks wants to know of what was done since."""
+    """A caller that asks wants to know what was done since."""
     run = restored(Workflow("w", step(lambda x: 1 / x, name="invert")).run(0))
 
     assert run.run(2, raise_on_failure=True).output == 0.5
@@ -403,7 +403,7 @@ def test_a_failed_fold_is_told_again_and_the_state_is_as_it_was() -> None:
     assert after.state_of("total") == 3
 
 
-def test_a_message_that_is_no_proper_text_can_be_written() -> None:
+def test_a_message_that_is_not_proper_text_can_be_written() -> None:
     detail = describe(OSError("no such file: caf\udce9 in ångström"))
 
     assert detail.message == "no such file: caf\\udce9 in ångström"

@@ -108,7 +108,7 @@ def test_one_way_that_can_never_come_does_not_kill_the_other() -> None:
     assert kinds(flow) == [("unreachable", "is_big & ~is_big")]
 
 
-def test_a_condition_that_nobody_asks_is_found() -> None:
+def test_a_condition_that_is_never_asked_is_found() -> None:
     assert kinds(Workflow("w", is_big, more)) == [("unreachable", "is_big")]
 
 
@@ -228,7 +228,7 @@ def test_every_part_is_checked_by_its_own_policy() -> None:
     assert "its part 'trip.book' is tagged" in finding.message
 
 
-def test_what_only_asks_is_no_effect() -> None:
+def test_what_only_asks_is_not_an_effect() -> None:
     loop = repeat(_with_key, until=lambda x: True, at_most=2, name="loop").tagged("effect")
 
     assert Workflow("w", loop).add_policy("loop", Policy(max_retries=1)).check() == []

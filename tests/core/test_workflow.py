@@ -528,7 +528,7 @@ def test_merging_a_cycle_is_refused() -> None:
         Workflow("w", add_one >> double).merge(Workflow("w", double >> add_one))
 
 
-def test_merging_numbers_unnamed_components_anew() -> None:
+def test_merging_numbers_unnamed_components_again() -> None:
     first = Workflow("w", step(lambda x: x + 1))
     second = Workflow("w", step(lambda x: x + 2) >> step(lambda x: x + 3) >> step(lambda x: x + 4))
 
@@ -553,7 +553,7 @@ def test_merging_brings_maps_conditions_and_reads_along() -> None:
 
 
 @pytest.mark.parametrize("combine", [lambda a, b: a >> b, lambda a, b: b.__rrshift__(a)])
-def test_a_long_chain_is_no_problem(combine: Callable[[object, Step], object]) -> None:
+def test_a_long_chain_is_not_a_problem(combine: Callable[[object, Step], object]) -> None:
     flow: object = step(lambda x: x + 1, name="s0")
     for number in range(1, 3000):
         flow = combine(flow, step(lambda x: x + 1, name=f"s{number}"))

@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     workflow: Workflow
     inputs: tuple[Any, ...] = (3, 4)
     retries_letters: bool = False
-    """Whether the client gives dead letters another chance once it is idle."""
+    """Whether the client retries dead letters once it is idle."""
 
 
 def increment(x: int) -> int:

@@ -92,7 +92,7 @@ def closes(path: str) -> None:
 
 
 def handles(path: str) -> None:
-    """Have a handler of its own."""
+    """Have its own handler."""
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
     with Runner(SQLiteStore(path)) as runner:
@@ -154,7 +154,7 @@ def _lingers() -> None:
 
 
 def forks_a_runner(path: str) -> None:
-    """Fork a process that has a runner of its own, which SIGTERM ends in order."""
+    """Fork a process that has its own runner, which SIGTERM ends in order."""
     with Runner():
         child = multiprocessing.get_context("fork").Process(target=_waits_as_child, args=(path,))
         child.start()

@@ -33,7 +33,7 @@ def trial_of(kind: Kind, expected: Any) -> Trial:
     async def finish(runner: AsyncRunner, run: str) -> None:
         if kind.retries_letters and (await runner.get_workflow(run)).dead_letters:
             await runner.retry(run)
-        for other in await runner.list_workflows():  # a child that was resumed, and that nobody waits for any more
+        for other in await runner.list_workflows():  # a child that was resumed, and that no caller waits for any more
             await runner.wait(other)
 
     return Trial(kind.workflow, kind.inputs, check, then=finish)

@@ -31,7 +31,7 @@ def say(component: str, made: Any) -> Any:
 
 
 def numbered(number: int) -> Any:
-    """Return a step of its own name that adds one."""
+    """Return a step with this name that adds one."""
     return step(lambda x: say(f"s{number}", x + 1), name=f"s{number}")
 
 
@@ -66,7 +66,7 @@ def main(path: str, name: str, strategy: str) -> None:
     with Runner(SQLiteStore(path), checkpoint=checkpoint, threads=2) as runner:
         run = runner.start(workflow, value, id="job").wait()
         say("result", run.results())
-    sys.stdin.read()  # whoever is to be killed does not escape
+    sys.stdin.read()  # a process that is to be killed does not escape
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ CHECKER: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "words.
 
 
 def page(text: str) -> list[tuple[int, str]]:
-    """The line and the word of every finding in a page."""
+    """Return the line and the word of every finding in a page."""
     return [(found.line, found.word) for found in sorted(CHECKER["in_page"](text))]
 
 
 def code(text: str) -> list[tuple[int, str]]:
-    """The line and the word of every finding in a module."""
+    """Return the line and the word of every finding in a module."""
     return [(found.line, found.word) for found in sorted(CHECKER["in_code"](text))]
 
 
@@ -60,6 +60,15 @@ def test_code_in_a_docstring_is_not_prose() -> None:
     assert code('raise ValueError(f"{nobody} is here")\n') == []
 
 
+def test_of_a_test_the_docstrings_and_comments_are_prose_and_other_strings_are_not() -> None:
+    source = (
+        '"""Nobody reads."""\nsaid = "nobody is here"  # nobody\n\ndef test():\n    """\n    Nobody reads.\n    """\n'
+    )
+    found = [(each.line, each.word) for each in sorted(CHECKER["in_code"](source, is_test=True))]
+
+    assert found == [(1, "Nobody"), (2, "nobody"), (6, "Nobody")]
+
+
 def test_a_word_can_be_allowed() -> None:
     assert page("Ask whoever is there. <!-- words: allow -->\n") == []
     assert code("x = 1  # whoever asks; words: allow\n") == [(1, "whoever")]
@@ -83,6 +92,11 @@ def test_findings_are_printed_and_fail_the_check(tmp_path: Path, capsys: pytest.
 
     (tmp_path / "README.md").write_text("fine\n", encoding="utf-8")
     assert CHECKER["main"](tmp_path) == 0
+
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text('said = "nobody is here"\n# Nobody.\n', encoding="utf-8")
+    assert CHECKER["main"](tmp_path) == 1
+    assert capsys.readouterr().out == "tests/test_it.py:2: Nobody: say no caller, no process, nothing\n"
 
 
 def test_everything_that_is_finished_exists() -> None:

@@ -110,7 +110,7 @@ SHOP = dedent("""
 
 
 def run_in_a_process(*work: tuple[Any, Any]) -> list[Any]:
-    """What each function gave on its value, or raised, one after the other in one worker."""
+    """Return what each function returned for its value, or raised, one after the other in one worker."""
 
     async def main() -> list[Any]:
         owner = Owner(ProcessExecutor(1))

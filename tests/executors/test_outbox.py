@@ -1,4 +1,4 @@
-"""What has ended and nobody has collected yet."""
+"""Outcomes that were not collected yet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_many_threads_lose_nothing_and_no_wake_up_is_missing() -> None:
     assert sorted(found) == list(range(4000))
 
 
-def test_muted_it_wakes_nobody_and_keeps_what_comes() -> None:
+def test_muted_it_does_not_wake_its_owner_and_keeps_what_comes() -> None:
     def wake() -> None:
         raise RuntimeError("the loop is gone")
 

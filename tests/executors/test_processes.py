@@ -137,7 +137,7 @@ async def test_what_is_cancelled_while_its_process_starts_never_runs() -> None:
 
 @in_a_loop
 async def test_cancelling_one_never_hits_the_next() -> None:
-    """What has just ended is cancelled while the worker is at the next one already."""
+    """An attempt that has just ended is cancelled while the worker is at the next one already."""
     owner = Owner(ProcessExecutor(1))
 
     for ticket in range(0, 100, 2):

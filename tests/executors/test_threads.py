@@ -81,7 +81,7 @@ async def test_a_coroutine_is_run_to_its_end_in_a_loop_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_what_is_no_exception_fails_the_attempt_and_spares_the_thread(kind: type[BaseException]) -> None:
+def test_what_is_not_an_exception_fails_the_attempt_and_spares_the_thread(kind: type[BaseException]) -> None:
     def raising(x: object) -> None:
         raise kind
 
@@ -298,7 +298,7 @@ def test_a_hanging_thread_does_not_delay_the_exit() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[1]\n", "")
 
 
-def test_a_late_result_after_the_loop_is_gone_disturbs_nobody() -> None:
+def test_a_late_result_after_the_loop_is_gone_disturbs_nothing() -> None:
     begun, go = threading.Event(), threading.Event()
     threads = []
 

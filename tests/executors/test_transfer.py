@@ -1,4 +1,4 @@
-"""What crosses between a runner and its worker processes, and what says that it cannot."""
+"""Values that cross between a runner and its worker processes, and errors that say what cannot."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_program_that_has_changed_its_folder_sends_what_it_can_import(tmp_path
 
 
 @in_a_loop
-async def test_signs_of_life_reach_who_listens(shop: Any) -> None:
+async def test_signs_of_life_reach_their_listener(shop: Any) -> None:
     beats: list[int] = []
     runnable = runnable_of(shop.beat, 0)
     runnable.pulse = lambda: beats.append(threading.get_ident())
@@ -206,7 +206,7 @@ async def test_signs_of_life_reach_who_listens(shop: Any) -> None:
     assert 0 < len(beats) <= 100
 
 
-def test_signs_of_life_that_nobody_asked_for_do_nothing(shop: Any) -> None:
+def test_signs_of_life_that_were_not_asked_for_do_nothing(shop: Any) -> None:
     assert run_in_a_process((shop.beat, 0), (double, 2)) == [None, 4]
 
 

@@ -45,7 +45,7 @@ def test_a_checkpoint_may_give_more_input() -> None:
 
 
 def test_a_checkpoint_may_ask_conditions_of_more_input() -> None:
-    """What they let through is run as well."""
+    """An input that they let through is run as well."""
     positive = condition(lambda x: x > 0, name="positive")
 
     def once(run: Run) -> None:
@@ -59,7 +59,7 @@ def test_a_checkpoint_may_ask_conditions_of_more_input() -> None:
 
 
 def test_what_a_checkpoint_looks_at_is_still_dispatched_at_once() -> None:
-    """While something slow is under way: here the slow one waits for it."""
+    """While something slow runs: here the slow one waits for it."""
     released = threading.Event()
 
     def work(x: str) -> bool:
@@ -92,7 +92,7 @@ def test_a_checkpoint_may_change_the_workflow() -> None:
     assert run.value("later") == ("later", 1)
 
 
-def test_a_component_that_is_removed_while_it_is_under_way_finishes() -> None:
+def test_a_component_that_is_removed_while_it_is_in_flight_finishes() -> None:
     removed = threading.Event()
     slow = step(lambda x: removed.wait(PATIENCE), name="slow")
 

@@ -2,7 +2,7 @@
 The concurrent loop: what may overlap does, what may not does not.
 
 Nothing here sleeps.  Steps meet at barriers and wait for events; a wait that would last for ever ends in a
-failure after `PATIENCE` seconds.
+failure after ``PATIENCE`` seconds.
 """
 
 from __future__ import annotations

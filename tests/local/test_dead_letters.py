@@ -159,7 +159,7 @@ def test_a_stateful_component_goes_on_while_one_of_its_inputs_is_kept() -> None:
     assert run.state_of("add") == 6
 
 
-def test_a_condition_that_is_kept_answers_all_who_asked() -> None:
+def test_a_condition_that_is_kept_answers_all_that_asked() -> None:
     asked: list[int] = []
 
     def ready(x: int) -> bool:
@@ -241,7 +241,7 @@ def test_a_failure_with_a_route_is_handled_and_not_kept() -> None:
     assert run.dead_letters == []
 
 
-def test_giving_up_a_letter_of_a_stateful_component_leaves_who_is_at_work_there_alone() -> None:
+def test_giving_up_a_letter_of_a_stateful_component_leaves_what_is_at_work_there_alone() -> None:
     def add(total: int, x: int) -> int:
         if x == 1:
             raise ValueError("no")

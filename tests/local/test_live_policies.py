@@ -1,4 +1,4 @@
-"""Policies that change while a run is under way."""
+"""Policies that change while a run goes on."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def fresh_limits() -> Iterator[None]:
 
 
 class Flaky:
-    """Fails so many times, then gives what it got."""
+    """Fails so many times, then returns what it got."""
 
     def __init__(self, failures: int) -> None:
         self.failures, self.calls = failures, 0

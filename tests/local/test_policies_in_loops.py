@@ -206,7 +206,7 @@ def test_a_deadline_ends_the_wait_for_a_place_on_the_clock_that_was_given(go: Go
     assert weft.limits()["concurrency_limit"]["db"].used == 1
 
 
-def test_who_waits_in_a_loop_that_is_closed_does_not_disturb_who_leaves() -> None:
+def test_a_task_that_waits_in_a_loop_that_is_closed_does_not_disturb_one_that_leaves() -> None:
     counters, key = LocalCounters(), ("concurrency_limit", "db")
     wakers: list[Callable[[], None]] = []
     counters.on_change(key, lambda: None)
@@ -260,7 +260,7 @@ def test_what_is_added_to_a_run_has_to_work_under_its_policies() -> None:
 
 
 @pytest.mark.parametrize("name", ["backoff", "retryable", "fallback", "compensation", "idempotency_key"])
-def test_a_coroutine_function_that_nobody_would_wait_for_is_refused_when_it_is_written(name: str) -> None:
+def test_a_coroutine_function_that_would_not_be_awaited_is_refused_when_it_is_written(name: str) -> None:
     async def waits(*_: object) -> None: ...
 
     fields: dict[str, Any] = {name: waits} | ({"on_failure": "compensate"} if name == "compensation" else {})

@@ -177,7 +177,7 @@ POLICIES = [None, Policy(max_retries=0, metadata={"any": 1}), Policy(timeout=60.
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("parallel", [None, 2])
 @pytest.mark.parametrize("error", [Odd("odd"), asyncio.CancelledError("own"), BaseExceptionGroup("g", [Odd("in")])])
-def test_what_is_no_exception_becomes_an_outcome(
+def test_what_is_not_an_exception_becomes_an_outcome(
     error: BaseException, parallel: int | None, policy: Policy | None
 ) -> None:
     def work(x: int) -> int:

@@ -200,7 +200,7 @@ def test_a_cancelled_run_stops_its_coroutines_and_can_go_on() -> None:
 
 
 def test_a_coroutine_that_something_else_cancelled_has_failed() -> None:
-    """Nobody cancelled the run, so it goes on."""
+    """The run was not cancelled, so it goes on."""
 
     async def wait(_: int) -> None:
         task = asyncio.ensure_future(asyncio.Event().wait())

@@ -113,7 +113,7 @@ def test_a_checkpoint_may_give_more_input() -> None:
     assert sorted(run.values("negate")) == [-22, -4]
 
 
-# -- what is no failure --------------------------------------------------------------------------
+# -- errors that propagate -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
@@ -164,7 +164,7 @@ def run_whose_step(act: object) -> Run:
 
 @pytest.mark.parametrize("name", ["double", "meddle"])
 def test_a_step_may_remove_another_one_or_itself(name: str) -> None:
-    """The input under way finishes as it began."""
+    """The input in flight finishes as it began."""
     run = run_whose_step(lambda run: run.remove(name))
 
     run.react_until_satisfied()

@@ -41,7 +41,7 @@ from weft.policy import DEFAULT, CircuitBreaker, kind, matching, tag
 
 
 class Kind(enum.Enum):
-    """What an order is."""
+    """The kind of an order."""
 
     SMALL = 1
     LARGE = 2
@@ -49,7 +49,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Order:
-    """What is ordered."""
+    """An order."""
 
     amount: int
     kind: Kind = Kind.SMALL
@@ -237,7 +237,7 @@ def sum_of(x: int, y: int) -> int:
 
 @workflow
 def sum_of_both(x: int) -> int:
-    """Feed each input of a workflow with a value of its own."""
+    """Feed each input of a workflow with another value."""
     return sum_of(double(x), order(x))
 
 

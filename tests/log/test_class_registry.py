@@ -98,7 +98,7 @@ def versions(*fields: Any, **more: Any) -> Any:
 
 
 def moved(old: Any, new: Any) -> Any:
-    """What an instance written with *old* is for who knows *new*."""
+    """Return an instance that was written with *old*, as a process reads it that knows *new*."""
     return Values({name_of(new): new}).decode(encode_value(old))
 
 

@@ -1,4 +1,4 @@
-"""Logs as bytes and back; bytes that are no log are refused, whatever they are."""
+"""Logs as bytes and back; bytes that are not a log are refused, whatever they are."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_name_policies_and_a_removal_survive() -> None:
     assert "later" not in again.workflow
 
 
-def test_a_value_that_is_no_data_names_the_component_that_made_it() -> None:
+def test_a_value_that_is_not_data_names_the_component_that_made_it() -> None:
     run = Workflow("w", step(lambda x: {"rows": [x, object()]}, name="fetch")).run(1)
 
     with pytest.raises(UnencodableValue, match="what 'fetch' made") as caught:
@@ -196,7 +196,7 @@ def test_a_name_that_cannot_be_written_is_refused() -> None:
         encode_segment([ev.ReactionOccurred(3, "\ud800", (1,), 1)])
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_what_is_not_an_event_is_refused() -> None:
     with pytest.raises(UnencodableValue, match="not an event"):
         encode_segment([object()])  # type: ignore[list-item]
 
@@ -222,7 +222,7 @@ def test_an_event_of_an_unknown_kind_survives_a_round_trip() -> None:
     assert events[2] == ev.InputReceived(4, 5, 1)
 
 
-def test_a_run_does_not_go_over_an_event_that_nobody_knows() -> None:
+def test_a_run_does_not_skip_an_unknown_event() -> None:
     log = ROOT.run(1).log()
     unknown = decode_segments([body_of({"e": "teleported", "seq": 4})], definitions={}, facts={})
 
@@ -240,7 +240,7 @@ def test_a_field_that_is_not_known_yet_is_ignored() -> None:
 
 
 def sealed(data: bytes) -> bytes:
-    """Bytes whose checksums are right, as somebody who wants to do harm would make them."""
+    """Bytes whose checksums are right, as an attacker would make them."""
     from weft.log import codec
 
     return codec._MAGIC + b"\x01" + codec._checksum(b"\x01", data) + data

@@ -22,7 +22,7 @@ from weft.log import decode, definition_of, encode
 
 
 def as_json(workflow: Workflow) -> Any:
-    """What another program would get."""
+    """Return what another program would get."""
     return json.loads(json.dumps(workflow.to_dict(), sort_keys=True))
 
 
@@ -90,7 +90,7 @@ def test_a_component_can_be_added_behind_a_map_that_was_read() -> None:
 
 
 def local_workflow() -> Workflow:
-    """Functions that have no place of their own."""
+    """Functions that cannot be found by a name."""
 
     def tripled(x: int) -> int:
         return 3 * x
@@ -134,7 +134,7 @@ def test_functions_are_taken_by_component_from_a_workflow_that_has_grown() -> No
     assert again.run(5).value("sum") == 115
 
 
-def test_a_constant_that_is_no_data_is_taken_from_the_workflow_that_is_handed_over() -> None:
+def test_a_constant_that_is_not_data_is_taken_from_the_workflow_that_is_handed_over() -> None:
     handle = object()
     live = Workflow("bound", step(isinstance_of, name="ask").bind(handle=handle))
     data = as_json(live)
@@ -152,7 +152,7 @@ def isinstance_of(x: int, handle: object) -> str:
     return repr(handle) if x else ""
 
 
-def test_an_initial_state_that_is_no_data_says_so_when_it_is_wanted() -> None:
+def test_an_initial_state_that_is_not_data_says_so_when_it_is_wanted() -> None:
     live = Workflow("held", accumulator(keep, init=Odd(), name="kept"))
 
     again = Workflow.from_dict(as_json(live))
@@ -183,7 +183,7 @@ def test_a_definition_that_could_not_be_found_elsewhere_is_not_portable() -> Non
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Define the module ``shop`` anew, as a deploy does."""
+    """Define the module ``shop`` again, as a deploy does."""
 
     def deploy(source: str) -> ModuleType:
         module = ModuleType("shop")

@@ -50,7 +50,7 @@ tool = object.__new__(Tool)
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module that the application has imported for reasons of its own."""
+    """A module that the application has imported for other reasons."""
     module = ModuleType("library")
     monkeypatch.setitem(sys.modules, "library", module)
     exec(LIBRARY, module.__dict__)  # noqa: S102
@@ -197,7 +197,7 @@ def test_the_same_definitions_work_once_the_function_is_offered(library: ModuleT
         assert workflow.unresolved == (), place
 
 
-def test_what_is_called_says_who_wants_it_and_what_to_do(library: ModuleType) -> None:
+def test_what_is_called_names_what_wants_it_and_says_what_to_do(library: ModuleType) -> None:
     workflow = Workflow.from_dict(PLACES["a step"](to("shell")))
 
     cause = workflow.plan(1).react_until_satisfied().failures["price"].__cause__

@@ -235,7 +235,7 @@ def test_an_attribute_that_is_computed_is_not_asked_for(monkeypatch: pytest.Monk
     assert resolve({"module": "computed", "name": "lazy.thing", "code": ""}) is None
 
 
-def test_where_a_module_lives_does_not_depend_on_who_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_module_lives_does_not_depend_on_how_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     script = ModuleType("__main__")
     script.__file__ = "/srv/app/parcels.py"
     script.__spec__ = None
@@ -290,7 +290,7 @@ if __name__ == "__main__":
 
 
 def started(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
-    """What a Python process in *folder* says."""
+    """Return what a Python process in *folder* says."""
     done = subprocess.run(
         [sys.executable, *arguments], cwd=folder, input=given, capture_output=True, timeout=60, check=False
     )

@@ -1,4 +1,4 @@
-"""What was altered, dropped, reordered or cut off is found, and where."""
+"""Events that were altered, dropped, reordered or cut off are found, and where."""
 
 from __future__ import annotations
 

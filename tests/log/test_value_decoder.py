@@ -153,7 +153,7 @@ EXTENDED.more = 1  # type: ignore[attr-defined]
     ],
     ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
-def test_what_is_no_data_is_refused_with_its_place(value: Any, path: str) -> None:
+def test_what_is_not_data_is_refused_with_its_place(value: Any, path: str) -> None:
     with pytest.raises(UnencodableValue) as caught:
         encode_value(value)
 
@@ -212,7 +212,7 @@ def test_a_value_that_shares_its_parts_too_often_is_refused(monkeypatch: pytest.
         encode_value(value)
 
 
-def test_an_object_that_stands_twice_in_a_value_is_no_cycle() -> None:
+def test_an_object_that_stands_twice_in_a_value_is_not_a_cycle() -> None:
     shared = [(1,)]
 
     assert back([shared, shared, {"a": shared}]) == [shared, shared, {"a": shared}]
@@ -230,7 +230,7 @@ def test_the_order_of_a_dict_is_kept_and_that_of_a_set_does_not_matter() -> None
     [
         b"",
         b"\xc1",
-        b"\xc7\x00\x7f",  # an extension type that nobody knows
+        b"\xc7\x00\x7f",  # an unknown extension type
         b"\xd4\x01\x01",  # a tuple of no array
         b"\xc7\x02\x02\x91\x90",  # a set of a list
         b"\xc7\x03\x04\x93\x01\x02",  # a dict that is cut off

@@ -1,5 +1,5 @@
 """
-Tasks that use one asynchronous runner at once and lose patience within milliseconds, also with stopping and closing it.
+Tasks that use one asynchronous runner at once and cancel every call within milliseconds, also stopping and closing it.
 
 A case has a few lives: a runner is opened on the file, used, and closed while it is used; the next one goes on with
 what is stored.  Closing has all the time that it needs, so nothing is executed again in the next life.
@@ -88,7 +88,7 @@ class _Case:
             await asyncio.sleep(caller.dice.choice((0.0, 0.001)))
 
     async def _made(self, runner: AsyncRunner, dice: random.Random, call: Call) -> bool:
-        """Make a call and lose patience with it; return whether it has returned."""
+        """Make a call and cancel it soon; return whether it has returned."""
         try:
             await _impatiently(call.of(runner), dice)
         except (TimeoutError, asyncio.CancelledError) as error:
@@ -102,7 +102,7 @@ class _Case:
         return True
 
     async def _close(self, runner: AsyncRunner, enough: asyncio.Event) -> None:
-        """Close the runner, with as little patience, until that has returned."""
+        """Close the runner, and cancel that as soon, until it has returned."""
         await enough.wait()
         self.ledger.is_closing = True
         closing = Call("close", None, (), {})

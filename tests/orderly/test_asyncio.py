@@ -1,4 +1,4 @@
-"""Tasks that lose patience with every call within milliseconds, also with close: nothing is lost, no call hangs."""
+"""Tasks that cancel every call within milliseconds, also close: nothing is lost, no call hangs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEEDS = 8
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_nothing_is_lost_or_done_twice_when_callers_lose_patience_with_every_call(seed: int, tmp_path: Path) -> None:
+def test_nothing_is_lost_or_done_twice_when_callers_cancel_every_call(seed: int, tmp_path: Path) -> None:
     problems, _ = problems_of_tasks(seed, tmp_path / "runs.db")
 
     assert problems == []

@@ -40,7 +40,7 @@ DEADLINE = 60.0
 
 
 class Ledger:
-    """What was executed, and what callers were told; used from all threads."""
+    """A record of what was executed, and of what callers were told; used from all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -208,7 +208,7 @@ class Caller:
 
     @property
     def dice(self) -> random.Random:
-        """What it draws from."""
+        """The random numbers that it draws from."""
         return self._dice
 
     def next(self) -> Call:
@@ -328,7 +328,7 @@ def _untrue(run: str, log: list[AnyEvent], ledger: Ledger) -> Iterator[str]:
 
 
 async def _brought_to_an_end(path: Path, workflow: Workflow) -> list[str]:
-    """Resume all that is left in a runner of its own; return what does not come to its end."""
+    """Resume all that is left in another runner; return what does not come to its end."""
     problems: list[str] = []
     async with AsyncRunner(SQLiteStore(path), grace=LONG) as runner:
         runner.register(workflow)

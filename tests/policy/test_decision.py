@@ -1,4 +1,4 @@
-"""What to do about a failure, as a table."""
+"""The decisions about a failure, as a table."""
 
 from __future__ import annotations
 

@@ -98,14 +98,14 @@ class Partner:
         return None
 
     def hold(self) -> None:
-        """Take the only place, as somebody else."""
+        """Take the only place, as another runnable."""
         self.counters.update(PLACE, lambda state: (UseState(1), None))
 
     def leave(self) -> None:
         self.counters.update(PLACE, lambda state: (UseState(0), None))
 
     def used(self) -> tuple[int, int]:
-        """Return how many places are taken, and how many probes are under way that are not forgotten by now."""
+        """Return how many places are taken, and how many probes are in flight that are not forgotten by now."""
         states = self.counters.states()
         place = states.get(PLACE, UseState())
         breaker = states.get(("circuit_breaker", "api"), BreakerState())
@@ -254,7 +254,7 @@ def test_a_changed_deadline_holds_from_the_next_decision_on() -> None:
 # -- limits --------------------------------------------------------------------------------------
 
 
-def test_who_is_too_late_for_a_rate_takes_no_place_of_it() -> None:
+def test_a_runnable_that_is_too_late_for_a_rate_takes_no_place_of_it() -> None:
     partner = Partner(Policy(rate_limit=RateLimit("mail", limit=1, per=10.0)), deadline=5.0)
     partner.lead()
     before = partner.counters.states()
@@ -303,7 +303,7 @@ def test_a_turn_of_an_attempt_that_was_started_is_used() -> None:
     assert turn(partner) == taken
 
 
-def test_whoever_waits_for_a_turn_takes_an_earlier_one_that_was_given_back() -> None:
+def test_a_runnable_that_waits_for_a_turn_takes_an_earlier_one_that_was_given_back() -> None:
     partner = Partner(Policy(rate_limit=MAIL))
     partner.lead()
     first, second = (conduct(RUNNABLE, partner.policy, partner.conditions()) for _ in range(2))
@@ -413,7 +413,7 @@ def test_a_compensation_that_fails_is_told_with_the_failure_that_stands(error: B
 
 
 async def waits(*_: object) -> Any:
-    """Stands for what nobody waits for."""
+    """Stands for a coroutine that is not awaited."""
 
 
 def test_a_fallback_or_compensation_that_gives_a_coroutine_is_told_so() -> None:
@@ -437,7 +437,7 @@ def test_a_value_that_can_be_read_once_becomes_a_list() -> None:
 
 
 def test_a_deadline_counts_from_the_first_attempt_also_in_another_process() -> None:
-    """What a runner has read in the log: two attempts have failed, the first one 9 s ago."""
+    """A runner has read in the log that two attempts have failed, the first one 9 s ago."""
     now = [100.0]
     conditions = Conditions(now=lambda: now[0], counters=LocalCounters(), draw=lambda: 0.5)
     [runnable] = Workflow("w", step(lambda x: x, name="work")).plan(1).prepare()

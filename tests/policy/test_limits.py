@@ -79,7 +79,7 @@ def test_a_probe_that_was_forgotten_and_is_dropped_leaves_the_place_of_another()
     st.integers(1, 3),
     st.lists(st.tuples(st.floats(0, 15), st.sampled_from(["ask", "ok", "fail", "drop"])), max_size=40),
 )
-def test_never_more_probes_are_under_way_than_the_breaker_allows(
+def test_never_more_probes_are_in_flight_than_the_breaker_allows(
     threshold: int, probes: int, moves: list[tuple[float, str]]
 ) -> None:
     breaker = CircuitBreaker("api", failure_threshold=threshold, reset_timeout=10.0, probes=probes)
@@ -103,7 +103,7 @@ def test_never_more_probes_are_under_way_than_the_breaker_allows(
         assert opened_at is None or len([at for at in recent if at >= opened_at]) <= probes
 
 
-def test_a_place_of_a_rate_is_not_taken_by_who_cannot_wait_for_it() -> None:
+def test_a_place_of_a_rate_is_not_taken_by_a_runnable_that_cannot_wait_for_it() -> None:
     rate = RateLimit("mail", limit=1, per=10.0)
     state, _ = rate_taken(rate, None, now=0.0)
 

@@ -72,7 +72,7 @@ def test_run_time_rules_go_in_front_or_in_place() -> None:
     assert combine(base, None, "merge") == base
 
 
-def test_policies_are_no_part_of_identity_and_survive_changes_of_the_graph() -> None:
+def test_policies_are_not_part_of_identity_and_survive_changes_of_the_graph() -> None:
     ruled = workflow.add_policy("fetch", Policy(max_retries=1))
 
     assert ruled.hash == workflow.hash
@@ -82,12 +82,12 @@ def test_policies_are_no_part_of_identity_and_survive_changes_of_the_graph() -> 
 
 
 @pytest.mark.parametrize("wrong", [[("fetch", 5)], [5], [(5, Policy())], [("fetch",)]])
-def test_what_is_no_rule_is_refused(wrong: list[object]) -> None:
+def test_what_is_not_a_rule_is_refused(wrong: list[object]) -> None:
     with pytest.raises(InvalidPolicy):
         workflow.with_policies(wrong)
 
 
-def test_the_policy_of_nobody_is_an_error() -> None:
+def test_a_policy_for_no_component_is_an_error() -> None:
     with pytest.raises(UnknownComponent):
         workflow.policy_for("nobody")
 

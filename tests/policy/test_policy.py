@@ -1,4 +1,4 @@
-"""What a policy may say, and how policies combine."""
+"""A policy: what it may say, and how policies combine."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class _Builder:
 
         arities = {"nothing": 0, "each": self.width(part) if width is None else width}
         function = with_parameters(call, arities.get(code.takes))
-        function.__annotations__ = {}  # they say nothing, and whoever reads a log would work them out each time
+        function.__annotations__ = {}  # they say nothing, and reading a log would work them out each time
         function.__kwdefaults__ = {"k": -1 if code.bound else code.k, **parameters}
         return as_coroutine(function) if code.is_async else function
 

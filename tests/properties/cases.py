@@ -1,5 +1,5 @@
 """
-What the laws are tried on: a graph, the inputs it is given, and how a run of it is looked at.
+The cases that the laws are tried on: a graph, the inputs it is given, and how a run of it is looked at.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def context(self) -> dict[str, int]:
-        """What every run of the graph is given."""
+        """The context of every run of the graph."""
         return dict(self.graph.context)
 
 

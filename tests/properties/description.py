@@ -29,7 +29,7 @@ MODULUS = 23
 ABSENT_KEY = "absent"
 """A context key that no run is given."""
 DEFAULT = 3
-"""What a parameter gets that reads :data:`ABSENT_KEY`."""
+"""The value of a parameter that reads :data:`ABSENT_KEY`."""
 
 Type: TypeAlias = Literal["scalar", "list"]
 How: TypeAlias = Literal["state_of", "latest", "all_values", "step_ran", "fact_count", "context"]
@@ -53,10 +53,10 @@ class Read(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 class Code(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """
-    What a function does.
+    The work of a function.
 
     *takes* says how the arriving values are taken: one parameter each, none at all, ``*values``, or one list
-    that is spread.  *bound* gives *k* by ``Step.bind`` instead of a default argument.
+    that is spread.  *bound* passes *k* by ``Step.bind`` instead of a default argument.
     """
 
     k: int = 0
@@ -202,7 +202,7 @@ class Gate(Part, frozen=True):
 
 
 class Rule(Part, frozen=True):
-    """A rule: *when* is a function of its own, an expression over conditions, or nothing."""
+    """A rule: *when* is a separate function, an expression over conditions, or nothing."""
 
     code: Code = Code()
     when: Code | Expression | None = None
@@ -237,7 +237,7 @@ class Reduce(Part, frozen=True):
 
     @property
     def init(self) -> Any:
-        """What the fold begins with."""
+        """The state that the fold begins with."""
         return 1 if self.code.makes == "scalar" else []
 
     def fold(self, args: tuple[Any, ...], seen: tuple[Any, ...], k: int) -> Any:

@@ -1,8 +1,8 @@
 """
-What cannot be compared, because it depends on the order of events, and everything that it can show in.
+Parts of a run that cannot be compared, because they depend on the order of events, and everything that depends on them.
 
-The evaluator finds the sources: a race that somebody won, an accumulator that folds several values.  From
-there doubt spreads along the edges, to those who read it and to those who ask a condition that reads it.
+The evaluator finds the sources: a race that one of several won, an accumulator that folds several values.  From
+there doubt spreads along the edges, to those that read it and to those that ask a condition that reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from description import Accumulator, Graph, Part, Read
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """What cannot be compared."""
+    """The parts that cannot be compared."""
 
     values: frozenset[str]
     """The parts whose values are in doubt."""

@@ -63,7 +63,7 @@ def in_order(inlets: Iterable[Inlet], region: str | None) -> tuple[Inlet, ...]:
 
 
 class Choices(Protocol):
-    """Who decides."""
+    """The source of all choices."""
 
     def number(self, low: int, high: int) -> int:
         """Return a number from *low* to *high*."""
@@ -75,7 +75,7 @@ class Choices(Protocol):
 
 
 class Wire(NamedTuple):
-    """What a part hands on: values of a type, and how many at once."""
+    """The output of a part: values of a type, and how many at once."""
 
     name: str
     type: Type
@@ -152,7 +152,7 @@ class Draft:
 
     def inlet(self, region: str | None) -> Inlet:
         style = self.any_of(("one", "one", "one", "join", "wait"))
-        wires = [wire for wire in self.wires[region] if wire.name != region]  # an element is no part of a join
+        wires = [wire for wire in self.wires[region] if wire.name != region]  # an element is not a part of a join
         if style == "join" and wires:
             return Inlet(tuple(self.any_of(wires).name for _ in range(2 + self.one_in(4))))
         single = [wire for wire in wires if wire.width == 1]
@@ -365,7 +365,7 @@ class Draft:
         return next(part for part in self.parts if part.name == name)
 
     def read_downstream(self) -> None:
-        """Let a part read itself, or one that comes after it, which gives the version before the input."""
+        """Let a part read itself, or one that comes after it, which reads the version before the input."""
         readers = [part for part in self.parts if isinstance(part, Step | Rule) and len(part.code.reads) < 2]
         if not self.readers or not readers or not self.one_in(4):
             return

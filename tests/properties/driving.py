@@ -47,7 +47,7 @@ class Driver:
 
     @property
     def under_way(self) -> set[RunnableRef]:
-        """What was executed and has not been applied."""
+        """The runnables that were executed and whose outcomes have not been applied."""
         return set(self._held)
 
     def _execute(self, runnable: Runnable) -> Outcome:
@@ -101,7 +101,7 @@ def look(run: Run, graph: Graph) -> Sight:
 
 
 class Outline(msgspec.Struct):
-    """What a run has come to, as far as it may not depend on the order of events."""
+    """The end of a run, as far as it may not depend on the order of events."""
 
     values: dict[str, Counter[str]]
     states: dict[str, Any]

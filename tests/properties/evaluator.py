@@ -1,5 +1,5 @@
 """
-What a workflow must make of one input, worked out without Weft.
+The values that a workflow must make of one input, worked out without Weft.
 
 A recursion over the description of a graph: what a part makes in a scope follows from what its parents make
 there.  There is no log, no plan and no order of events, so whatever order Weft takes must lead to the same.
@@ -46,21 +46,21 @@ import weft
 
 
 class Expected(msgspec.Struct):
-    """What a run of one input must come to."""
+    """The end that a run of one input must come to."""
 
     values: dict[str, list[Any]]
     """By part: what it makes, in the order of collections and inlets."""
     failed: set[str]
     """The functions that fail at least once, and the reduces whose batch is broken."""
     calls: Counter[str]
-    """How often each function is called; a condition once per fact, whoever asks."""
+    """How often each function is called; a condition once per fact, however many ask."""
     results: dict[str, Any]
     folded: dict[str, list[Any]]
     """By accumulator: the values that reach it."""
     states: dict[str, Any]
     """By accumulator: the state in the end."""
     racy: Doubt
-    """What depends on the order of events."""
+    """The parts that depend on the order of events."""
     untold: Doubt
     """That, and what depends on the place of a fact that could have come by several ways."""
 
@@ -77,7 +77,7 @@ Row = tuple[Item, ...]
 
 
 class Made(msgspec.Struct):
-    """What a part hands on in a scope, and whether something failed on the way to it."""
+    """The values that a part hands on in a scope, and whether something failed on the way to it."""
 
     rows: list[Row]
     broken: bool = False
@@ -117,7 +117,7 @@ class _Evaluation:
         self.crossings: set[str] = set()
         """The parts that facts reach which could have come by more than one way."""
         self.finishes: set[str] = set()
-        """Those at which somebody won one, were it by equal values."""
+        """The parts at which one of several won a race, even if their values are equal."""
 
     def expected(self) -> Expected:
         graph = self.graph

@@ -1,4 +1,4 @@
-"""What the static check says never happens, on workflows that nobody wrote."""
+"""Nothing happens that the static check rules out, on generated workflows."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def look(run: Run) -> tuple[Any, ...]:
 
 @budget(0.5)
 @given(st.lists(messages, max_size=4), schedules(), schedules())
-def test_what_comes_of_an_input_does_not_depend_on_who_finishes_first(
+def test_what_comes_of_an_input_does_not_depend_on_which_step_finishes_first(
     values: list[Message], one: Schedule, other: Schedule
 ) -> None:
     assert what_came(given_all(values, one)) == what_came(given_all(values, other))

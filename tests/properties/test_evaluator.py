@@ -1,5 +1,5 @@
 """
-The evaluator on graphs that were worked out by hand, so that it is no second opinion without a first.
+The evaluator on graphs that were worked out by hand, so that there is a first opinion before the second.
 
 The functions add up what they are given: the k-th argument counts k + 1 times, all modulo 23.
 """

@@ -185,7 +185,7 @@ def test_a_run_is_the_fold_of_its_log_and_can_be_resumed_after_any_event(
 
 
 class Expected:
-    """What a graph comes to before letters are looked at, worked out without Weft."""
+    """Return what a graph comes to before letters are looked at, worked out without Weft."""
 
     def __init__(self) -> None:
         self.made: dict[str, list[int]] = {}

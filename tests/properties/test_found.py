@@ -1,5 +1,5 @@
 """
-What the laws have found, as fixed cases: small, named, and run at every test.
+Defects that the laws have found, as fixed cases: small, named, and run at every test.
 
 Each was wrong once.  They follow the laws of ``test_laws.py``; a new one is the shrunk example of a failure.
 """

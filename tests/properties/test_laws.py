@@ -1,5 +1,5 @@
 """
-The laws of a run, on workflows that nobody wrote.
+The laws of a run, on generated workflows.
 
 What DESIGN.md says in general is checked here on graphs of all kinds, driven in all orders.  A failing
 example prints the description of its graph, from which ``building.build`` makes the workflow again.
@@ -332,7 +332,7 @@ def test_a_graph_said_in_another_order_is_the_same_or_has_another_hash(case: Cas
         assert outline(run, case.graph, expected.untold) == outline_of(expected)
 
 
-# -- changes under way ---------------------------------------------------------------------------
+# -- changes of a live run -------------------------------------------------------------------------
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -374,7 +374,7 @@ def changes() -> st.SearchStrategy[Change]:
 
 @budget(0.6)
 @given(cases(), st.lists(changes(), min_size=1, max_size=2), schedules(), TURNS)
-def test_a_run_that_is_changed_under_way_is_still_its_log_and_finishes(
+def test_a_live_run_that_is_changed_is_still_its_log_and_finishes(
     case: Case, changes: list[Change], schedule: Schedule, turns: int
 ) -> None:
     driver = Driver(case.plan(), schedule)
@@ -398,7 +398,7 @@ def test_a_run_that_is_changed_under_way_is_still_its_log_and_finishes(
 
 @budget(0.4)
 @given(cases(), changes(), schedules(), TURNS)
-def test_an_input_under_way_finishes_as_it_began(case: Case, change: Change, schedule: Schedule, turns: int) -> None:
+def test_an_input_in_flight_finishes_as_it_began(case: Case, change: Change, schedule: Schedule, turns: int) -> None:
     expected = evaluate(case.graph, case.value)
     driver = Driver(case.plan(), schedule)
 

@@ -48,7 +48,7 @@ class Loop(msgspec.Struct, frozen=True):
         )
 
     def plainly(self, x: int) -> int | None:
-        """What comes of *x*; None if that is a failure."""
+        """Return what comes of *x*; None if that is a failure."""
         for _ in range(self.at_most):
             for _ in range(self.steps):
                 if x == self.bad:
@@ -72,7 +72,7 @@ def two_ways(chain: Any) -> Any:
 
 
 def at_once(chain: Any) -> Any:
-    """What begins a turn reaches one step by several ways."""
+    """The beginning of a turn reaches one step by several ways."""
     fed = chain.flow().entries[0].child if isinstance(chain, Flow) else chain
     return Workflow("loop", is_even >> fed, ~is_even >> fed, is_small >> fed, chain)
 
@@ -131,7 +131,9 @@ def test_a_loop_for_each_element_gives_what_a_loop_in_python_gives(
 
 @budget(2)
 @given(loops, st.integers(0, 6), st.randoms(use_true_random=False), TURNS)
-def test_who_waits_for_a_loop_hears_how_it_ended(loop: Loop, value: int, order: random.Random, turns: int) -> None:
+def test_a_component_that_waits_for_a_loop_hears_how_it_ended(
+    loop: Loop, value: int, order: random.Random, turns: int
+) -> None:
     expected = loop.plainly(value)
     tell = step(lambda x, y: (x if x or x == 0 else None, y), name="tell")
     reads = step(lambda x, seen=latest("loop", default="none"): seen, name="reads")

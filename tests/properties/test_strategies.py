@@ -1,4 +1,4 @@
-"""What the strategies draw: every kind of component often enough, and nothing that Weft refuses."""
+"""The strategies draw every kind of component often enough, and nothing that Weft refuses."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def variants(graph: Graph, part: Part) -> set[str]:
 
 
 def traits(graph: Graph, part: Part) -> dict[str, bool]:
-    """Return yes or no to everything that takes more than a look at one field."""
+    """Return which traits *part* has, of those that take more than a look at one field."""
     reads = [read for reader, read in graph.reads if reader is part]
     signs = set(signs_in(part.when)) if isinstance(part, Gate | Rule) else set()
     parents = [graph.by_name.get(parent) for inlet in part.inlets for parent in inlet.parents]
@@ -151,7 +151,7 @@ def test_a_graph_can_be_rebuilt_from_what_a_failure_prints(graph: Graph) -> None
 
 
 def test_most_of_what_is_drawn_can_be_compared() -> None:
-    """What depends on the order of events is left out of comparisons, so it must stay the exception."""
+    """A value that depends on the order of events is left out of comparisons, so it must stay the exception."""
     counts: Counter[str] = Counter()
 
     @drawn_alike

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def started(call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Return a caller of its own that makes this *call*."""
+    """Return another caller, that makes this *call*."""
     return asyncio.get_running_loop().create_task(call)
 
 

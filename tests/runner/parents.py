@@ -9,7 +9,7 @@ from weft.core.events import ChildStarted
 
 
 def parent_of(child: Workflow, **options: Any) -> Workflow:
-    """Return a workflow whose only step gives what *child* makes of its input."""
+    """Return a workflow whose only step returns what *child* makes of its input."""
 
     async def delegate(x: Any) -> Any:
         started = await current().astart_child(child, x, **options)
@@ -19,7 +19,7 @@ def parent_of(child: Workflow, **options: Any) -> Workflow:
 
 
 def careless(child: Workflow, **options: Any) -> Workflow:
-    """Return a workflow that starts *child*, gives its id and does not wait for it."""
+    """Return a workflow that starts *child*, returns its id and does not wait for it."""
 
     async def start(x: Any) -> str:
         return (await current().astart_child(child, x, **options)).id

@@ -33,7 +33,7 @@ class Gate:
 
 
 class Caller:
-    """Calls something on a thread of its own."""
+    """Calls something on another thread."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self.raised: BaseException | None = None
@@ -170,7 +170,7 @@ def test_a_callback_can_let_go_of_its_run_and_counts_as_called() -> None:
         assert calls == ["a"]
 
 
-def test_whoever_waits_for_a_store_that_is_away_is_told_that_the_runner_was_closed() -> None:
+def test_a_caller_that_waits_for_a_store_that_is_unavailable_is_told_that_the_runner_was_closed() -> None:
     asked = threading.Event()
 
     def away(call: str, _: int) -> Fault | None:

@@ -310,7 +310,7 @@ async def test_closing_says_what_is_unwritten_also_if_the_runs_cannot_be_given_b
 
     assert (raised.value.runs, await ended(taken)) == ({"a": 1}, "StoreUnavailable")
     store.fails_with.clear()
-    with pytest.raises(UnwrittenEvents):  # which goes on with it, and gives the runs back
+    with pytest.raises(UnwrittenEvents):  # which goes on with it, and returns the runs
         await runner.close()
     if whose == "handed over":
         assert (await inner.find("a")).owner is None
@@ -409,7 +409,7 @@ async def test_a_run_that_cannot_be_written_does_not_make_its_store_unavailable(
 
 
 @virtually
-async def test_a_store_that_somebody_else_has_opened_can_be_away_when_the_runner_closes() -> None:
+async def test_a_store_that_was_opened_elsewhere_can_be_unavailable_when_the_runner_closes() -> None:
     async with FaultyStore(MemoryStore(), {("release", 1): Fault.fail()}) as store:
         runner = await runner_on(store).open()
         await (await runner.start(double, 5, id="a")).wait()

@@ -1,4 +1,4 @@
-"""What a step costs wherever it runs: commits, statements, bytes and events.  Microseconds are in benchmarks/."""
+"""The cost of a step wherever it runs: commits, statements, bytes and events.  Microseconds are in benchmarks/."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_lone_step_is_one_statement(tmp_path: Path) -> None:
 
 
 def between_transactions(statements: Sequence[str]) -> Iterator[str]:
-    """Yield those that are a transaction of their own."""
+    """Yield those that are outside of any transaction."""
     inside = False
     for statement in statements:
         if statement.startswith("begin"):

@@ -153,7 +153,7 @@ def test_a_saga_is_undone_in_a_runner(store: LogStore) -> None:
     assert (outcome.status, outcome.compensated) == ("aborted", ["book"])
 
 
-def test_a_saga_that_cannot_be_undone_parks_its_run_until_somebody_retries(store: LogStore) -> None:
+def test_a_saga_that_cannot_be_undone_parks_its_run_until_it_is_retried(store: LogStore) -> None:
     is_up = threading.Event()
 
     def undo() -> None:

@@ -303,7 +303,7 @@ def test_a_callback_by_name_is_offered_by_being_given(module: ModuleType) -> Non
     assert [args[0] for args in module.told] == ["a"]
 
 
-def test_a_callback_by_name_that_is_defined_anew_after_it_was_given_is_called(module: ModuleType) -> None:
+def test_a_callback_by_name_that_is_defined_again_after_it_was_given_is_called(module: ModuleType) -> None:
     seen: list[str] = []
 
     def note(run_id: str, _: object) -> None:

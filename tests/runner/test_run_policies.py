@@ -91,7 +91,7 @@ def test_a_silent_step_in_a_process_is_killed_with_it() -> None:
     async def main() -> Run:
         async with knocked_at.Gate() as gate, AsyncRunner(executor="process", processes=1) as runner:
             run = await (await runner.start(workflow, gate.address)).wait(20)
-            await gate.until(lambda: gate.went == gate.came)  # though nobody has opened it
+            await gate.until(lambda: gate.went == gate.came)  # though it was not opened
             return run
 
     run = asyncio.run(main())

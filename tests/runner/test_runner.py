@@ -202,7 +202,7 @@ def test_a_timeout_ends_the_attempt_and_its_late_result_is_dropped(runner: Runne
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_no_more_than_max_concurrency_are_under_way(store: LogStore, limit: int) -> None:
+def test_no_more_than_max_concurrency_are_in_flight(store: LogStore, limit: int) -> None:
     """CONFORMANCE 91."""
     lock, seen, now = threading.Lock(), [], [0]
     barrier = threading.Barrier(limit)
@@ -294,7 +294,7 @@ def test_several_runners_live_in_one_process() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\udcff", 5, None])
-def test_an_id_that_is_no_text_is_refused_before_anything_is_stored(store: LogStore, name: Any) -> None:
+def test_an_id_that_is_not_text_is_refused_before_anything_is_stored(store: LogStore, name: Any) -> None:
     with Runner(store) as runner:
         with pytest.raises(InvalidOption, match="use text"):
             runner.start_workflow(name, chain)

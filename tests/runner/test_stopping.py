@@ -46,7 +46,7 @@ def test_a_run_that_is_stopped_without_persisting_leaves_nothing_behind(store: L
         assert runner.wait("a").values("increment") == []
 
 
-def test_stopping_waits_for_what_is_under_way_and_burns_no_attempt(store: LogStore) -> None:
+def test_stopping_waits_for_what_is_in_flight_and_costs_no_attempt(store: LogStore) -> None:
     gate = Gate()
     workflow = Workflow("w", step(gate, name="slow") >> increment).with_policies(
         [("slow", Policy(execution_mode="durable"))]

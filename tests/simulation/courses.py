@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from pieces import Came, KeyedLock, Lost, Message, Piece, refuse
+from pieces import Arrivals, Came, Lost, Message, Piece, refuse
 
 from weft import Saga, Workflow, condition, each, join, reduce, repeat, step
 from weft.typing import Address
@@ -57,9 +57,9 @@ class Trip(Piece, frozen=True):
             made.transaction(_doing(deed.name, deed.bad), name=deed.name, compensate=undo)
         return made
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
-        for address, request in locks:
+        for address, request in arrivals:
             outcome = self.outcome(address, request, lost)
             came.facts.append([outcome])
             status, results, _, _, undone, _ = outcome
@@ -132,10 +132,10 @@ class Loop(Piece, frozen=True):
         otherwise: Any = "last" if self.gives_last else "fail"
         return repeat(body, until=lambda x: x >= goal, at_most=self.at_most, otherwise=otherwise, name=self.name)
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
         parts = ["turn"] if self.steps == 1 else ["add0", "add1"]
-        for _, x in locks:
+        for _, x in arrivals:
             came.facts.append([])
             try:
                 for turn in range(1, self.at_most + 1):
@@ -157,7 +157,7 @@ class Loop(Piece, frozen=True):
 
 
 class Rounds(Piece, frozen=True):
-    """A loop over a graph: a turn adds, and then takes two ways at once, one of two, a map, or a loop of its own."""
+    """A loop over a graph: a turn adds, and then takes two ways at once, one of two, a map, or another loop."""
 
     is_stateful: ClassVar[bool] = False
     makes_one: ClassVar[bool] = True
@@ -196,9 +196,9 @@ class Rounds(Piece, frozen=True):
         otherwise: Any = "last" if self.gives_last else "fail"
         return repeat(body, until=lambda x: x >= goal, at_most=self.at_most, otherwise=otherwise, name=self.name)
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
-        for _, x in locks:
+        for _, x in arrivals:
             came.facts.append([])
             for turn in range(1, self.at_most + 1):
                 if self.bad and x % self.bad == 0:
@@ -265,9 +265,9 @@ class Route(Piece, frozen=True):
             ValueError, then=step(lambda failure: ("caught", failure.input), name=f"{self.name}_error")
         )
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
-        for _, x in locks:
+        for _, x in arrivals:
             is_bad = x % self.bad == 0
             came.facts.append([] if is_bad else [("fine", x)])
             if is_bad:
@@ -294,9 +294,9 @@ class Nest(Piece, frozen=True):
         by = self.by
         return Workflow(self.name, step(lambda x: x + by, name="more") >> step(lambda x: [x, by], name="both"))
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
-        for _, x in locks:
+        for _, x in arrivals:
             came.facts.append([[x + self.by, self.by]])
             came.made("more", x + self.by)
             came.made("both", [x + self.by, self.by])

@@ -10,14 +10,14 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from pieces import Came, KeyedLock, Lost, Message, Piece, bare, refuse
+from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
 
 from weft import Run, Workflow, context, current, step
 from weft.errors import StepFailed
 from weft.testing.simulation.scenario import UNWANTED
 
 Steps = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Any]
-"""What a step does with its children, one thing after another, whether it blocks or awaits."""
+"""The actions of a step on its children, one thing after another, whether it blocks or awaits."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Child(msgspec.Struct, frozen=True):
 
     @property
     def begin(self) -> str:
-        """What its first step is called."""
+        """The name of its first step."""
         return f"{self.name}_begin"
 
     def workflow(self) -> Workflow:
@@ -80,11 +80,11 @@ class Child(msgspec.Struct, frozen=True):
 
 
 FAILED: Any = ...
-"""What comes of a step that fails."""
+"""The outcome of a step that fails."""
 
 
 class Life(msgspec.Struct, eq=False):
-    """What becomes of a run."""
+    """The end of a run."""
 
     name: str
     given: int
@@ -242,7 +242,7 @@ class Family(Piece, frozen=True):
 
     @property
     def kin(self) -> dict[str, Workflow]:
-        """What it and its children start, by name."""
+        """The workflows that it and its children start, by name."""
         return {child.name: child.workflow() for start in self.starts for child in start.child.all()}
 
     @property
@@ -253,9 +253,9 @@ class Family(Piece, frozen=True):
     def component(self) -> Any:
         return step(starting(self.starts, 0, is_plain=self.is_plain), name=self.name)
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came()
-        for _, x in locks:
+        for _, x in arrivals:
             made, creations = live(self.starts, x)
             came.facts.append([] if made is FAILED else [made])
             came.creations += creations

@@ -3,7 +3,7 @@ Pieces wired to each other: who feeds whom, inside of a map or of another workfl
 to what the pieces say.
 
 In front of every piece stands a step that makes a message for it of whatever comes.  Of the log the judge takes two
-things that nobody can foresee: in which order a component that keeps a state got its messages, and what was given up
+things that cannot be foreseen: in which order a component that keeps a state got its messages, and what was given up
 by a person or by a policy.  All else follows from the inputs.
 """
 
@@ -19,7 +19,7 @@ import msgspec
 from courses import Loop, Nest, Rounds, Route, Trip
 from families import Family, lives
 from families import told as told_of
-from pieces import NOTHING, Account, Came, Gate, KeyedLock, Lost, Machine, Orders, Piece
+from pieces import NOTHING, Account, Arrivals, Came, Gate, Lost, Machine, Orders, Piece
 from remedies import Fragile, Spare
 
 from weft import Policy, Run, SagaOutcome, Workflow, each, reduce, step
@@ -46,17 +46,17 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """What its names begin with."""
+        """The prefix of its names."""
         return f"in_{self.piece.name}." if self.shape == "nested" else ""
 
     @property
     def name(self) -> str:
-        """What the component is called in the workflow."""
+        """The name of the component in the workflow."""
         return self.prefix + self.piece.name
 
     @property
     def adapter(self) -> str:
-        """What the step is called that makes messages."""
+        """The name of the step that makes messages."""
         return f"{self.prefix}to_{self.piece.name}"
 
     def part(self, part: str) -> str:
@@ -72,7 +72,7 @@ class Place(msgspec.Struct, frozen=True):
 
     def fragment(self) -> Any:
         """Return the adapter and the component."""
-        # A method would have annotations, which whoever reads a log would work out each time.
+        # A method would have annotations, which reading a log would work out each time.
         adapter = step(lambda value: self.adapt(value), name=f"to_{self.piece.name}")  # noqa: PLW0108
         component = self.piece.component()
         match self.shape:
@@ -103,17 +103,17 @@ class Network(msgspec.Struct, frozen=True):
 
     @property
     def mendable(self) -> frozenset[str]:
-        """What may fail for good until it is mended."""
+        """The steps that may fail for good until they are mended."""
         return frozenset(place.part(part) for place in self.places for part in place.piece.mendable)
 
     @property
     def losable(self) -> frozenset[str]:
-        """What a policy may give up."""
+        """The steps that a policy may give up."""
         return frozenset(place.part(part) for place in self.places for part in place.piece.losable)
 
     @property
     def policies(self) -> dict[str, Policy]:
-        """What policies have to say."""
+        """The policies of its parts, by name."""
         return {place.part(part): policy for place in self.places for part, policy in place.piece.policies.items()}
 
     @property
@@ -123,13 +123,13 @@ class Network(msgspec.Struct, frozen=True):
 
     @property
     def patient(self) -> frozenset[str]:
-        """What waits for those."""
+        """The components that wait for those."""
         mine = {place.name for place in self.places if place.piece.kin}
         return frozenset(mine.union(*(place.piece.patient for place in self.places)))
 
     @property
     def amends(self) -> dict[str, Callable[[Any], Any]]:
-        """What makes other inputs for dead letters."""
+        """The functions that make other inputs for dead letters."""
         return {place.name: place.piece.amend for place in self.places if isinstance(place.piece, Fragile)}
 
     def told_to(self, trial: Trial, verdict: Verdict) -> Trial:
@@ -187,7 +187,7 @@ class Verdict:
     def __init__(self, network: Network, given: list[Any]) -> None:
         self.network, self.given = network, given
         self.creations: list[Any] = []
-        """What has to become of the children of the run that was looked at last."""
+        """The expected ends of the children of the run that was looked at last."""
 
     def __repr__(self) -> str:
         return f"{self.given} given to {self.network!r}"
@@ -198,7 +198,7 @@ class Verdict:
         log = run.log()
         made: dict[str | None, list[Any]] = {None: self.given}
         for place in self.network.places:
-            arrived = locks(log, place)
+            arrived = arrivals(log, place)
             wanted = [message for value in made[place.source] for message in messages(place, value)]
             if counted([message for _, message in arrived]) != counted(wanted):
                 yield f"{place.name} should get {wanted} and got {arrived}"
@@ -315,7 +315,7 @@ def names(events: list[Any]) -> dict[str, None]:
     return dict.fromkeys(event.component for event in events)
 
 
-def locks(log: list[Any], place: Place) -> KeyedLock:
+def arrivals(log: list[Any], place: Place) -> Arrivals:
     """Return what arrived at a piece, in the order in which it was made."""
     if place.shape in ("map", "batch"):
         fans = [event for event in log if isinstance(event, ev.FannedOut) and event.component == each_of(place)]
@@ -324,7 +324,7 @@ def locks(log: list[Any], place: Place) -> KeyedLock:
     return [(event.seq, event.value) for event in made]
 
 
-def in_order(log: list[Any], place: Place, arrived: KeyedLock) -> tuple[KeyedLock, list[str]]:
+def in_order(log: list[Any], place: Place, arrived: Arrivals) -> tuple[Arrivals, list[str]]:
     """Return what arrived in the order in which the piece took it, and what is wrong with that."""
     said = dict(arrived)
     order = [event.inputs[0] for event in log if isinstance(event, ev.ENDINGS) and event.component == place.name]
@@ -334,7 +334,7 @@ def in_order(log: list[Any], place: Place, arrived: KeyedLock) -> tuple[KeyedLoc
 
 
 class Retold(msgspec.Struct, frozen=True):
-    """What somebody has given dead letters in place of what they had."""
+    """The inputs that dead letters were given in place of what they had."""
 
     origins: dict[Any, Any]
     """By where it stands: in place of what had arrived at first."""
@@ -360,7 +360,7 @@ def retold(log: list[Any], place: Place) -> Retold:
 
 
 def lost(log: list[Any], place: Place, told: Retold) -> Lost:
-    """Return what somebody or something gave up: that did not complete in the end."""
+    """Return what a person or a policy gave up: that did not complete in the end."""
     found: dict[tuple[str, Any], Any] = {}
     doubtful = {place.part(part): part for part in (*place.piece.mendable, *place.piece.losable)}
     for event in log:

@@ -17,16 +17,16 @@ from weft import FSM, Aggregate, Policy, ProcessManager, Transition, Workflow, s
 from weft.typing import Address
 
 Message = Any
-KeyedLock = list[tuple[Address, Message]]
-"""What arrived at a piece, in its order: where each stands in the log, and what it says."""
+Arrivals = list[tuple[Address, Message]]
+"""The messages that arrived at a piece, in its order: where each stands in the log, and what it says."""
 Lost = Collection[tuple[str, Address]]
-"""What came to nothing because somebody gave it up, or a policy did: the part, and the arrival that it was about."""
+"""A part that came to nothing because a person or a policy gave it up, and the arrival that it was about."""
 NOTHING: Any = ...
 """The state of what keeps none."""
 
 
 class Came(msgspec.Struct):
-    """What has to come of what arrived at a piece."""
+    """The expected results of what arrived at a piece."""
 
     facts: list[list[Any]] = []
     """Of each arrival, in order: what flows on."""
@@ -35,10 +35,10 @@ class Came(msgspec.Struct):
     failed: set[str] = set()
     """The parts of which something failed; ``""`` is the piece itself."""
     errors: list[str] | None = None
-    """What the piece itself fails with, in any order; None, if nobody asks."""
+    """The errors of the piece itself, in any order; None, if they do not matter."""
     state: Any = NOTHING
     creations: list[Any] = []
-    """What becomes of the runs that it starts."""
+    """The ends of the runs that it starts."""
 
     def made(self, part: str, value: Any) -> None:
         """A *part* has made *value*."""
@@ -64,7 +64,7 @@ class Piece(msgspec.Struct, frozen=True):
         """Return it as a component."""
         raise NotImplementedError
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         """Return what has to come of *arrivals*."""
         raise NotImplementedError
 
@@ -111,7 +111,7 @@ def refuse(number: int, every: int) -> int:
 
 
 def bare(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *function* without annotations, which whoever reads a log would work out each time."""
+    """Return *function* without annotations, which reading a log would work out each time."""
     function.__annotations__.clear()
     return function
 
@@ -140,9 +140,9 @@ class Machine(Piece, frozen=True):
             reactors={"seen": lambda s: ("seen", s), "high": (lambda s: s % high == 0, lambda s: refuse(s, 5))},
         )
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came(state=self.init)
-        for _, x in locks:
+        for _, x in arrivals:
             if self.bad and x % self.bad == 0:
                 came.failed.add("")
                 came.facts.append([])
@@ -213,9 +213,9 @@ class Gate(Piece, frozen=True):
             final=[state for state, events in self.table.items() if not events],
         )
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came(state="shut")
-        for _, message in locks:
+        for _, message in arrivals:
             n, before = message["n"], came.state
             ways = self.table[before].get(message["event"], ())
             taken = next((place for place, way in enumerate(ways) if way.but is None or n % 3 != way.but), None)
@@ -241,7 +241,7 @@ class Gate(Piece, frozen=True):
 
 
 class Account(Piece, frozen=True):
-    """An aggregate that takes and gives; its own events given as input are ignored."""
+    """An aggregate that adds and subtracts; its own events given as input are ignored."""
 
     init: int
     bad: int
@@ -267,9 +267,9 @@ class Account(Piece, frozen=True):
         made.event("closed")(lambda s, e: s * 2)
         return made
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came(state=self.init)
-        for _, message in locks:
+        for _, message in arrivals:
             command, n = (message["command"], message["n"]) if isinstance(message, dict) else ("moved", 0)
             events: list[Any] = []
             if command == "put" and self.bad and n % self.bad == 0:
@@ -316,10 +316,10 @@ class Orders(Piece, frozen=True):
         made.on("sent")(lambda state, event: (state + 2, []))
         return made
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         states: dict[Any, int] = {}
         came = Came()
-        for _, message in locks:
+        for _, message in arrivals:
             n, key = message["n"], message["n"] % self.keys if self.keys else None
             state = states.get(key, 0)
             came.facts.append([])

@@ -10,14 +10,14 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from pieces import Came, KeyedLock, Lost, Message, Piece, bare, refuse
+from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
 
 from weft import Policy, Runnable, context, current, step
 from weft.policy import RetryWith, Value
 
 
 class Fragile(Piece, frozen=True):
-    """A step that may come to nothing: as a dead letter, which somebody gives another chance or up, or by policy."""
+    """A step that may come to nothing: as a dead letter, which is retried or given up, or by policy."""
 
     is_stateful: ClassVar[bool] = False
     is_kept: bool
@@ -46,8 +46,8 @@ class Fragile(Piece, frozen=True):
     def component(self) -> Any:
         return step(lambda x: ("held", x), name=self.name)
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
-        return Came([[] if ("", address) in lost else [("held", x)] for address, x in locks])
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
+        return Came([[] if ("", address) in lost else [("held", x)] for address, x in arrivals])
 
 
 # The functions of policies, which a log that has them knows by where they stand.
@@ -116,7 +116,7 @@ Remedy = Literal["value", "other", "worse", "context", "broken", "nonsense", "un
 
 
 class Spare(Piece, frozen=True):
-    """A step that fails on some numbers, and what its policy does about it; perhaps with a key of its own."""
+    """A step that fails on some numbers, and what its policy does about it; perhaps with its own key."""
 
     is_stateful: ClassVar[bool] = False
     makes_one: ClassVar[bool] = True
@@ -156,10 +156,10 @@ class Spare(Piece, frozen=True):
         """Return what it fails with."""
         return f"{x} can be divided by {self.bad}"
 
-    def expect(self, locks: KeyedLock, lost: Lost) -> Came:
+    def expect(self, arrivals: Arrivals, lost: Lost) -> Came:
         came = Came(errors=[])
         assert came.errors is not None
-        for _, x in locks:
+        for _, x in arrivals:
             key = f"own:{x}" if self.has_key else None
             if x % self.bad:
                 came.facts.append([("large", x, key)])

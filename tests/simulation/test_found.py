@@ -1,4 +1,4 @@
-"""What the simulation has found in the runner, each as small as it gets."""
+"""Defects that the simulation has found in the runner, each as small as it gets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
         return asyncio.get_running_loop().time()
 
     def sleep(self, seconds: float) -> None:
-        """Nobody may."""
+        """Refuse to block."""
         raise NotImplementedError(seconds)
 
     async def asleep(self, seconds: float) -> None:
@@ -69,7 +69,7 @@ def test_a_silent_attempt_is_retried_although_there_is_a_deadline() -> None:
 
 
 def test_a_run_goes_on_with_what_a_missed_deadline_has_made_ready() -> None:
-    """The late one failed while it was being started, and nobody looked at what that had made ready."""
+    """The late one failed while it was being started, and what that had made ready was not looked at."""
     told = step(lambda failure: failure.type.rpartition(".")[2], name="told")
     late = step(lambda x: x, name="late").on_error(DeadlineExceeded, then=told)
     workflow = Workflow("w", step(lambda x: x, name="slow") >> late).with_policies([("late", Policy(delay=0.5))])

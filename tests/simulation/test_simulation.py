@@ -188,7 +188,7 @@ def test_a_limit_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert "a: two(2,): 2 are in flight where 1 may be" in report.problems
 
 
-def test_an_attempt_that_nobody_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_that_is_not_cut_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Timeouts, "_timed_out", lambda *_: None)
     trial = Trial(Workflow("w", step(lambda x: x, name="one")), (1,))
     scenario = Scenario(rules=((DEFAULT, Policy(max_retries=3, timeout=TIMEOUT)),), retries=3, flakes=1.0)
@@ -217,7 +217,7 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
     assert any("a discards fragile(2,)" in line for line in given_up.story)
 
 
-def test_a_retry_that_a_crash_loses_is_no_second_execution_where_the_log_runs_behind() -> None:
+def test_a_retry_that_a_crash_loses_is_not_a_second_execution_where_the_log_runs_behind() -> None:
     fragile = Workflow("w", step(lambda x: x, name="fragile"))
     trial = Trial(fragile, (1,), lambda _: [], mendable=frozenset({"fragile"}))
     rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
@@ -362,7 +362,7 @@ def test_parents_that_keep_the_places_of_their_children_are_found(monkeypatch: p
 
 
 CANCELLING = Scenario(cancels=1.0, interrupts=6)
-"""Somebody cancels every run, and the process dies of it."""
+"""A caller cancels every run, and the process dies of it."""
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
@@ -380,7 +380,7 @@ def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypa
     assert any("is reported as cancelled" in each for each in problems_of(delegating(), CANCELLING))
 
 
-def test_cancelling_that_nobody_goes_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_that_is_not_gone_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChildRuns, "orphaned", lambda *_: None)
     scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]
 

@@ -1,4 +1,4 @@
-"""What the simulation draws: everything that Weft has, and verdicts that notice what is wrong."""
+"""The simulation draws everything that Weft has, and its verdicts notice what is wrong."""
 
 from __future__ import annotations
 
@@ -260,11 +260,11 @@ def test_every_kind_of_piece_is_drawn_in_every_shape_and_behind_others() -> None
 
 
 UNDRAWN = {"max_delay", "retryable", "non_retryable", "scheduled_at", "telemetry_prefix", "log_level", "metadata"}
-"""What policies have that makes no difference to a crash, or that only a function could say."""
+"""Fields of policies that make no difference to a crash, or that only a function could say."""
 
 
 def test_every_option_is_drawn() -> None:
-    """What draws a new option of a scenario or a policy can be forgotten; then it is the same every time."""
+    """A new option of a scenario or a policy that nothing draws is the same every time."""
     scenarios: list[Scenario] = []
     for seed in range(200):
         dice = Random(seed)  # noqa: S311

@@ -1,5 +1,5 @@
 """
-What is simulated: arbitrary workflows and inputs, and what independent evaluators expect of them.
+The simulated world: arbitrary workflows and inputs, and what independent evaluators expect of them.
 
 Some are graphs of primitive components, some are networks of compound ones, and some are both: a network behind a
 part of a graph.
@@ -111,7 +111,7 @@ class Judge:
 
     @cached_property
     def expected(self) -> list[Expected]:
-        """What has to come of each input by itself."""
+        """The expected results of each input by itself."""
         return [evaluate(self.graph, value) for value in self.inputs]
 
     def fertile(self) -> list[str]:

@@ -78,7 +78,7 @@ def test_what_it_cannot_do_is_said_so() -> None:
             runner.stored()
 
 
-def test_what_is_no_log_is_refused() -> None:
+def test_what_is_not_a_log_is_refused() -> None:
     shelf = Shelf()
     with Runner(shelf) as runner:
         runner.start(workflow, 5, id="a").wait(20)

@@ -1,7 +1,7 @@
 """
 Runs the tests several times on a machine that has too much to do, and prints every test that failed once.
 
-    make stress                                   the whole suite, three times, beside four processes that burn the CPU
+    make stress                                   the whole suite, three times, beside four busy processes
     make stress ARGS="--times 10 -- tests/runner" what follows the two dashes is for pytest
 
 A test that passes on an idle machine and fails here depends on which thread or process is scheduled first.
@@ -29,7 +29,7 @@ def main() -> int:
     """Return 1 if a test has failed, or if the tests could not be run."""
     parser = argparse.ArgumentParser(prog="make stress", description="Run the tests on a busy machine.")
     parser.add_argument("--times", type=int, default=3, help="how often")
-    parser.add_argument("--burners", type=int, default=4, help="how many processes burn the CPU meanwhile")
+    parser.add_argument("--burners", type=int, default=4, help="how many processes keep the CPU busy meanwhile")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest, after --")
     given = parser.parse_args()
     failures: Counter[str] = Counter()
@@ -51,7 +51,7 @@ def main() -> int:
 
 @contextmanager
 def burning(count: int) -> Iterator[None]:
-    """Let *count* processes burn the CPU."""
+    """Let *count* processes keep the CPU busy."""
     burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(count)]
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a stress run reads from the reports of pytest."""
+"""A stress run reads from the reports of pytest which tests have failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens to what, and that nobody else feels it."""
+"""Handlers hear the events that they asked for, and disturb nothing else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_name_given_twice_is_heard_once() -> None:
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=EVENTS)
-def test_every_event_has_an_attribute_that_says_whether_somebody_listens(entry: Entry) -> None:
+def test_every_event_has_an_attribute_that_says_whether_it_has_handlers(entry: Entry) -> None:
     bus = Bus()
 
     before = getattr(bus, entry.slot)
@@ -124,7 +124,7 @@ def test_a_coroutine_function_is_refused(handler: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), SystemExit(1)])
-def test_a_handler_that_fails_is_felt_by_nobody(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_fails_disturbs_nothing_else(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     def failing(*_: object) -> None:
         raise error
 

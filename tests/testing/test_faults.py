@@ -80,7 +80,7 @@ def test_a_delayed_call_is_done_when_the_test_lets_it() -> None:
     assert asyncio.run(main()) == (False, True)
 
 
-def test_what_is_no_contract_needs_no_pytest() -> None:
+def test_only_the_contracts_need_pytest() -> None:
     program = "import sys; sys.modules['pytest'] = None; from weft.testing import FaultyStore, VirtualClock"
 
     subprocess.run([sys.executable, "-c", program], check=True)

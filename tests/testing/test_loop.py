@@ -45,7 +45,7 @@ def test_timeouts_are_virtual() -> None:
     assert run_virtually(main()) == 3_600.0
 
 
-def test_times_since_the_epoch_are_no_endless_wait() -> None:
+def test_a_time_since_the_epoch_is_not_an_endless_wait() -> None:
     """Rounding must not leave a timer a hair in the future, for ever."""
 
     async def main() -> float:
@@ -56,7 +56,7 @@ def test_times_since_the_epoch_are_no_endless_wait() -> None:
     assert run_virtually(main(), start=1_700_000_000.0) == pytest.approx(1_700_000_000.434, abs=0.001)
 
 
-def test_waiting_for_ever_is_an_error_that_says_who_waits() -> None:
+def test_waiting_for_ever_is_an_error_that_names_what_waits() -> None:
     async def patient() -> None:
         await asyncio.Event().wait()
 

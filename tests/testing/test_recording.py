@@ -37,7 +37,7 @@ def test_it_keeps_what_was_taken_and_in_which_transaction() -> None:
 
     assert [(write.batch, write.append.run) for write in store.writes] == [(1, "a"), (1, "b"), (2, "c")]
     with pytest.raises(CorruptLog):
-        store.writes[0].events  # noqa: B018 - what it holds is no log
+        store.writes[0].events  # noqa: B018 - what it holds is not a log
 
 
 @dataclass

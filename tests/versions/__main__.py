@@ -5,7 +5,7 @@ Runs the tests on every version of Python that the library is for and this machi
     make versions ARGS="--only 3.12 3.13"      those two
     make versions ARGS="-- -k join"            what follows the two dashes is for pytest
 
-Each version has an environment of its own, ``.venv-3.12``, which is made again when pyproject.toml has changed.
+Each version has its own environment, ``.venv-3.12`` for instance, which is made again when pyproject.toml has changed.
 """
 
 from __future__ import annotations

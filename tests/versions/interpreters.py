@@ -1,7 +1,7 @@
 """
 The interpreters of this machine, by the version of Python they are: those on the PATH, and those of pyenv.
 
-A name is no proof: a shim of pyenv stands on the PATH also for versions that are not switched on.  So each is asked,
+A name proves nothing: a shim of pyenv stands on the PATH also for versions that are not switched on.  So each is asked,
 and of several with the same version the newest counts.
 """
 

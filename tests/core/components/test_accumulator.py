@@ -13,7 +13,7 @@ total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
 
 
 def test_an_accumulator_folds_every_input_in_order() -> None:
-    """E45: the initial state is no production."""
+    """E45: the initial state does not count as produced."""
     run = Workflow("w", total).plan()
     before = run.state_of("total")
 

@@ -69,7 +69,7 @@ def test_what_follows_a_condition_comes_from_what_it_was_asked_about() -> None:
 
 @pytest.mark.parametrize(("says", "fires"), [(1, True), ("yes", True), ([0], True), (0, False), ("", False)])
 def test_the_truth_of_what_a_condition_returns_counts(says: object, fires: bool) -> None:
-    """D36: in Python a truthy value that is no boolean is a yes."""
+    """D36: in Python a truthy value that is not a boolean counts as true."""
     run = Workflow("gate", condition(lambda _: says, name="ask") >> keep).run(1)
 
     assert run.values("keep") == [1] * fires
@@ -151,7 +151,7 @@ def test_a_condition_of_two_values_with_one_parent_is_refused() -> None:
         Workflow("w", condition(lambda x, y: x < y, name="ordered") >> keep)
 
 
-def test_a_condition_that_nothing_follows_and_nobody_asks_is_not_asked() -> None:
+def test_a_condition_that_nothing_follows_or_asks_is_not_asked() -> None:
     asked: list[str] = []
 
     run = Workflow("w", recorder("ask", asked, says=True), keep).run(1)
@@ -241,17 +241,17 @@ def test_a_condition_can_be_named_in_an_expression() -> None:
     assert gate.run(12).results() == {"keep": 12}
 
 
-def test_a_name_in_an_expression_that_is_no_condition_is_refused() -> None:
+def test_a_name_in_an_expression_that_is_not_a_condition_is_refused() -> None:
     with pytest.raises(UnknownReference, match="'keep', which is not a condition"):
         Workflow("gate", keep, (is_int & "keep") >> keep.named("other"))
 
 
-def test_something_that_is_no_condition_cannot_stand_in_an_expression() -> None:
+def test_something_that_is_not_a_condition_cannot_stand_in_an_expression() -> None:
     with pytest.raises(InvalidComponent, match="expected a condition, a function or the name"):
         is_int & 5
 
 
-def test_a_condition_has_no_truth_of_its_own() -> None:
+def test_a_condition_is_neither_true_nor_false() -> None:
     with pytest.raises(TypeError, match=r"combine conditions with &, \| and ~"):
         bool(is_int)
 

@@ -587,7 +587,7 @@ def test_only_what_can_complete_is_asked_whether_it_has() -> None:
 
 
 @pytest.mark.parametrize("states", [["red", "green"], {"red": ["timer"]}])
-def test_states_that_are_no_table_are_refused(states: Any) -> None:
+def test_states_that_are_not_a_table_are_refused(states: Any) -> None:
     with pytest.raises(InvalidComponent, match="is not a table"):
         FSM("light", initial="red", states=states)
 

@@ -67,7 +67,7 @@ def test_a_join_can_feed_several_children() -> None:
     assert run.react_until_satisfied().results() == {"product": 24, "sum": 10, "difference": 2}
 
 
-def test_a_join_is_no_runnable_and_waits_for_the_other_parent() -> None:
+def test_a_join_is_not_a_runnable_and_waits_for_the_other_parent() -> None:
     """B16: its arrival is part of the fold."""
     run = Workflow("w", [double, triple] >> step(lambda x, y: x + y, name="sum")).plan(5)
     first, second = run.prepare()

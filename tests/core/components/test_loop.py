@@ -195,7 +195,7 @@ def test_a_count_inside_a_loop_is_that_before_the_input() -> None:
     assert run.values("grow.counts") == [0, 0, 2]
 
 
-def test_a_loop_that_waits_for_who_waits_for_the_loop_is_refused() -> None:
+def test_a_loop_that_waits_for_what_waits_for_the_loop_is_refused() -> None:
     outside = accumulator(lambda state, x, seen=latest("grow.one"): seen, init=0, name="outside")
     reads = step(lambda x, seen=state_of("outside"): x, name="reads")
 
@@ -222,7 +222,7 @@ def test_a_loop_over_a_graph_that_never_ends_fails_or_gives_its_last_value() -> 
         (condition(lambda x: x < 20, name="small") >> one >> two, "gated"),
     ],
 )
-def test_who_waits_hears_how_a_turn_ended_without_a_value(body: Any, reason: str, finish: Finish) -> None:
+def test_a_component_that_waits_hears_how_a_turn_ended_without_a_value(body: Any, reason: str, finish: Finish) -> None:
     told = step(lambda x, _: getattr(x, "reason", x), name="told")
 
     run = finish(Workflow("w", join(growing(body, until=lambda _: False), two, wait="all_done") >> told).plan(4))
@@ -284,7 +284,7 @@ def test_a_loop_over_a_graph_goes_on_after_any_event() -> None:
 
 
 @pytest.mark.parametrize("done", range(12))
-def test_who_is_added_while_a_graph_turns_waits_for_its_end(done: int, finish: Finish) -> None:
+def test_a_component_that_is_added_while_a_graph_turns_waits_for_its_end(done: int, finish: Finish) -> None:
     run = Workflow("w", growing(), after).plan(1)
     for _ in range(done):
         for runnable in [ready for ready in run.prepare() if ready.component.startswith("grow")][:1]:

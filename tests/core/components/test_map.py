@@ -54,7 +54,7 @@ def test_a_set_whose_members_have_no_order_is_a_recorded_failure() -> None:
 
 
 @pytest.mark.parametrize("given", ["text", b"bytes", bytearray(b"x"), {"a": 1}, 5, None])
-def test_what_is_no_collection_is_a_recorded_failure(given: object) -> None:
+def test_what_is_not_a_collection_is_a_recorded_failure(given: object) -> None:
     """C29: recorded, quiescent, and the error says where and what to do."""
     run = Workflow("w", each(square, name="squares") >> collect, step(lambda x: x, name="other")).run(given)
 
@@ -397,6 +397,6 @@ def test_a_body_that_does_not_take_the_element_is_refused() -> None:
         each(INPUT)
 
 
-def test_a_body_that_is_no_component_is_refused() -> None:
+def test_a_body_that_is_not_a_component_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a component"):
         each([1, 2, 3])

@@ -1,4 +1,4 @@
-"""What events and commands are called."""
+"""The names of events and commands."""
 
 from __future__ import annotations
 

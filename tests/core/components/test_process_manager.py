@@ -1,4 +1,4 @@
-"""Process managers: events of many sources, a state of one's own, commands."""
+"""Process managers: events of many sources, their own state, commands."""
 
 from __future__ import annotations
 

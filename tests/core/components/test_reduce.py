@@ -54,7 +54,7 @@ def test_a_reduce_of_nothing_gives_its_initial_value_once() -> None:
     assert run.values("total") == [0]
 
 
-def test_a_reduce_of_what_is_no_collection_does_not_fire() -> None:
+def test_a_reduce_of_what_is_not_a_collection_does_not_fire() -> None:
     """C29: recorded and quiescent."""
     run = Workflow("w", each(square) >> total).run(5)
 

@@ -346,7 +346,7 @@ def test_the_bound_the_order_and_the_code_are_part_of_the_identity() -> None:
         lambda: 5,
     ],
 )
-def test_a_body_that_is_no_chain_of_steps_and_has_no_name_is_refused(body: Callable[[], Any]) -> None:
+def test_a_body_that_is_not_a_chain_of_steps_and_has_no_name_is_refused(body: Callable[[], Any]) -> None:
     with pytest.raises(InvalidComponent):
         repeat(body(), until=lambda x: True, at_most=2)
 

@@ -272,7 +272,7 @@ def test_adding_the_target_first_succeeds() -> None:
     assert workflow.run(12).results() == {"named": -12, "total": 12, "over": 12}
 
 
-def test_an_unknown_reference_says_who_what_and_what_there_is() -> None:
+def test_an_unknown_reference_names_the_reader_the_name_and_what_there_is() -> None:
     """D44."""
     with pytest.raises(UnknownReference, match="it has ham, vip") as caught:
         Workflow("w", ham, vip, rule(when="spam", then=lambda x: x, name="r"))
@@ -280,6 +280,6 @@ def test_an_unknown_reference_says_who_what_and_what_there_is() -> None:
     assert (caught.value.component, caught.value.target) == ("r", "spam")
 
 
-def test_a_condition_that_is_no_condition_is_refused() -> None:
+def test_a_condition_that_is_not_a_condition_is_refused() -> None:
     with pytest.raises(InvalidComponent, match="when= takes a function, a condition or the name of one, got 5"):
         rule(when=5, then=lambda x: x)

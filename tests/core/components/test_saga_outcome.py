@@ -1,4 +1,4 @@
-"""What the history of a saga says: what is done, and what is left to undo."""
+"""The history of a saga says what is done, and what is left to undo."""
 
 from __future__ import annotations
 

@@ -426,7 +426,7 @@ def test_a_run_inside_a_step_does_not_change_what_is_running() -> None:
 
 
 @pytest.mark.parametrize("thing", [Workflow("w"), each(step(len)), step(len) >> step(abs)])
-def test_what_is_composed_is_no_function(thing: object) -> None:
+def test_what_is_composed_is_not_a_function(thing: object) -> None:
     with pytest.raises(InvalidComponent, match=r"expected a function.*beside >>"):
         step(thing)  # type: ignore[call-overload]
 

@@ -93,7 +93,7 @@ def test_the_input_as_the_only_parent_is_a_root() -> None:
     assert Workflow("w", INPUT >> a).hash == Workflow("w", a).hash
 
 
-def test_a_root_that_something_feeds_is_no_root() -> None:
+def test_a_root_that_something_feeds_is_not_a_root() -> None:
     workflow = Workflow("w", a, b >> a)
 
     assert workflow.roots == ("b",)
@@ -122,7 +122,7 @@ def test_a_workflow_can_stand_beside_an_arrow() -> None:
 
 
 @pytest.mark.parametrize("thing", [5, "a", None, {"a": 1}])
-def test_what_is_no_fragment_is_refused(thing: object) -> None:
+def test_what_is_not_a_fragment_is_refused(thing: object) -> None:
     with pytest.raises(TypeError, match="expected a component, a workflow or a list of these"):
         a >> thing
 

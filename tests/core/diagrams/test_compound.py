@@ -55,7 +55,7 @@ def test_its_parts_stand_in_a_group_with_it() -> None:
     assert Edge("pair.first", "pair") in picture.edges
 
 
-def test_its_parts_are_no_components_in_a_list_of_edges() -> None:
+def test_its_parts_are_not_components_in_a_list_of_edges() -> None:
     workflow = pairs()
 
     assert set(workflow.to_edgelist()) == workflow.edges()
@@ -89,7 +89,7 @@ def inner(picture: Picture, kind: str = "flow") -> set[tuple[str, str]]:
 
 
 def shown(run: Run) -> dict[str, str]:
-    """What is written in every box."""
+    """Return what is written in every box."""
     found: dict[str, Progress | None] = {box.id: box.progress for box in run.picture().boxes}
     return {name: progress.summary for name, progress in found.items() if progress is not None}
 
@@ -180,7 +180,7 @@ def test_a_saga_that_is_stuck_has_failed() -> None:
     }
 
 
-def test_a_saga_under_way_is_under_way() -> None:
+def test_a_saga_in_flight_is_in_flight() -> None:
     run = travel().plan(1).react().react()
 
     assert states(run.to_cytoscape())["trip.hotel"] == states(run.to_cytoscape())["trip"] == "ready"
@@ -230,7 +230,7 @@ def test_a_loop_that_may_turn_again_has_not_failed() -> None:
     }
 
 
-def test_turns_in_a_map_are_no_fraction_of_its_elements() -> None:
+def test_turns_in_a_map_are_not_a_fraction_of_its_elements() -> None:
     run = Workflow("w", each(agent(), name="all")).run([1, 2])
 
     texts = {name: text.split(" · ")[0] for name, text in shown(run).items()}

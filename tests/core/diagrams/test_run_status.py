@@ -1,4 +1,4 @@
-"""What a picture of a run says about each component."""
+"""A picture of a run says how far each component is."""
 
 from __future__ import annotations
 

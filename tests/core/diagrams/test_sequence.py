@@ -1,4 +1,4 @@
-"""What caused what, as a sequence diagram."""
+"""Causes and effects, as a sequence diagram."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_read_is_a_broken_line() -> None:
     assert "  spent-->>over_budget: reads 7" in sequence(spent_run())
 
 
-def test_a_state_is_no_cause_of_itself() -> None:
+def test_a_state_is_not_a_cause_of_itself() -> None:
     assert "spent-->>spent" not in sequence(spent_run())
 
 

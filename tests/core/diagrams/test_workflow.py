@@ -76,7 +76,7 @@ def test_a_join_beside_another_way_in_says_that_it_waits_for_all() -> None:
     assert ("c", "taker", "or") in edges(picture, "flow")
 
 
-def test_a_condition_that_a_rule_asks_is_no_part_of_the_flow() -> None:
+def test_a_condition_that_a_rule_asks_is_not_part_of_the_flow() -> None:
     picture = rules().picture()
 
     assert edges(picture, "ask") == {(asked, by, "") for asked in ("is_int", "is_even") for by in ("even", "odd")}
@@ -115,7 +115,7 @@ def test_a_nested_workflow_is_a_group_in_which_names_are_short() -> None:
     assert box(picture, "crawl.fetch").label == "fetch"
 
 
-def test_a_name_with_a_dot_that_nothing_else_shares_is_no_group() -> None:
+def test_a_name_with_a_dot_that_nothing_else_shares_is_not_a_group() -> None:
     picture = Workflow("w", one("v1.2") >> one("other")).picture()
 
     assert picture.groups == ()

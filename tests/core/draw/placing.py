@@ -1,4 +1,4 @@
-"""What must hold for every layout: nothing overlaps, lines lead down and cross no box, no title and no words."""
+"""Rules that hold for every layout: nothing overlaps, lines lead down and cross no box, no title and no words."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def agent() -> Any:
 
 
 def house() -> Workflow:
-    """What keeps a state, one after the other."""
+    """Components that keep a state, one after the other."""
     return Workflow("house", one("event") >> door() >> one("tell"), one("event") >> [tank(), account(), order()])
 
 

@@ -1,4 +1,4 @@
-"""What must hold for every format, whatever the names: read back with a parser, and compared with the workflow."""
+"""Rules that hold for every format, whatever the names: read back with a parser, and compared with the workflow."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_names_that_look_the_same_stay_apart() -> None:
     assert len({line.split("(")[0] for line in workflow.to_mermaid().splitlines() if '("a b")' in line}) == 3
 
 
-def test_a_reserved_word_is_no_id_in_mermaid() -> None:
+def test_a_reserved_word_is_not_an_id_in_mermaid() -> None:
     chart = Workflow("w", one("fetch") >> one("end")).to_mermaid()
 
     assert '  fetch("fetch")' in chart

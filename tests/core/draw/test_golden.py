@@ -38,7 +38,7 @@ def all_drawings() -> Iterator[tuple[Path, str]]:
 
 
 @pytest.mark.parametrize("name", [*DEFINITIONS, *RUNS])
-def test_every_format_is_what_it_was_when_somebody_looked(name: str) -> None:
+def test_every_format_is_what_it_was_when_it_was_reviewed(name: str) -> None:
     drawn = drawings({**DEFINITIONS, **RUNS}[name]())
 
     assert drawn == {ending: (GOLDEN / f"{name}.{ending}").read_text(encoding="utf-8") for ending in drawn}

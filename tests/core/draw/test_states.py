@@ -34,7 +34,7 @@ def test_every_way_into_a_state_has_a_place_of_its_own() -> None:
     assert len(set(ways)) == len(ways)
 
 
-def test_a_state_that_is_called_start_is_no_start() -> None:
+def test_a_state_that_is_called_start_is_not_a_start() -> None:
     picture = FSM("f", initial="start", states={"start": {}}).picture()
 
     assert picture.edges == (Edge("start'", "start"),)

@@ -36,7 +36,7 @@ def test_a_failure_reaches_its_handler_as_a_fact() -> None:
     assert 'raise ValueError("two")' in failure.traceback
 
 
-def test_a_handled_failure_is_no_failure_of_the_run() -> None:
+def test_a_handled_failure_is_not_a_failure_of_the_run() -> None:
     run = Workflow("w", fetch.on_error(ValueError, then=handle)).run(2, raise_on_failure=True)
 
     assert not run.failed

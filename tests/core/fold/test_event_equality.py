@@ -24,7 +24,7 @@ class Array(list[int]):
 
 
 class Answers:
-    """What an array of one truth each says: it has no truth of its own."""
+    """The answer of an array that compares element by element: it is neither true nor false."""
 
     def __bool__(self) -> bool:
         raise ValueError("ambiguous")
@@ -93,7 +93,7 @@ def test_runs_of_values_without_a_plain_equality_are_compared_by_content(value: 
 
 
 def rebuilt_with(run: Run, value: Any) -> Run:
-    """Return *run* as if it had been read from a store: with an input that is an object of its own."""
+    """Return *run* as if it had been read from a store: with an input that is another object."""
     return Run.from_log([replace(e, value=value) if isinstance(e, InputReceived) else e for e in run.log()])
 
 
@@ -119,7 +119,7 @@ def test_an_input_that_was_read_twice_is_one_input_by_its_content() -> None:
     assert one.memory.received == 1
 
 
-def test_inputs_that_nobody_can_tell_apart_are_not_merged() -> None:
+def test_inputs_that_cannot_be_told_apart_are_not_merged() -> None:
     one = workflow.plan(Touchy(), id="r")
     other = rebuilt_with(one, Touchy())
     log = one.log()

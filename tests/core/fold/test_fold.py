@@ -147,7 +147,7 @@ def everything(run: Run) -> dict[str, object]:
 
 
 def made(run: Run) -> dict[str, list[str]]:
-    """What every component has made, in no order."""
+    """Return what every component has made, in any order."""
     return {name: sorted(map(repr, run.values(name))) for name in run.workflow.components}
 
 
@@ -201,7 +201,7 @@ RACES = {
     "reading a value",
     "reading elements",
 }
-"""What depends on the order of the log, and so on the order in which the rest is finished."""
+"""Kinds that depend on the order of the log, and so on the order in which the rest is finished."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -344,7 +344,7 @@ def test_a_dispatch_can_be_recorded_with_its_runnable() -> None:
     assert run.apply(runnable.execute()).pending_runnables() == []
 
 
-def test_a_dispatch_of_what_is_done_is_no_history() -> None:
+def test_a_dispatch_of_what_is_done_is_not_a_history() -> None:
     run = Workflow("w", work("one")).plan(1)
     [runnable] = run.prepare()
     run.apply(runnable.execute())
@@ -431,7 +431,7 @@ def test_a_failure_is_logged_as_data() -> None:
     assert "Traceback" in error.traceback
 
 
-# -- what is no history --------------------------------------------------------------------------
+# -- logs that cannot be ---------------------------------------------------------------------------
 
 
 def test_every_event_can_be_folded() -> None:
@@ -468,7 +468,9 @@ def history() -> list[ev.AnyEvent]:
         *("not ready", "done already", "unknown component", "no event"),
     ],
 )
-def test_a_log_that_is_no_history_is_refused(spoil: Callable[[list[ev.AnyEvent]], list[ev.AnyEvent]], why: str) -> None:
+def test_a_log_that_is_not_a_history_is_refused(
+    spoil: Callable[[list[ev.AnyEvent]], list[ev.AnyEvent]], why: str
+) -> None:
     with pytest.raises(InvalidEvent, match=why):
         Run.from_log(spoil(history()))
 

@@ -35,7 +35,7 @@ fork = Workflow("fork", root >> [plus_two, plus_four])
 
 
 def components(run: Run) -> list[str]:
-    """What could run now."""
+    """Return what could run now."""
     return [runnable.component for runnable in run.prepare()]
 
 
@@ -110,8 +110,8 @@ def test_a_component_that_is_added_may_need_context() -> None:
     assert run.values() == []
 
 
-def test_context_that_only_an_input_under_way_needs_is_never_made_up() -> None:
-    """The component has left again, and the input that is under way still knows it."""
+def test_context_that_only_an_input_in_flight_needs_is_never_made_up() -> None:
+    """The component has left again, and the input that is in flight still knows it."""
     seen: list[object] = []
     use = step(lambda x, key: seen.append(key), name="use").bind(key=context("key"))
     run = Workflow("w", root).plan(1)
@@ -141,7 +141,7 @@ def test_removing_from_a_live_run_is_an_event() -> None:
     assert run.results() == {"plus_four": 7}
 
 
-def test_an_input_under_way_finishes_as_it_began_when_a_component_is_removed() -> None:
+def test_an_input_in_flight_finishes_as_it_began_when_a_component_is_removed() -> None:
     run = fork.plan(2).react()
 
     run.remove(plus_two)
@@ -193,7 +193,7 @@ def test_removing_something_unknown_changes_nothing() -> None:
 
 
 def test_removing_a_parent_of_a_join_leaves_nothing_waiting(finish: Callable[[Run], Run]) -> None:
-    """The input under way pairs as it began to, the next one as the graph is now."""
+    """The input in flight pairs as it began to, the next one as the graph is now."""
     run = Workflow("w", [root, double] >> pair).plan(1)
     run.apply(run.prepare()[0].execute())
 
@@ -299,7 +299,7 @@ def test_adding_leaves_those_in_line_where_they_were() -> None:
     assert run.values("total") == [1, 3, 6]
 
 
-def test_an_input_under_way_finishes_with_the_code_it_began_with() -> None:
+def test_an_input_in_flight_finishes_with_the_code_it_began_with() -> None:
     other = step(lambda x: x + 100, name="plus_two")
     run = fork.plan(2).react()
 
@@ -320,7 +320,7 @@ def test_a_name_may_stand_for_another_kind_after_it_was_removed() -> None:
     assert Run.from_log(run.log()) == run
 
 
-def test_a_state_outlives_the_time_its_component_was_away() -> None:
+def test_a_state_outlives_the_time_without_its_component() -> None:
     run = Workflow("w", total, root).run(5)
 
     run.remove("total").run(1)
@@ -338,7 +338,7 @@ def test_what_was_removed_can_be_added_again_live() -> None:
     assert run.values("plus_two") == [5, 103]
 
 
-def test_an_input_under_way_goes_on_reading_in_order_after_its_map_was_removed() -> None:
+def test_an_input_in_flight_goes_on_reading_in_order_after_its_map_was_removed() -> None:
     double = step(lambda x: x * 2, name="double")
     report = step(lambda x, seen=all_values("double"): seen, name="report")
     run = Workflow("w", each([double, report], name="spread")).plan([1, 2]).react()

@@ -109,7 +109,7 @@ def test_a_condition_that_holds_passes_on_what_it_was_asked_about() -> None:
 
 @pytest.mark.parametrize("end", [Told.failed, Told.skipped])
 @pytest.mark.parametrize("asked_first", [True, False])
-def test_why_a_condition_said_nothing_does_not_depend_on_who_asked_first(end: object, asked_first: bool) -> None:
+def test_why_a_condition_said_nothing_does_not_depend_on_which_asked_first(end: object, asked_first: bool) -> None:
     other = condition(lambda x: x, name="other")
     both = rule(when=other & gate, then=lambda x: x, name="both")
     told = Told(gate >> a, join(both, b, wait="all_done") >> pair).given(1).made("b", 2)

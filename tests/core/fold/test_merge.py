@@ -29,7 +29,7 @@ fork = Workflow("fork", root >> [plus_two, plus_four])
 
 
 def components(run: Run) -> list[str]:
-    """What could run now."""
+    """Return what could run now."""
     return [runnable.component for runnable in run.prepare()]
 
 

@@ -1,4 +1,4 @@
-"""What annotations say: which types fit, what is taken apart, what cannot be known."""
+"""Annotations say which types fit, what is taken apart, and what cannot be known."""
 
 from __future__ import annotations
 

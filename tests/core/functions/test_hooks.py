@@ -141,7 +141,7 @@ def test_a_coroutine_function_may_have_hooks_of_both_kinds() -> None:
     assert told == ["waits", "plain"]
 
 
-def test_a_hook_that_nobody_could_wait_for_is_refused() -> None:
+def test_a_hook_that_could_not_be_awaited_is_refused() -> None:
     async def waits(call: Current) -> None: ...
 
     with pytest.raises(InvalidComponent, match="coroutine function"):
@@ -153,7 +153,7 @@ def test_a_hook_that_does_not_take_what_it_is_given_is_refused_when_it_is_writte
         step(lambda x: x, name="work").after(lambda call: None)  # type: ignore[arg-type, misc]
 
 
-def test_hooks_are_no_part_of_the_identity() -> None:
+def test_hooks_are_not_part_of_the_identity() -> None:
     work = step(lambda x: x, name="work")
 
     assert Workflow("w", work).hash == Workflow("w", work.before(print)).hash

@@ -176,7 +176,7 @@ def test_the_same_code_is_the_same_function_wherever_it_is_written() -> None:
     assert fingerprint(triple) == fingerprint(thrice) == fingerprint(Inner.Innermost.method)
 
 
-def test_a_docstring_and_annotations_are_no_code() -> None:
+def test_a_docstring_and_annotations_are_not_code() -> None:
     def documented(x: float) -> float:
         """Three times as much."""
         return x * 3
@@ -396,7 +396,7 @@ def test_a_fact_does_not_depend_on_when_it_was_made() -> None:
 
 
 def test_a_run_whose_values_have_no_identity_works() -> None:
-    """A hash that nobody asks for is not computed."""
+    """A hash that is not asked for is not computed."""
     run = Workflow("w", step(lambda _: object(), name="opaque") >> step(repr, name="show")).run(object())
 
     assert run.output.startswith("<object")

@@ -1,4 +1,4 @@
-"""What this process has offered is known by identity, and nothing is kept alive by that."""
+"""Functions that this process has offered are known by identity, and nothing is kept alive by that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a parameter may read besides its input: other components of the run, and the context."""
+"""A parameter may read more than its input: other components of the run, and the context."""
 
 from __future__ import annotations
 

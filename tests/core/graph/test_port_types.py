@@ -230,7 +230,7 @@ def test_a_port_that_is_not_there_is_an_error() -> None:
         Workflow("w", size).run("a").results("nobody")
 
 
-def test_all_results_come_by_input_and_element_whoever_finished_first(finish: Callable[[Any], Any]) -> None:
+def test_all_results_come_by_input_and_element_whichever_finished_first(finish: Callable[[Any], Any]) -> None:
     run = Workflow("w", split >> each(shout)).plan("a b c")
     run.plan("d e")
 

@@ -71,7 +71,7 @@ def test_the_text_tells_which_input_it_was() -> None:
     assert text(run, run.facts("double")[0]).endswith("input 1 = 1")
 
 
-def test_a_condition_is_no_cause_of_its_own() -> None:
+def test_a_condition_is_not_a_cause() -> None:
     large = rule(when=lambda x: x > 1, then=lambda x: -x, name="large")
     positive = condition(lambda x: x > 0, name="positive")
 

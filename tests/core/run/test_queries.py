@@ -1,4 +1,4 @@
-"""What one may ask a run: values, facts, results, lineage."""
+"""Questions to a run: values, facts, results, lineage."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_results_are_the_latest_values_of_the_leaves() -> None:
     assert run.results() == {"plus_two": 13, "plus_four": 15}
 
 
-def test_results_do_not_depend_on_who_finished_last(finish: Callable[[Run], Run]) -> None:
+def test_results_do_not_depend_on_which_finished_last(finish: Callable[[Run], Run]) -> None:
     """Of several values that one leaf made of one input, the one that the wiring puts last."""
     sink = step(lambda x: x, name="sink")
 

@@ -151,7 +151,7 @@ def test_an_outcome_of_work_that_was_never_offered_is_an_error(outcome: Outcome)
 
 
 def test_an_outcome_of_another_run_is_an_error() -> None:
-    """Also if it would fit: addresses are those of its own log."""
+    """Also if it would fit: addresses belong to one log."""
     one, other = Workflow("w", double).plan(1), Workflow("w", double).plan(100)
     [runnable] = other.prepare()
 

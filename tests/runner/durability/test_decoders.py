@@ -1,4 +1,4 @@
-"""What was read of a definition is shared by the runs of a runner, as long as nothing is missing from it."""
+"""A decoder of a definition is shared by the runs of a runner, as long as nothing is missing from it."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ async def test_a_large_append_whose_task_is_cancelled_is_written_once(is_written
 
 
 @virtually
-async def test_a_store_that_is_away_gets_a_large_append_again() -> None:
+async def test_a_store_that_is_unavailable_gets_a_large_append_again() -> None:
     store = HoldsLarge(MemoryStore())
     store.error = StoreUnavailable("the store", "a test says so")
     store.gate.open()
@@ -244,7 +244,7 @@ async def test_nothing_is_lost_or_written_twice_when_the_journal_is_cancelled_in
     assert waited.values("double") == [0, 2, 2]
 
 
-def test_a_step_that_cancels_all_tasks_of_the_loop_hangs_nobody() -> None:
+def test_a_step_that_cancels_all_tasks_of_the_loop_makes_no_caller_hang() -> None:
     async def shut_down(x: int) -> int:
         cancel_all_tasks()
         return x

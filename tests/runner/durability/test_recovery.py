@@ -93,7 +93,7 @@ def test_a_run_does_not_go_on_with_a_record_in_place_of_a_value() -> None:
     assert [name.rpartition(".")[2] for name in raised.value.classes] == ["Parcel"]
 
 
-def test_a_class_that_an_annotation_mentions_is_no_obstacle() -> None:
+def test_a_class_that_an_annotation_mentions_is_not_an_obstacle() -> None:
     run = half_way(Workflow("parcels", announced >> weighed))
 
     again = brought_back(run)
@@ -108,7 +108,7 @@ def test_state_of_an_unknown_class_is_not_gone_on_with() -> None:
         brought_back(run)
 
 
-def test_values_that_nobody_will_read_are_no_obstacle() -> None:
+def test_values_that_will_not_be_read_are_not_an_obstacle() -> None:
     run = Workflow("parcels", packed).run(3)
 
     again = brought_back(run)

@@ -15,7 +15,7 @@ AWAY = [Fault.fail(), Fault.fail_after()]
 @pytest.mark.parametrize("call", ["acquire", "load_since", "load_definitions", "release"])
 @pytest.mark.parametrize("fault", AWAY)
 @virtually
-async def test_stopping_and_resuming_wait_for_a_store_that_is_away(call: str, fault: Fault) -> None:
+async def test_stopping_and_resuming_wait_for_a_store_that_is_unavailable(call: str, fault: Fault) -> None:
     store = FaultyStore(MemoryStore(), {(call, 1): fault})
     async with runner_on(store) as runner:
         handle = await runner.start(double, 5, id="a")
@@ -33,7 +33,9 @@ async def test_stopping_and_resuming_wait_for_a_store_that_is_away(call: str, fa
 @pytest.mark.parametrize("call", ["list_free", "acquire_many", "load_many", "load_definitions"])
 @pytest.mark.parametrize("fault", AWAY)
 @virtually
-async def test_no_run_is_left_out_because_the_store_was_away_when_all_were_resumed(call: str, fault: Fault) -> None:
+async def test_no_run_is_left_out_because_the_store_was_unavailable_when_all_were_resumed(
+    call: str, fault: Fault
+) -> None:
     inner = MemoryStore()
     async with runner_on(inner, lasts=60.0, grace=0.0) as runner:
         for name in ("a", "b"):

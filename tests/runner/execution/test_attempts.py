@@ -72,7 +72,7 @@ async def test_the_wait_of_a_durable_step_outlives_a_crash_whatever_the_strategy
 
 
 @virtually
-async def test_a_wait_between_attempts_is_no_wait_for_a_start_after_a_restart_either() -> None:
+async def test_a_wait_between_attempts_is_not_a_wait_for_a_start_after_a_restart_either() -> None:
     flaky = Flaky()
     workflow = under(Policy(max_retries=1, backoff="linear", base_delay=30.0, queue_timeout=5.0), flaky)
 
@@ -82,7 +82,7 @@ async def test_a_wait_between_attempts_is_no_wait_for_a_start_after_a_restart_ei
 
 
 @virtually
-async def test_a_delay_that_a_policy_asks_for_is_no_wait_for_a_start() -> None:
+async def test_a_delay_that_a_policy_asks_for_is_not_a_wait_for_a_start() -> None:
     async with runner_on() as runner:
         run = await (await runner.start(under(Policy(delay=10.0, queue_timeout=5.0)), 1)).wait()
 
@@ -151,7 +151,7 @@ async def test_a_deadline_of_a_delayed_step_counts_its_delay_across_a_restart() 
 
 
 @virtually
-async def test_a_delay_is_no_wait_for_a_start_after_a_restart_either() -> None:
+async def test_a_delay_is_not_a_wait_for_a_start_after_a_restart_either() -> None:
     workflow = under(Policy(delay=30.0, queue_timeout=5.0))
 
     run = await cut_off(workflow, 20.0, crashes=False)
@@ -218,7 +218,7 @@ async def test_a_stop_does_not_wait_for_a_retry_that_is_an_hour_away() -> None:
 
 
 @virtually
-async def test_a_new_policy_holds_for_the_failure_of_an_attempt_that_was_under_way() -> None:
+async def test_a_new_policy_holds_for_the_failure_of_an_attempt_that_was_in_flight() -> None:
     flaky = Flaky(failures=2)
     async with runner_on(lasts=2.0) as runner:
         handle = await runner.start(Workflow("w", step(flaky, name="work")), 1, id="a")
@@ -337,7 +337,7 @@ async def test_a_step_adds_to_a_run_whose_policies_only_a_runner_can_keep() -> N
 # -- what only some executors can do -------------------------------------------------------------
 
 
-def test_heartbeats_are_refused_where_nobody_listens_also_if_the_run_says_where() -> None:
+def test_heartbeats_are_refused_where_they_are_not_heard_also_if_the_run_says_where() -> None:
     async def main() -> None:
         async with AsyncRunner(executor="process") as runner:
             await runner.start_workflow("a", under(Policy(heartbeat=5.0)))
@@ -398,7 +398,7 @@ def broken(_: object) -> None:
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 @pytest.mark.parametrize("kind", ["fallback", "compensation"])
-def test_a_function_of_a_policy_that_takes_its_time_keeps_nobody_else_from_running(kind: str, executor: str) -> None:
+def test_a_function_of_a_policy_that_takes_its_time_holds_nothing_else_up(kind: str, executor: str) -> None:
     asked, may_answer = threading.Event(), threading.Event()
 
     def slow(*_: object) -> Value:

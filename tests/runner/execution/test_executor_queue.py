@@ -34,7 +34,7 @@ async def test_a_stop_starts_nothing_that_waits_for_a_worker() -> None:
 
 @pytest.mark.parametrize("way", ["cancel", "stop", "timeout"])
 @virtually
-async def test_a_worker_that_becomes_free_takes_who_waits_for_it(way: str) -> None:
+async def test_a_worker_that_becomes_free_takes_what_waits_for_it(way: str) -> None:
     executors = {"thread": SimulatedExecutor(lambda r: 1.0 if r.run_id == "b" else 1_000.0, max_workers=1)}
     hanging = double.with_policies([(DEFAULT, Policy(timeout=5.0))]) if way == "timeout" else double
     async with AsyncRunner(MemoryStore(), executors=executors) as runner:

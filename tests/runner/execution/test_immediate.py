@@ -1,4 +1,4 @@
-"""Steps without a policy that run in the event loop: no ticket, no detour, and nobody waits for them too long."""
+"""Steps without a policy that run in the event loop: no ticket, no detour, and no other run waits for them too long."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Pace:
 
 
 MOST = 16 * (AT_ONCE + 16)
-"""How many steps of a run may go by, however long it is: at once, and under way, for a few commits in a row."""
+"""How many steps of a run may go by, however long it is: at once, and in flight, for a few commits in a row."""
 
 
 async def most_between_turns(workflow: Workflow, value: Any, pace: Pace, strategy: Any) -> int:

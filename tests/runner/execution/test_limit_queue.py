@@ -58,7 +58,7 @@ async def test_a_place_that_becomes_free_wakes_one_of_many() -> None:
 
 
 @virtually
-async def test_whoever_waited_first_is_first_but_for_those_who_are_more_urgent() -> None:
+async def test_the_one_that_waited_first_is_first_but_for_those_that_are_more_urgent() -> None:
     order: list[str] = []
     tell = step(lambda name: order.append(name) or name, name="tell")
     policies = {name: Policy(concurrency_limit=ONE, priority=int(name == "urgent")) for name in ("a", "b", "urgent")}
@@ -115,7 +115,7 @@ async def test_a_run_without_room_does_not_keep_others_from_a_place() -> None:
 
 
 @virtually
-async def test_nobody_is_listened_for_when_nobody_waits() -> None:
+async def test_changes_are_not_listened_for_when_nothing_waits() -> None:
     counters = LocalCounters()
     counters.update(("concurrency_limit", "one"), lambda _: (UseState(1), None))
     async with runner_on(counters=counters) as runner:
@@ -150,7 +150,7 @@ class Times:
 
 @pytest.mark.parametrize("how", ["cancel", "stop"])
 @virtually
-async def test_who_waits_for_a_turn_moves_up_when_others_are_gone(how: str) -> None:
+async def test_a_runnable_that_waits_for_a_turn_moves_up_when_others_are_gone(how: str) -> None:
     times = Times()
     async with runner_on() as runner:
         await runner.start(times.under(), ["first", "gone", "gone"], id="goes")
@@ -222,7 +222,7 @@ async def test_an_urgent_one_is_the_first_to_move_up() -> None:
 
 
 @virtually
-async def test_taking_turns_wakes_nobody() -> None:
+async def test_taking_turns_wakes_nothing() -> None:
     asked: list[str] = []
 
     class Counted(LocalCounters):

@@ -21,7 +21,7 @@ class _Node:
 
 
 class _Activation:
-    """What the queue needs of one."""
+    """A part of an activation: as much as the queue needs."""
 
     def __init__(self, number: int) -> None:
         self.key: Any = ("step", (number,))

@@ -52,7 +52,7 @@ async def test_children_of_children_are_cancelled_too_also_those_that_are_not_he
 
 
 class Flaky(WrappedStore):
-    """A store that is away from a certain append on."""
+    """A store that is unavailable from a certain append on."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -209,7 +209,7 @@ class Dawdling(WrappedStore):
 
 
 @virtually
-async def test_whoever_cancels_is_told_that_the_runner_was_closed() -> None:
+async def test_a_caller_that_cancels_is_told_that_the_runner_was_closed() -> None:
     store = Dawdling(MemoryStore())
     async with runner_on(store, lasts=60.0, grace=0.0) as runner:
         await runner.start(parent_of(double, id="c"), 5, id="p")
@@ -223,7 +223,7 @@ async def test_whoever_cancels_is_told_that_the_runner_was_closed() -> None:
 
 
 @virtually
-async def test_whoever_cancels_is_told_that_the_run_was_deleted() -> None:
+async def test_a_caller_that_cancels_is_told_that_the_run_was_deleted() -> None:
     store = Dawdling(MemoryStore())
     async with runner_on(store, lasts=60.0) as runner:
         await runner.start(parent_of(double, id="c"), 5, id="p")

@@ -40,7 +40,7 @@ def test_a_coroutine_function_awaits_a_child(store: LogStore) -> None:
         assert runner.start(parent_of(double), 21).result() == 42
 
 
-def test_a_child_that_nobody_waits_for_goes_on_when_its_parent_has_ended() -> None:
+def test_a_child_that_is_not_waited_for_goes_on_when_its_parent_has_ended() -> None:
     opened = threading.Event()
     slow = Workflow("slow", step(lambda x: opened.wait(10) and x + 1, name="slow"))
 
@@ -337,7 +337,7 @@ async def test_resuming_the_parent_alone_brings_the_child_back() -> None:
 
 
 @virtually
-async def test_stopping_a_runner_does_not_wait_for_who_waits_and_burns_no_attempt() -> None:
+async def test_stopping_a_runner_does_not_wait_for_a_step_that_waits_and_costs_no_attempt() -> None:
     store = MemoryStore()
     parent = parent_of(double).with_policies([(DEFAULT, Policy(execution_mode="durable"))])
     async with runner_on(store, lasts=3600.0, grace=7200.0) as runner:

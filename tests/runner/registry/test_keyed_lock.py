@@ -1,4 +1,4 @@
-"""Runs on their way into a runner: one at a time each, in order, whoever gives up."""
+"""Runs on their way into a runner: one at a time each, in order, also if one of them gives up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.runner.registry.keyed_lock import KeyedLock
 
 
 class Visits:
-    """Who was in, in order, and how many at once at most."""
+    """The names of those that were in, in order, and how many at once at most."""
 
     def __init__(self) -> None:
         self.locks = KeyedLock()
@@ -35,7 +35,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_those_who_want_the_same_run_come_one_by_one_and_in_order() -> None:
+def test_those_that_want_the_same_run_come_one_by_one_and_in_order() -> None:
     async def main() -> Visits:
         visits = Visits()
         tasks = [asyncio.create_task(visits.visit(name)) for name in "abcd"]
@@ -50,7 +50,7 @@ def test_those_who_want_the_same_run_come_one_by_one_and_in_order() -> None:
     assert visits.most == 1
 
 
-def test_those_who_want_different_runs_do_not_wait_for_each_other() -> None:
+def test_those_that_want_different_runs_do_not_wait_for_each_other() -> None:
     async def main() -> Visits:
         visits = Visits()
         tasks = [asyncio.create_task(visits.visit(name, run=name)) for name in "abc"]
@@ -62,7 +62,7 @@ def test_those_who_want_different_runs_do_not_wait_for_each_other() -> None:
     assert asyncio.run(main()).most == 3
 
 
-def test_whoever_fails_lets_the_next_one_in() -> None:
+def test_a_holder_that_fails_lets_the_next_one_in() -> None:
     async def main() -> list[str]:
         visits = Visits()
         with pytest.raises(ZeroDivisionError):
@@ -76,7 +76,7 @@ def test_whoever_fails_lets_the_next_one_in() -> None:
 
 
 @pytest.mark.parametrize("is_let_in", [False, True], ids=["while waiting", "when it was its turn"])
-def test_whoever_is_cancelled_is_passed_over(is_let_in: bool) -> None:
+def test_a_task_that_is_cancelled_is_passed_over(is_let_in: bool) -> None:
     async def main() -> list[str]:
         visits = Visits()
         tasks = [asyncio.create_task(visits.visit(name)) for name in "abc"]
@@ -94,7 +94,7 @@ def test_whoever_is_cancelled_is_passed_over(is_let_in: bool) -> None:
     assert asyncio.run(main()) == ["a", "c"]
 
 
-def test_nothing_is_kept_of_those_who_have_arrived() -> None:
+def test_nothing_is_kept_of_those_that_have_arrived() -> None:
     async def main() -> Visits:
         visits = Visits()
         tasks = [asyncio.create_task(visits.visit(name)) for name in "ab"]

@@ -29,7 +29,7 @@ def tell(runner: AsyncRunner, call: str, run: str) -> Coroutine[Any, Any, None]:
 
 @pytest.mark.parametrize("call", ["set_policies", "retry", "discard"])
 @virtually
-async def test_a_parked_run_that_is_told_something_is_still_parked_to_who_waits_for_it(call: str) -> None:
+async def test_a_parked_run_that_is_told_something_is_still_parked_to_callers_that_wait_for_it(call: str) -> None:
     async with runner_on(MemoryStore(), refuses=lambda _: True) as runner:
         handle = await runner.start(double, 1, id="a")
         with pytest.raises(RunParked):

@@ -59,7 +59,7 @@ async def test_a_run_that_is_started_while_it_is_deleted_is_a_new_one() -> None:
 
 
 @virtually
-async def test_a_run_that_somebody_else_has_taken_over_can_be_let_go_of() -> None:
+async def test_a_run_that_another_process_has_taken_over_can_be_let_go_of() -> None:
     async with MemoryStore() as store, runner_on(store, lasts=1.0) as one, runner_on(store) as other:
         handle = await one.start(double, 1, id="a")
         await other.resume("a", workflow=double)
@@ -94,7 +94,7 @@ async def test_a_run_that_turns_out_to_exist_while_others_ask_for_it_was_never_h
 
 
 @virtually
-async def test_whoever_asks_for_a_run_that_is_being_created_is_served_when_it_is() -> None:
+async def test_a_caller_that_asks_for_a_run_that_is_being_created_is_served_when_it_is() -> None:
     async with runner_on(SlowStore(MemoryStore())) as runner:
         starts = asyncio.create_task(runner.start_workflow("a", double))
         await asyncio.sleep(0.1)
@@ -133,7 +133,7 @@ async def test_a_caller_that_is_cancelled_while_a_run_comes_in_leaves_it_whole(c
 
 
 class Traffic:
-    """Callers of one run, each with an input of its own."""
+    """Callers of one run, each with another input."""
 
     def __init__(self, runner: AsyncRunner) -> None:
         self._runner = runner

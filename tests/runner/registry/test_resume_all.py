@@ -63,7 +63,7 @@ MOMENTS = {
     "taking": ("acquire_many",),
     "loading": ("load_many", "load_since"),
 }
-"""What resuming everything asks of the store, by what for: in pages, or one by one where a store can do no more."""
+"""Calls of the store that resuming everything makes, by purpose: in pages, or one by one if it must."""
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -92,7 +92,7 @@ async def test_a_stop_that_was_cancelled_while_it_asked_the_store_leaves_a_run_t
 @pytest.mark.parametrize("way", ["close", "stop"])
 @pytest.mark.parametrize("what", ["start", "cancel", "wait"])
 @virtually
-async def test_a_step_that_uses_a_child_while_it_is_being_stopped_burns_no_attempt(what: str, way: str) -> None:
+async def test_a_step_that_uses_a_child_while_it_is_being_stopped_costs_no_attempt(what: str, way: str) -> None:
     inner, begun, gate = MemoryStore(), asyncio.Event(), asyncio.Event()
 
     async def delegate(x: int) -> Any:

@@ -106,7 +106,7 @@ async def test_an_input_that_comes_while_a_worker_is_rebuilt_is_taken() -> None:
 
 
 @virtually
-async def test_a_worker_that_keeps_crashing_is_parked_and_whoever_waits_is_told() -> None:
+async def test_a_worker_that_keeps_crashing_is_parked_and_callers_that_wait_are_told() -> None:
     store = MemoryStore()
     async with runner_on(store, refuses=Exhausted(100)) as runner:
         handle = await runner.start(double, 1, id="a")
@@ -122,7 +122,7 @@ async def test_a_worker_that_keeps_crashing_is_parked_and_whoever_waits_is_told(
 
 
 @virtually
-async def test_a_store_that_is_away_parks_no_run_whose_worker_has_crashed() -> None:
+async def test_a_store_that_is_unavailable_parks_no_run_whose_worker_has_crashed() -> None:
     faults = {("load_since", number): Fault.fail() for number in range(1, 8)}
     async with runner_on(FaultyStore(MemoryStore(), faults), refuses=Exhausted(1)) as runner:
         handle = await runner.start(double, 1, id="a")

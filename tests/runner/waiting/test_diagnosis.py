@@ -20,7 +20,7 @@ ONE = ConcurrencyLimit("db", 1)
 
 
 async def said(runner: Any, id: str = "a", after: float = 1.0) -> str:
-    """Lose patience, and return what one is told."""
+    """Wait until the timeout, and return what the error says."""
     with pytest.raises(WaitTimeout) as raised:
         await runner.wait(id, timeout=after)
     return str(raised.value)
@@ -32,7 +32,7 @@ def work(policy: Policy | None = None, call: Any = lambda x: x) -> Workflow:
 
 
 class AwayStore(WrappedStore):
-    """Is away from its second append on."""
+    """Is unavailable from its second append on."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -46,7 +46,7 @@ class AwayStore(WrappedStore):
 
 
 @virtually
-async def test_a_store_that_is_away_is_what_is_waited_for() -> None:
+async def test_a_store_that_is_unavailable_is_what_is_waited_for() -> None:
     async with MemoryStore() as store:
         runner = await runner_on(AwayStore(store)).open()
         await runner.start(work(), 1, id="a")

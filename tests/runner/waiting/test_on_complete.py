@@ -96,7 +96,7 @@ def test_on_complete_is_called_once_for_every_busy_period_before_wait_returns(st
 
 
 @virtually
-async def test_whoever_waits_is_told_when_it_is_durable_that_on_complete_was_called() -> None:
+async def test_a_caller_that_waits_is_told_when_it_is_durable_that_on_complete_was_called() -> None:
     store = SlowStore(MemoryStore())
     told: list[str] = []
 
@@ -150,7 +150,7 @@ async def test_on_complete_of_a_run_is_called_one_at_a_time() -> None:
 
 
 @virtually
-async def test_a_run_of_which_everybody_was_told_is_resumed_without_telling_again() -> None:
+async def test_a_run_whose_on_complete_was_called_is_resumed_without_calling_it_again() -> None:
     store = MemoryStore()
     told: list[str] = []
 
@@ -196,7 +196,7 @@ async def test_a_call_that_had_not_seen_the_last_input_does_not_count_for_it() -
 
 @pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual"])
 @virtually
-async def test_whoever_waits_for_a_run_that_is_cancelled_while_its_on_complete_is_called_is_told(
+async def test_a_caller_that_waits_for_a_run_that_is_cancelled_while_its_on_complete_is_called_is_told(
     checkpoint: str,
 ) -> None:
     async def never(*_: Any) -> None:

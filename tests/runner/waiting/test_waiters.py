@@ -80,7 +80,7 @@ async def test_a_predicate_may_hold_in_the_middle_where_nothing_is_written_befor
 
 
 @virtually
-async def test_whoever_waits_for_what_a_cancelled_run_will_never_do_is_told() -> None:
+async def test_a_caller_that_waits_for_what_a_cancelled_run_will_never_do_is_told() -> None:
     async with runner_on(lasts=1.0) as runner:
         await runner.start(double, 1, id="a")
         waits = asyncio.create_task(runner.wait_until("a", lambda _: False))
@@ -96,7 +96,7 @@ async def test_whoever_waits_for_what_a_cancelled_run_will_never_do_is_told() ->
 
 
 @virtually
-async def test_whoever_waits_for_what_a_parked_run_will_not_do_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_waits_for_what_a_parked_run_will_not_do_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: Any) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -112,7 +112,7 @@ async def test_whoever_waits_for_what_a_parked_run_will_not_do_is_told(monkeypat
 
 
 @virtually
-async def test_whoever_loses_patience_is_forgotten() -> None:
+async def test_a_caller_that_runs_into_its_timeout_is_forgotten() -> None:
     async with runner_on(lasts=3600.0) as runner:
         handle = await runner.start(double, 1, id="a")
 
@@ -130,7 +130,7 @@ async def test_whoever_loses_patience_is_forgotten() -> None:
 
 
 @virtually
-async def test_whoever_waits_for_a_run_that_was_parked_and_then_cancelled_is_told(
+async def test_a_caller_that_waits_for_a_run_that_was_parked_and_then_cancelled_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def crash(*_: Any) -> None:

@@ -54,7 +54,7 @@ def heads(path: Path) -> dict[str, int]:
 
 @pytest.fixture
 def left(path: Path, tmp_path: Path) -> Path:
-    """What a process leaves that was killed after thirty commits to three runs."""
+    """The files that a process leaves that was killed after thirty commits to three runs."""
 
     async def main() -> Path:
         async with SQLiteStore(path) as store:
@@ -180,7 +180,7 @@ async def _opened(path: Path) -> None:
         pass
 
 
-# -- what is not lost alarms nobody --------------------------------------------------------------
+# -- no false alarms -------------------------------------------------------------------------------
 
 
 def test_without_a_note_nothing_is_complained_about(left: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_note_that_is_torn_is_a_warning(left: Path, caplog: pytest.LogCaptureF
     assert "runs.db-commits cannot be read" in caplog.text
 
 
-def test_a_note_in_which_nothing_is_noted_yet_alarms_nobody(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_note_in_which_nothing_is_noted_yet_is_not_an_alarm(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with SQLiteStore(path), SQLiteStore(path):
             assert not any(beside(path, "-commits").read_bytes())

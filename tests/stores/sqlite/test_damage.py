@@ -168,7 +168,7 @@ COMMANDS = [
 
 
 class Said(Exception):
-    """What a command complained about."""
+    """The complaint of a command."""
 
 
 def commanded(path: Path, capsys: pytest.CaptureFixture[str], answers: list[str]) -> Iterator[Callable[[], object]]:
@@ -193,7 +193,7 @@ def everything(path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     """
     Read *path* in every way, each time as it was; return all complaints, and what commands answered.
 
-    What is no error of ours is raised.
+    An error that is not one of ours is raised.
     """
     complaints, answers = list[str](), list[str]()
     copy = folder / "copy.db"

@@ -338,7 +338,7 @@ def test_what_is_refused_leaves_nothing_behind(path: Path) -> None:
 
 def test_ownership_that_is_lost_between_two_parts_refuses_the_append(path: Path) -> None:
     def take(statement: str) -> None:
-        if statement.lower() == "begin immediate" and rows_of(path)["parts"] == 2:  # nobody holds the lock yet
+        if statement.lower() == "begin immediate" and rows_of(path)["parts"] == 2:  # the lock is not held yet
             with closing(sqlite3.connect(path)) as db, db:
                 db.execute("update runs set epoch = 2")
 
@@ -418,7 +418,7 @@ def test_what_another_store_is_writing_is_left_to_it(path: Path) -> None:
     seen: list[dict[str, int]] = []
 
     def look(statement: str) -> None:
-        if statement.lower() == "begin immediate" and rows_of(path)["parts"] == 2:  # nobody holds the lock yet
+        if statement.lower() == "begin immediate" and rows_of(path)["parts"] == 2:  # the lock is not held yet
             seen.append(inside(store_at(path), left))
 
     async def act(store: SQLiteStore) -> Any:
@@ -446,7 +446,7 @@ def test_the_parts_of_a_run_that_is_forgotten_are_removed(path: Path, is_purged:
     assert inside(store_at(path), act) == ({"large": 1, "parts": 4}, {b"f": VALUE})
 
 
-def test_a_run_that_is_saved_anew_keeps_its_values(path: Path) -> None:
+def test_a_run_that_is_saved_again_keeps_its_values(path: Path) -> None:
     async def act(store: SQLiteStore) -> Any:
         await write(store, large("r"))
         await store.save(await store.find("r"), b"saved")
@@ -470,7 +470,7 @@ def test_what_was_not_removed_is_removed_by_the_next_to_open(path: Path) -> None
 
 
 def findings(path: Path) -> list[Finding]:
-    """Return what is found, apart from that these logs are no logs."""
+    """Return what is found, apart from that these are not logs."""
     found = Checkup(path, is_quick=False, tell=lambda *_: None).findings()
     return [each for each in found if "its log is not what was written" not in each.what]
 

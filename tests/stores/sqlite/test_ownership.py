@@ -19,7 +19,7 @@ from weft.stores import SQLiteStore
 from weft.testing.contracts.cases import first, more, write
 
 
-def test_a_store_that_nobody_closed_says_so_and_frees_its_runs(path: Path) -> None:
+def test_a_store_that_was_not_closed_says_so_and_frees_its_runs(path: Path) -> None:
     async def forgotten() -> None:
         store = SQLiteStore(path)
         await store.open()
@@ -115,7 +115,7 @@ def test_a_forked_child_neither_frees_nor_keeps_the_runs_of_its_parent(path: Pat
     process.stdout.close()
 
 
-def test_a_program_that_was_started_does_not_free_the_runs_of_who_started_it(path: Path) -> None:
+def test_a_program_that_was_started_does_not_free_the_runs_of_the_process_that_started_it(path: Path) -> None:
     async def act(store: SQLiteStore) -> None:
         await write(store, first("r"))
         assert store._opened is not None

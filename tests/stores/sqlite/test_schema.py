@@ -85,7 +85,7 @@ def test_the_database_of_another_application_is_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_left_alone(path: Path) -> None:
     path.write_text("Dear diary, " * 500)
 
     with pytest.raises(ForeignStore):

@@ -54,7 +54,7 @@ def in_parts(path: Path) -> SQLiteStore:
 
 
 @pytest.mark.parametrize("wrong", ["", ":memory:", "file:x?mode=memory"])
-def test_a_path_that_is_no_file_is_refused(wrong: str) -> None:
+def test_a_path_that_is_not_a_file_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidStoreOption, match="MemoryStore"):
         SQLiteStore(wrong)
 

@@ -1,4 +1,4 @@
-"""A look at a SQLite file changes nothing in it, and disturbs nobody."""
+"""A look at a SQLite file changes nothing in it, and disturbs no other process."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_holder_is_named_while_it_lives_and_goes_on_undisturbed(path: Path, 
     assert child.poll() is None
 
 
-def test_who_was_killed_holds_nothing_and_its_traces_are_left_to_owners(
+def test_a_process_that_was_killed_holds_nothing_and_its_traces_are_left_to_owners(
     path: Path, child: subprocess.Popen[str]
 ) -> None:
     os.kill(child.pid, signal.SIGKILL)
@@ -147,12 +147,12 @@ def test_an_empty_file_stays_empty(path: Path) -> None:
     assert path.stat().st_size == 0
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(StoreNotFound):
         SQLiteView(tmp_path)
 
 
-def test_what_is_no_database_is_refused(path: Path) -> None:
+def test_what_is_not_a_database_is_refused(path: Path) -> None:
     path.write_bytes(b"these are no pages " * 100)
 
     with pytest.raises(ForeignStore):
@@ -168,7 +168,7 @@ def test_the_database_of_another_application_is_refused(path: Path) -> None:
         SQLiteView(path)
 
 
-def test_a_file_that_another_process_makes_a_store_of_meanwhile_is_nobody_elses(path: Path) -> None:
+def test_a_file_that_another_process_makes_a_store_of_meanwhile_is_not_foreign(path: Path) -> None:
     maker = schema.connect(path, "full", 1.0)
 
     class Slow(sqlite3.Connection):

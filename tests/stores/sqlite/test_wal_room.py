@@ -87,7 +87,7 @@ def test_the_database_holds_nothing_of_it(path: Path) -> None:
 
 @pytest.mark.parametrize("is_made", [True, False], ids=["when it is made", "while it is made"])
 def test_a_crash_loses_nothing(path: Path, tmp_path: Path, is_made: bool) -> None:
-    """What a crash leaves are the two files, as they are at that moment."""
+    """A crash leaves the two files, as they are at that moment."""
     crashed = tmp_path / "crashed.db"
     length: list[int] = []
 
@@ -122,7 +122,7 @@ def test_a_crash_loses_nothing(path: Path, tmp_path: Path, is_made: bool) -> Non
         assert db.execute("select count(*) from segments").fetchone() == (3,)
 
 
-def test_none_is_made_while_somebody_writes(path: Path) -> None:
+def test_none_is_made_while_another_process_writes(path: Path) -> None:
     async def main() -> tuple[int, int]:
         async with SQLiteStore(path) as store:
             await write(store, first("r"))

@@ -70,7 +70,7 @@ def test_what_it_refuses_is_as_if_all_threads_hung() -> None:
     run_virtually(main())
 
 
-def test_an_attempt_gives_signs_of_life_where_somebody_listens() -> None:
+def test_an_attempt_gives_signs_of_life_where_a_policy_asks_for_them() -> None:
     async def main() -> list[float]:
         loop, heard = asyncio.get_running_loop(), list[float]()
         owner = Owner(SimulatedExecutor(lambda _: 10.0, beats=lambda _: 4.0))

@@ -1,4 +1,4 @@
-"""What limits look like from outside: each gauge says when one was not kept, and is silent when it was."""
+"""Limits, seen from outside: each gauge says when one was not kept, and is silent when it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions of policies are asked: once for each failure, after the retries, and as the log says."""
+"""Functions of policies are asked once for each failure, after the retries, and as the log says."""
 
 from __future__ import annotations
 
