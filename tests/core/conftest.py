@@ -1,13 +1,17 @@
-"""A fixture that the tests of the core share."""
+"""Lets the tests of the core import what they share, and runs a test in several orders."""
 
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from weft import Run
+
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(params=range(8), ids=lambda seed: f"order{seed}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from arithmetic import add_one, double, is_even, minus_one, pair, root
 
 from weft import (
     Workflow,
     accumulator,
-    condition,
     context,
     join,
     reduce,
@@ -16,13 +16,6 @@ from weft import (
 )
 from weft.core.components.step import Step
 from weft.core.compose.component import Component
-
-root = step(lambda x: x, name="root")
-add_one = step(lambda x: x + 1, name="add_one")
-double = step(lambda x: x * 2, name="double")
-minus_one = step(lambda x: x - 1, name="minus_one")
-pair = step(lambda a, b: (a, b), name="pair")
-is_even = condition(lambda x: x % 2 == 0, name="is_even")
 
 
 def hash_of(component: Component) -> str:

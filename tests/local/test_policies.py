@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from everywhere import Go, everywhere
 
 import weft
 from weft import Policy, PolicyDriver, Run, Workflow, context, step
 from weft.core.events import RunnableDispatched
 from weft.errors import CircuitOpen, DeadlineExceeded, InvalidFallback, InvalidPolicy, StepTimeout
-from weft.local.counters import COUNTERS
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
 from weft.testing import VirtualClock
-
-
-@pytest.fixture(autouse=True)
-def fresh_limits() -> Iterator[None]:
-    COUNTERS.reset()
-    yield
-    COUNTERS.reset()
 
 
 class Flaky:
@@ -36,22 +28,6 @@ class Flaky:
         if self.calls <= self.failures:
             raise ConnectionError(f"attempt {self.calls}")
         return x
-
-
-def serially(workflow: Workflow, **options: Any) -> Run:
-    return workflow.run(1, **options)
-
-
-def in_parallel(workflow: Workflow, **options: Any) -> Run:
-    return workflow.run(1, parallel=2, **options)
-
-
-def in_a_loop(workflow: Workflow, **options: Any) -> Run:
-    return asyncio.run(workflow.arun(1, **options))
-
-
-everywhere = pytest.mark.parametrize("go", [serially, in_parallel, in_a_loop])
-Go = Callable[..., Run]
 
 
 @everywhere

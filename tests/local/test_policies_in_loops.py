@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from everywhere import Go, everywhere, in_parallel
 
 import weft
 from weft import Policy, PolicyDriver, Run, Runnable, Workflow, each, step
@@ -18,31 +19,8 @@ from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, Value
 from weft.testing import VirtualClock
 
 
-@pytest.fixture(autouse=True)
-def fresh_limits() -> Iterator[None]:
-    COUNTERS.reset()
-    yield
-    COUNTERS.reset()
-
-
 def failing(x: object) -> Any:
     raise ConnectionError(f"no {x}")
-
-
-def serially(workflow: Workflow, **options: Any) -> Run:
-    return workflow.run(1, **options)
-
-
-def in_parallel(workflow: Workflow, **options: Any) -> Run:
-    return workflow.run(1, parallel=2, **options)
-
-
-def in_a_loop(workflow: Workflow, **options: Any) -> Run:
-    return asyncio.run(workflow.arun(1, **options))
-
-
-everywhere = pytest.mark.parametrize("go", [serially, in_parallel, in_a_loop])
-Go = Callable[..., Run]
 
 
 class Watched:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from arithmetic import add_one, double, pair, root
 
 from weft import INPUT, Absent, Run, Workflow, condition, each, join, reduce, step
 from weft.core.components.step import Step
@@ -13,11 +14,7 @@ from weft.core.run.runnable import Outcome
 from weft.errors import InvalidJoin, WrongArity
 from weft.typing import Wait
 
-root = step(lambda x: x, name="root")
-add_one = step(lambda x: x + 1, name="add_one")
-double = step(lambda x: x * 2, name="double")
 triple = step(lambda x: x * 3, name="triple")
-pair = step(lambda a, b: (a, b), name="pair")
 never = condition(lambda _: False, name="never")
 broken = step(lambda x: x / 0, name="broken")
 

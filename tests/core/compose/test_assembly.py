@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from arithmetic import add_one, double, root
 
 from weft import (
     Workflow,
@@ -16,10 +17,6 @@ from weft import (
 from weft.errors import (
     DuplicateName,
 )
-
-root = step(lambda x: x, name="root")
-add_one = step(lambda x: x + 1, name="add_one")
-double = step(lambda x: x * 2, name="double")
 
 
 def test_one_name_with_different_code_is_refused() -> None:

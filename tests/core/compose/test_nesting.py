@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from arithmetic import add_one, double, is_even, minus_one, pair, root, total
 
 from weft import (
     INPUT,
     Workflow,
-    accumulator,
-    condition,
     context,
     each,
     latest,
@@ -20,14 +19,6 @@ from weft import (
 from weft.errors import (
     DuplicateName,
 )
-
-root = step(lambda x: x, name="root")
-add_one = step(lambda x: x + 1, name="add_one")
-double = step(lambda x: x * 2, name="double")
-minus_one = step(lambda x: x - 1, name="minus_one")
-pair = step(lambda a, b: (a, b), name="pair")
-is_even = condition(lambda x: x % 2 == 0, name="is_even")
-total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
 
 
 def test_a_nested_workflow_stands_like_a_component() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from crawling import fetch, pair, title
 
 from weft import (
     condition,
@@ -22,21 +23,6 @@ from weft.errors import (
     TracingError,
     WrongArity,
 )
-
-
-@step
-def fetch(url: str) -> str:
-    return f"page of {url}"
-
-
-@step
-def title(page: str) -> str:
-    return page.title()
-
-
-@step
-def pair(a: Any, b: Any) -> list[Any]:
-    return [a, b]
 
 
 def opened(value: Any) -> Any:

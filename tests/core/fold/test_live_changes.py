@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable
 
 import pytest
+from forking import components, double, fork, pair, plus_two, root, total
 
 from weft import (
     Run,
     Workflow,
-    accumulator,
     all_values,
     context,
     each,
@@ -24,19 +24,6 @@ from weft.errors import (
     DuplicateName,
     MissingContext,
 )
-
-root = step(lambda x: x + 1, name="root")
-plus_two = step(lambda x: x + 2, name="plus_two")
-plus_four = step(lambda x: x + 4, name="plus_four")
-double = step(lambda x: x * 2, name="double")
-pair = step(lambda a, b: (a, b), name="pair")
-total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
-fork = Workflow("fork", root >> [plus_two, plus_four])
-
-
-def components(run: Run) -> list[str]:
-    """Return what could run now."""
-    return [runnable.component for runnable in run.prepare()]
 
 
 def advance(run: Run, *names: str) -> Run:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from forking import components, double, fork, pair, plus_four, plus_two, root, total
 
 from weft import (
     INPUT,
     Run,
     Workflow,
-    accumulator,
     each,
     reduce,
     step,
@@ -18,19 +18,6 @@ from weft import (
 from weft.errors import (
     InvalidEvent,
 )
-
-root = step(lambda x: x + 1, name="root")
-plus_two = step(lambda x: x + 2, name="plus_two")
-plus_four = step(lambda x: x + 4, name="plus_four")
-double = step(lambda x: x * 2, name="double")
-pair = step(lambda a, b: (a, b), name="pair")
-total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
-fork = Workflow("fork", root >> [plus_two, plus_four])
-
-
-def components(run: Run) -> list[str]:
-    """Return what could run now."""
-    return [runnable.component for runnable in run.prepare()]
 
 
 def parted(run: Run) -> tuple[Run, Run]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
+from arithmetic import add_one, double, pair, root
 
 from weft import (
     FSM,
@@ -24,10 +25,6 @@ from weft import (
 )
 from weft.errors import NothingProduced, UnknownComponent
 
-root = step(lambda x: x, name="root")
-add_one = step(lambda x: x + 1, name="add_one")
-double = step(lambda x: x * 2, name="double")
-pair = step(lambda a, b: (a, b), name="pair")
 diamond = Workflow("diamond", root >> [add_one, double] >> pair)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from forking import broken, double, fork, pair, plus_four, plus_two, root
 
 from weft import (
     Run,
@@ -17,14 +18,7 @@ from weft.errors import (
     UnknownComponent,
 )
 
-root = step(lambda x: x + 1, name="root")
-plus_two = step(lambda x: x + 2, name="plus_two")
-plus_four = step(lambda x: x + 4, name="plus_four")
-double = step(lambda x: x * 2, name="double")
-pair = step(lambda a, b: (a, b), name="pair")
-broken = step(lambda x: x / 0, name="broken")
 never = condition(lambda _: False, name="never")
-fork = Workflow("fork", root >> [plus_two, plus_four])
 
 
 def test_values_and_facts_are_listed_in_order() -> None:

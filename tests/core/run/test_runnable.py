@@ -7,12 +7,12 @@ from types import FunctionType, ModuleType
 
 import msgspec
 import pytest
+from forking import broken, double, fork, root, total
 
 from weft import (
     Outcome,
     Run,
     Workflow,
-    accumulator,
     each,
     step,
 )
@@ -20,15 +20,6 @@ from weft.core.run.runnable import RunnableRef
 from weft.errors import (
     UnknownRunnable,
 )
-
-root = step(lambda x: x + 1, name="root")
-plus_two = step(lambda x: x + 2, name="plus_two")
-plus_four = step(lambda x: x + 4, name="plus_four")
-double = step(lambda x: x * 2, name="double")
-broken = step(lambda x: x / 0, name="broken")
-total = accumulator(lambda so_far, x: so_far + x, init=0, name="total")
-fork = Workflow("fork", root >> [plus_two, plus_four])
-
 
 # -- prepare, execute, apply -----------------------------------------------------------------------
 

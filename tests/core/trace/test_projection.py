@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
+from crawling import pair, title
 
 from weft import (
     step,
@@ -16,16 +17,6 @@ from weft import (
 from weft.errors import (
     TracingError,
 )
-
-
-@step
-def title(page: str) -> str:
-    return page.title()
-
-
-@step
-def pair(a: Any, b: Any) -> list[Any]:
-    return [a, b]
 
 
 @dataclass

@@ -1,8 +1,0 @@
-"""Lets these tests import what they share, whichever way pytest was started."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
