@@ -46,7 +46,7 @@ def test_a_ctrl_c_goes_through_on_the_main_thread_alone() -> None:
         attempt(runnable)
     worker = threading.Thread(target=lambda: outcomes.append(attempt(runnable)))
     worker.start()
-    worker.join()
+    worker.join(60)
 
     assert isinstance(outcomes[0].error, KeyboardInterrupt)
 

@@ -43,7 +43,7 @@ def test_many_threads_lose_nothing_and_no_wake_up_is_missing() -> None:
             assert woken.acquire(timeout=60)
             found += outbox.take()
         for thread in threads:
-            thread.join()
+            thread.join(60)
     finally:
         sys.setswitchinterval(before)
 

@@ -270,7 +270,7 @@ def test_many_threads_share_a_runner(store: LogStore) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60)
 
     assert sorted(found) == [2 * n + 1 for n in range(20)]
 

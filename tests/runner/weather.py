@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from typing import Any, TypeVar
 
-from weft import AsyncRunner, Runnable, Workflow, step
+from weft import AsyncRunner, Policy, Runnable, Workflow, step
 from weft.core.events import AnyEvent, InputReceived
 from weft.errors import StoreUnavailable
 from weft.local.counters import LocalCounters
@@ -22,6 +22,11 @@ T = TypeVar("T")
 
 double = Workflow("double", step(lambda x: x * 2, name="double"))
 chain = Workflow("chain", step(lambda x: x + 1, name="slow") >> step(lambda x: x * 2, name="next"))
+
+
+def under(policy: Policy, call: Callable[..., Any] = lambda x: x) -> Workflow:
+    """Return a workflow of one step, ``work``, under *policy*."""
+    return Workflow("w", step(call, name="work")).with_policies([("work", policy)])
 
 
 def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -183,7 +183,7 @@ def test_a_handler_may_detach_itself() -> None:
 def test_many_threads_attach_and_detach_at_once() -> None:
     """A handler that was lost between two threads, or stayed, is what a missing lock would show."""
     bus, kept = Bus(), 8
-    barrier = threading.Barrier(kept)
+    barrier = threading.Barrier(kept, timeout=60)
 
     def busy(number: int) -> None:
         barrier.wait()
@@ -199,7 +199,7 @@ def test_many_threads_attach_and_detach_at_once() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60)
     finally:
         sys.setswitchinterval(before)
 

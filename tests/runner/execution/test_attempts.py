@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from weather import LoopClock, SlowStore, double, now, runner_on, virtually
+from weather import LoopClock, SlowStore, double, now, runner_on, under, virtually
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
 from weft.core.events import ReactionOccurred, RunnableDelayed
-from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, StepTimeout, UnencodableValue
-from weft.executors.tasks import TaskExecutor
+from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, UnencodableValue
 from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, Value
 from weft.policy.limits import UseState
 from weft.runner import WorkerHooks
 from weft.stores import MemoryStore
-from weft.testing.loop import VirtualLoop
 
 
 class Flaky:
@@ -38,10 +35,6 @@ class Flaky:
         return x
 
 
-def under(policy: Policy, call: Callable[..., Any] = lambda x: x) -> Workflow:
-    return Workflow("w", step(call, name="work")).with_policies([("work", policy)])
-
-
 async def cut_off(workflow: Workflow, seconds: float, *, crashes: bool = True, lasts: float = 0.0, **how: Any) -> Run:
     """Return what a run comes to whose runner ends after so many *seconds*, by a crash or in good order."""
     async with MemoryStore() as store:
@@ -56,7 +49,7 @@ async def cut_off(workflow: Workflow, seconds: float, *, crashes: bool = True, l
             return await runner.wait("a")
 
 
-# -- restarts ------------------------------------------------------------------------------------
+# -- restarts --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual", "pipelined"])
@@ -194,7 +187,7 @@ async def test_what_this_runner_cannot_keep_is_refused_by_resume_too() -> None:
             assert await runner.list_workflows() == []
 
 
-# -- stopping ------------------------------------------------------------------------------------
+# -- stopping --------------------------------------------------------------------------------------
 
 
 @virtually
@@ -214,7 +207,7 @@ async def test_a_stop_does_not_wait_for_a_retry_that_is_an_hour_away() -> None:
     assert run.values("work") == [1]
 
 
-# -- policies that change ------------------------------------------------------------------------
+# -- policies that change --------------------------------------------------------------------------
 
 
 @virtually
@@ -285,7 +278,7 @@ async def test_a_run_that_is_over_takes_no_policies_and_no_retries() -> None:
                 await call
 
 
-# -- dead letters and additions ------------------------------------------------------------------
+# -- dead letters and additions --------------------------------------------------------------------
 
 
 @virtually
@@ -334,7 +327,7 @@ async def test_a_step_adds_to_a_run_whose_policies_only_a_runner_can_keep() -> N
     assert run.results() == {"late": 2}
 
 
-# -- what only some executors can do -------------------------------------------------------------
+# -- what only some executors can do ---------------------------------------------------------------
 
 
 def test_heartbeats_are_refused_where_they_are_not_heard_also_if_the_run_says_where() -> None:
@@ -389,7 +382,7 @@ async def test_what_stands_in_line_for_a_worker_waits_for_what_a_policy_wants_du
     assert began["second"] - began["first"] >= 2.0
 
 
-# -- fallbacks and compensations -----------------------------------------------------------------
+# -- fallbacks and compensations -------------------------------------------------------------------
 
 
 def broken(_: object) -> None:
@@ -468,114 +461,3 @@ async def test_a_fallback_that_is_cut_off_is_asked_again_after_a_resume() -> Non
             run = await runner.wait("a")
 
     assert (len(asked), run.values("work")) == (2, [None])
-
-
-# -- a loop that is held ---------------------------------------------------------------------------
-
-
-def hold(seconds: float) -> None:
-    """Let so many *seconds* pass in which the loop does nothing else."""
-    cast("VirtualLoop", asyncio.get_running_loop()).advance(seconds)
-
-
-def tasks_on(**options: Any) -> AsyncRunner:
-    """Return a runner whose coroutines are tasks of the loop on virtual time."""
-    executors = {name: TaskExecutor() for name in ("inline", "async", "thread")}
-    return AsyncRunner(executors=executors, clock=LoopClock(), counters=LocalCounters(), **options)
-
-
-async def work_while_held(
-    policy: Policy, *lasts: float, holds: tuple[tuple[float, float], ...]
-) -> tuple[Run, list[float]]:
-    """Return a run of one coroutine that waits for *lasts*, while the loop is held from when on for how long."""
-    began: list[float] = []
-
-    async def work(x: int) -> int:
-        began.append(now())
-        for seconds in lasts:
-            await asyncio.sleep(seconds)
-        return x
-
-    async with tasks_on() as runner:
-        for at, seconds in holds:
-            asyncio.get_running_loop().call_later(at, hold, seconds)
-        await runner.start(under(policy, work), 1, id="a")
-        return await runner.wait("a"), began
-
-
-@pytest.mark.parametrize("lasts", [(0.3,), (0.3, 0.3), (0.1,) * 8])
-@virtually
-async def test_a_coroutine_that_would_have_ended_in_time_is_not_timed_out_because_the_loop_was_held(
-    lasts: tuple[float, ...],
-) -> None:
-    run, began = await work_while_held(Policy(timeout=1.0, max_retries=2), *lasts, holds=((0.1, 2.0),))
-
-    assert (run.failures, run.values("work"), began) == ({}, [1], [0.0])
-
-
-@pytest.mark.parametrize(("beats", "attempts"), [(True, [0.0]), (False, [0.0, 4.0])])
-@virtually
-async def test_a_coroutine_does_not_count_as_silent_because_the_loop_was_held(
-    beats: bool, attempts: list[float]
-) -> None:
-    began: list[float] = []
-
-    async def work(x: int) -> int:
-        began.append(now())
-        for _ in range(10 if beats or len(began) > 1 else 10_000):
-            await asyncio.sleep(0.3)
-            if beats or len(began) > 1:
-                current().heartbeat()
-        return x
-
-    async with tasks_on() as runner:
-        asyncio.get_running_loop().call_later(0.5, hold, 2.5)
-        await runner.start(under(Policy(heartbeat=1.0, max_retries=1), work), 1, id="a")
-        run = await runner.wait("a")
-
-    assert (run.failures, run.values("work"), began) == ({}, [1], attempts)
-
-
-@virtually
-async def test_a_coroutine_that_hangs_is_timed_out_although_the_loop_was_held() -> None:
-    run, began = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 2.0),))
-
-    assert isinstance(run.failures["work"].__cause__, StepTimeout)
-    assert began == [0.0]
-    assert now() == pytest.approx(2.1 + 1.0)
-
-
-@virtually
-async def test_a_loop_that_is_held_again_and_again_gives_a_hung_coroutine_its_timeout_once_more_and_not_for_ever() -> (
-    None
-):
-    held = tuple((0.5 * at, 0.4) for at in range(100))
-
-    run, _ = await work_while_held(Policy(timeout=1.0), 3600.0, holds=held)
-
-    assert isinstance(run.failures["work"].__cause__, StepTimeout)
-    assert now() < 10.0
-
-
-@virtually
-async def test_a_coroutine_that_takes_too_long_is_timed_out_at_its_time_where_the_loop_is_free() -> None:
-    run, _ = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 0.5),))
-
-    assert isinstance(run.failures["work"].__cause__, StepTimeout)
-    assert now() == 1.0
-
-
-@virtually
-async def test_a_stall_that_is_over_in_time_gives_nothing_back() -> None:
-    run, _ = await work_while_held(Policy(timeout=1.0), 0.3, 0.9, holds=((0.1, 0.5),))
-
-    assert isinstance(run.failures["work"].__cause__, StepTimeout)
-
-
-@pytest.mark.parametrize("seconds", [0.3, 3600.0])
-@virtually
-async def test_a_deadline_that_passed_while_the_loop_was_held_gives_the_same_time_back(seconds: float) -> None:
-    run, _ = await work_while_held(Policy(deadline=1.0), seconds, holds=((0.1, 2.0),))
-
-    assert bool(run.failures) == (seconds > 1.0)
-    assert now() < 4.0

@@ -1,17 +1,23 @@
-"""Timers beside limits: a delay comes before a limit is taken, and a timeout counts from when it was."""
+"""Timers beside limits, and in a loop that is held: a timeout counts the time that a step could use."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from weather import now, runner_on, virtually
+from weather import LoopClock, now, runner_on, under, virtually
 
-from weft import AsyncRunner, Policy, Run, Workflow, step
+from weft import AsyncRunner, Policy, Run, Workflow, current, step
 from weft.errors import DeadlineExceeded, QueueTimeout, StepTimeout
+from weft.executors.tasks import TaskExecutor
+from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, RateLimit
 from weft.stores import MemoryStore
+from weft.testing.loop import VirtualLoop
+
+# -- timers and limits -----------------------------------------------------------------------------
+
 
 ONE = ConcurrencyLimit("one", 1)
 
@@ -150,3 +156,114 @@ async def test_a_delay_that_is_over_in_the_moment_in_which_its_limit_is_free_sta
         await asyncio.sleep(60.0)
 
     assert calls.times == [(0.0, "holder"), (5.0, "delayed")]
+
+
+# -- a loop that is held ---------------------------------------------------------------------------
+
+
+def hold(seconds: float) -> None:
+    """Let so many *seconds* pass in which the loop does nothing else."""
+    cast("VirtualLoop", asyncio.get_running_loop()).advance(seconds)
+
+
+def tasks_on(**options: Any) -> AsyncRunner:
+    """Return a runner whose coroutines are tasks of the loop on virtual time."""
+    executors = {name: TaskExecutor() for name in ("inline", "async", "thread")}
+    return AsyncRunner(executors=executors, clock=LoopClock(), counters=LocalCounters(), **options)
+
+
+async def work_while_held(
+    policy: Policy, *lasts: float, holds: tuple[tuple[float, float], ...]
+) -> tuple[Run, list[float]]:
+    """Return a run of one coroutine that waits for *lasts*, while the loop is held from when on for how long."""
+    began: list[float] = []
+
+    async def work(x: int) -> int:
+        began.append(now())
+        for seconds in lasts:
+            await asyncio.sleep(seconds)
+        return x
+
+    async with tasks_on() as runner:
+        for at, seconds in holds:
+            asyncio.get_running_loop().call_later(at, hold, seconds)
+        await runner.start(under(policy, work), 1, id="a")
+        return await runner.wait("a"), began
+
+
+@pytest.mark.parametrize("lasts", [(0.3,), (0.3, 0.3), (0.1,) * 8])
+@virtually
+async def test_a_coroutine_that_would_have_ended_in_time_is_not_timed_out_because_the_loop_was_held(
+    lasts: tuple[float, ...],
+) -> None:
+    run, began = await work_while_held(Policy(timeout=1.0, max_retries=2), *lasts, holds=((0.1, 2.0),))
+
+    assert (run.failures, run.values("work"), began) == ({}, [1], [0.0])
+
+
+@pytest.mark.parametrize(("beats", "attempts"), [(True, [0.0]), (False, [0.0, 4.0])])
+@virtually
+async def test_a_coroutine_does_not_count_as_silent_because_the_loop_was_held(
+    beats: bool, attempts: list[float]
+) -> None:
+    began: list[float] = []
+
+    async def work(x: int) -> int:
+        began.append(now())
+        for _ in range(10 if beats or len(began) > 1 else 10_000):
+            await asyncio.sleep(0.3)
+            if beats or len(began) > 1:
+                current().heartbeat()
+        return x
+
+    async with tasks_on() as runner:
+        asyncio.get_running_loop().call_later(0.5, hold, 2.5)
+        await runner.start(under(Policy(heartbeat=1.0, max_retries=1), work), 1, id="a")
+        run = await runner.wait("a")
+
+    assert (run.failures, run.values("work"), began) == ({}, [1], attempts)
+
+
+@virtually
+async def test_a_coroutine_that_hangs_is_timed_out_although_the_loop_was_held() -> None:
+    run, began = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 2.0),))
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert began == [0.0]
+    assert now() == pytest.approx(2.1 + 1.0)
+
+
+@virtually
+async def test_a_loop_that_is_held_again_and_again_gives_a_hung_coroutine_its_timeout_once_more_and_not_for_ever() -> (
+    None
+):
+    held = tuple((0.5 * at, 0.4) for at in range(100))
+
+    run, _ = await work_while_held(Policy(timeout=1.0), 3600.0, holds=held)
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert now() < 10.0
+
+
+@virtually
+async def test_a_coroutine_that_takes_too_long_is_timed_out_at_its_time_where_the_loop_is_free() -> None:
+    run, _ = await work_while_held(Policy(timeout=1.0), 3600.0, holds=((0.1, 0.5),))
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+    assert now() == 1.0
+
+
+@virtually
+async def test_a_stall_that_is_over_in_time_gives_nothing_back() -> None:
+    run, _ = await work_while_held(Policy(timeout=1.0), 0.3, 0.9, holds=((0.1, 0.5),))
+
+    assert isinstance(run.failures["work"].__cause__, StepTimeout)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 3600.0])
+@virtually
+async def test_a_deadline_that_passed_while_the_loop_was_held_gives_the_same_time_back(seconds: float) -> None:
+    run, _ = await work_while_held(Policy(deadline=1.0), seconds, holds=((0.1, 2.0),))
+
+    assert bool(run.failures) == (seconds > 1.0)
+    assert now() < 4.0

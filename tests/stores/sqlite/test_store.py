@@ -83,7 +83,7 @@ def test_an_open_store_belongs_to_one_loop(path: Path) -> None:
 
         thread = threading.Thread(target=elsewhere)
         thread.start()
-        thread.join()
+        thread.join(60)
 
     inside(SQLiteStore(path), act)
 
@@ -102,7 +102,7 @@ def test_a_closed_store_leaves_no_thread_and_no_file_behind(path: Path) -> None:
     filled(path, runs=3)
 
     for each in set(threading.enumerate()) - threads:
-        each.join()
+        each.join(60)
 
     assert [each.name for each in path.parent.iterdir()] == ["runs.db"]
 
@@ -116,7 +116,7 @@ def test_a_store_that_could_not_be_opened_leaves_nothing_behind(tmp_path: Path) 
         inside(SQLiteStore(path), nothing)
 
     for each in set(threading.enumerate()) - threads:
-        each.join()
+        each.join(60)
     assert [each.name for each in path.parent.iterdir()] == ["runs.db"]
 
 
