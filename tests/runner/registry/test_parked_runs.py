@@ -67,16 +67,21 @@ async def test_what_a_parked_run_is_told_while_it_is_brought_back_is_in_its_log(
         assert ("RunCancelled" if call == "cancel" else "PolicyChanged") in kinds
 
 
+async def refused(runner: AsyncRunner, store: GatedStore) -> None:
+    """Start the run ``a``, and let *store* refuse its first input."""
+    await runner.start_workflow("a", double)
+    store.fails_with["append"] = lambda: ValueError("a bug in the store")
+    with pytest.raises(ValueError, match="a bug"):
+        await runner.run("a", 1)
+    store.fails_with.clear()
+
+
 @pytest.mark.parametrize("call", ["cancel", "set_policies", "retry", "discard"])
 @virtually
 async def test_a_run_that_the_store_has_refused_is_not_changed_and_can_be_resumed(call: str) -> None:
     store = GatedStore(MemoryStore())
     async with runner_on(store) as runner:
-        await runner.start_workflow("a", double)
-        store.fails_with["append"] = lambda: ValueError("a bug in the store")
-        with pytest.raises(ValueError, match="a bug"):
-            await runner.run("a", 1)
-        store.fails_with.clear()
+        await refused(runner, store)
 
         with pytest.raises(RunParked, match="a bug in the store"):
             await tell(runner, call, "a")
@@ -93,11 +98,7 @@ async def test_a_run_that_the_store_has_refused_is_not_changed_and_can_be_resume
 async def test_callers_of_a_run_that_the_store_has_refused_leave_nothing_in_memory() -> None:
     store = GatedStore(MemoryStore())
     async with runner_on(store) as runner:
-        await runner.start_workflow("a", double)
-        store.fails_with["append"] = lambda: ValueError("a bug in the store")
-        with pytest.raises(ValueError, match="a bug"):
-            await runner.run("a", 1)
-        store.fails_with.clear()
+        await refused(runner, store)
 
         depths: list[int] = []
         for _ in range(3):
