@@ -33,6 +33,15 @@ def test_policies_that_a_run_was_given_survive_a_restore() -> None:
     assert Run.from_log(run.log()).react_until_satisfied().failures["failing"].attempts == 2
 
 
+def test_a_change_that_was_made_elsewhere_takes_effect() -> None:
+    run = work.with_policies([("failing", Policy(max_retries=1))]).run(1)
+    elsewhere = Run.from_log(run.log()).set_policies([("failing", Policy(max_retries=2))])
+
+    run.record(elsewhere.log()[-1:]).run(2)
+
+    assert run.failures["failing"].attempts == 3
+
+
 def test_new_rules_replace_those_in_force_or_go_in_front() -> None:
     ruled = work.with_policies([("failing", Policy(max_retries=3))])
 

@@ -25,13 +25,13 @@ from weft.errors import StoreError
 from weft.policy import DEFAULT, ConcurrencyLimit, driver, limits
 from weft.policy.decision import Fallback
 from weft.policy.driver import Attempt
+from weft.policy.run_policies import RunPolicies
 from weft.ports.store import Append
 from weft.runner.checkpoints import as_checkpoints
 from weft.runner.execution import worker as worker_module
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
-from weft.runner.execution.policies import RunPolicies
 from weft.runner.execution.timeouts import Timeouts
 from weft.runner.execution.worker import Worker
 from weft.runner.registry import children

@@ -3,13 +3,12 @@
 from weft.calling import aexecute, execute, whole
 from weft.local.clock import new_run_id, now
 from weft.local.concurrent import adrive, drive_concurrently
-from weft.local.policies import Policies, checked, choose, preview
+from weft.local.policies import checked, choose, policies_in_memory, preview
 from weft.local.policy_driver import PolicyDriver
 from weft.local.serial import drive, evaluate, react
 from weft.policy.matching import combine, within
 
 __all__ = [
-    "Policies",
     "PolicyDriver",
     "adrive",
     "aexecute",
@@ -22,6 +21,7 @@ __all__ = [
     "execute",
     "new_run_id",
     "now",
+    "policies_in_memory",
     "preview",
     "react",
     "whole",

@@ -25,7 +25,8 @@ from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import AlreadyRunning
-from weft.local.policies import policies_of
+from weft.local.policies import current_policy, policies_of, policy_of
+from weft.local.policy_driver import PolicyDriver
 from weft.policy.policy import Policy
 
 MOST_TASKS = 256
@@ -229,7 +230,8 @@ class _Loop:
         policies = policies_of(self.run)
         if policies is None:
             return None, None, None
-        return policies.of(self.run, activation)[0], policies.driver, policies.teller(self.run, activation)
+        policy, _ = policy_of(self.run, policies, activation)
+        return policy, PolicyDriver(clock=policies.clock), current_policy(policies, activation)
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
         self.under_way.add(future)

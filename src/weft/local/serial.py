@@ -20,8 +20,10 @@ from weft.core.functions.current import announce, announced
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.policies import Policies, policies_of
+from weft.local.policies import current_policy, policies_of, policy_of
+from weft.local.policy_driver import PolicyDriver
 from weft.policy.policy import Policy
+from weft.policy.run_policies import RunPolicies
 
 
 def react(run: Run) -> None:
@@ -49,7 +51,7 @@ def react(run: Run) -> None:
         announce(outer)
 
 
-def perform(run: Run, activation: Activation, policies: Policies | None) -> None:
+def perform(run: Run, activation: Activation, policies: RunPolicies | None) -> None:
     """Execute one *activation* of *run* under its *policies*, if it has any, and record its outcome."""
     memory, node = run.memory, activation.node
     policy: Policy | None = None
@@ -90,8 +92,8 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
             run.fail(activation, error, 1, perf_counter_ns() - started)
         else:
             runnable = bind(activation, memory, run.context)
-            teller = policies.teller(run, activation)
-            run.apply(policies.driver.execute(runnable, policy, failed=sound(error), current=teller))
+            current, driver = current_policy(policies, activation), PolicyDriver(clock=policies.clock)
+            run.apply(driver.execute(runnable, policy, failed=sound(error), current=current))
     else:
         if memory.adding:
             added, memory.adding = memory.adding, ()
@@ -101,15 +103,16 @@ def perform(run: Run, activation: Activation, policies: Policies | None) -> None
         complete(memory, activation, value, 1, perf_counter_ns() - started)
 
 
-def governed(run: Run, activation: Activation, policies: Policies) -> tuple[Policy | None, Outcome | None]:
+def governed(run: Run, activation: Activation, policies: RunPolicies) -> tuple[Policy | None, Outcome | None]:
     """Return the policy to use if *activation* fails; or its outcome, if a policy matters before that."""
-    policy, matters_before = policies.of(run, activation)
+    policy, matters_before = policy_of(run, policies, activation)
     if policy is None or not matters_before:
         return policy, None
     runnable = bind(activation, run.memory, run.context)
     if policy.execution_mode == "durable":
         run.record_dispatch(runnable, policy)
-    return policy, policies.driver.execute(runnable, policy, current=policies.teller(run, activation))
+    driver = PolicyDriver(clock=policies.clock)
+    return policy, driver.execute(runnable, policy, current=current_policy(policies, activation))
 
 
 def evaluate(run: Run) -> None:

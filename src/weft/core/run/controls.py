@@ -15,7 +15,7 @@ from weft.core.fold.fold import record
 from weft.core.fold.scope import Letter
 from weft.core.functions.current import Addition
 from weft.core.functions.references import MISSING
-from weft.core.run.policies import PoliciesInForce, PoliciesInMemory
+from weft.core.run.policies import PoliciesInForce
 from weft.core.run.queries import Queries
 from weft.errors import NoSuchLetter, WrongArity
 from weft.typing import PoliciesMode
@@ -47,7 +47,7 @@ class Controls(Queries):
             InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
         """
         if clock is not None:
-            self.known_policies = local().Policies(self.workflow, clock=clock, rules=self.memory.rules)
+            self.known_policies = local().policies_in_memory(self, clock)
         return self if policies is None else self.set_policies(policies, mode=mode)
 
     def set_policies(self, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> Self:
@@ -61,29 +61,27 @@ class Controls(Queries):
         Raises:
             InvalidPolicy: a rule that makes no sense, or that a run in memory cannot keep.
         """
-        rules = self._combined(policies, mode)
-        known = cast("PoliciesInMemory", self.policies or local().Policies(self.workflow))
-        known.change(self.memory.plan, rules)
+        known = self._policies_here()
+        known.change(policies, mode)
         self.known_policies = known
-        record(self.memory, ev.PolicyChanged(len(self.memory.log) + 1, rules))
         return self
 
     def preview(self, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for work that is pending, without changing anything."""
-        return cast("list[Any]", local().preview(self, self._combined(policies, mode)))
+        rules = self.memory.rules
+        now = self.workflow.policies if rules is None else rules
+        return cast("list[Any]", local().preview(self, local().combine(now, policies, mode)))
 
     @property
     def policies(self) -> PoliciesInForce | None:
         """The policies that hold for this run; None if neither it nor its workflow says anything about how to run."""
-        rules = self.memory.rules
-        if self.known_policies is None and (rules is not None or self.memory.workflow.policies):
-            self.known_policies = local().Policies(self.workflow, rules=rules)
+        if self.known_policies is None and (self.memory.rules is not None or self.memory.workflow.policies):
+            self.known_policies = local().policies_in_memory(self)
         return self.known_policies
 
-    def _combined(self, policies: Iterable[Any], mode: PoliciesMode) -> tuple[Any, ...]:
-        rules = self.memory.rules
-        now = self.workflow.policies if rules is None else rules
-        return cast("tuple[Any, ...]", local().combine(now, policies, mode))
+    def _policies_here(self) -> PoliciesInForce:
+        """Return the policies of this run, or empty ones of a run in memory."""
+        return self.policies or cast("PoliciesInForce", local().policies_in_memory(self))
 
     # -- children --------------------------------------------------------------------------------
 
@@ -116,7 +114,7 @@ class Controls(Queries):
         memory, letters = self.memory, self._letters(which)
         if policy is not None:
             local().checked([("", policy)])
-            policies: PoliciesInForce = self.policies or local().Policies(self.workflow)
+            policies = self._policies_here()
             for letter in letters:
                 policies.check(letter.event.component, policy)
         given = [None if input is MISSING else _fitting(letter, input) for letter in letters]
@@ -172,9 +170,8 @@ class Controls(Queries):
         for addition in additions:
             changed = changed.add(addition.fragment, to=addition.to)
         new = tuple(name for name in changed.components if name not in memory.workflow.components)
-        policies: PoliciesInForce | None = self.policies or (local().Policies(changed) if changed.policies else None)
-        if policies is not None:
-            policies.table(changed, changed.compiled)
+        if self.policies is not None or changed.policies:
+            self._policies_here().table(changed, changed.compiled)
         record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
 
     def remove(self, which: object) -> Self:

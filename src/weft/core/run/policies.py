@@ -1,51 +1,49 @@
 """
 The policies of a run, as far as the run asks for them.
 
-A run in memory is given those of ``weft.local``, a run of a runner those of the runner, and neither is known here.
+They are those of ``weft.policy.run_policies``, which is not known here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from weft.core.plan.plan import Plan
+from weft.typing import PoliciesMode
 
 
 class PoliciesInForce(Protocol):
-    """Says which policy holds for which node of a run."""
+    """Says which policy is in force for which node of a run."""
+
+    @property
+    def clock(self) -> Any:
+        """The clock of the run."""
+        ...
 
     def table(self, workflow: Any, plan: Plan) -> Any:
         """
-        Return what the rules in force say of the nodes of *plan*, which is that of *workflow*.
+        Return the policies of the nodes of *plan*, which is that of *workflow*.
 
         Raises:
-            InvalidPolicy: a rule that cannot be applied, or kept.
+            InvalidPolicy: a rule that cannot be applied, or honoured.
         """
         ...
 
     def check(self, component: str, policy: Any) -> None:
         """
-        Refuse a *policy* for *component* that cannot be kept.
+        Refuse a *policy* for *component* that cannot be honoured.
 
         Raises:
             InvalidPolicy: it cannot.
         """
         ...
 
-
-class PoliciesInMemory(PoliciesInForce, Protocol):
-    """Those of a run in memory, which it drives by its own clock and may change."""
-
-    @property
-    def clock(self) -> Any:
-        """The clock that it waits by."""
-        ...
-
-    def change(self, plan: Plan, rules: tuple[Any, ...]) -> None:
+    def change(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
         """
-        Let *rules* hold from now on.
+        Put *policies* in force from the next decision on, and record that.
 
         Raises:
-            InvalidPolicy: they cannot be kept; nothing has changed then.
+            InvalidPolicy: one that makes no sense, or cannot be honoured; then nothing has changed.
         """
         ...

@@ -34,7 +34,6 @@ from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.plan.node import Node
 from weft.core.run.controls import Controls
-from weft.core.run.policies import PoliciesInMemory
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.errors import (
     AlreadyRunning,
@@ -169,7 +168,7 @@ class Run(Controls):
 
     def _time(self) -> float:
         """Return the time, by the clock that the run was given or by that of the system."""
-        known = cast("PoliciesInMemory | None", self.known_policies)
+        known = self.known_policies
         return cast("float", local().now() if known is None else known.clock.time())
 
     def prepare(self) -> list[Runnable]:

@@ -25,9 +25,9 @@ from weft.errors import QueueTimeout, RunnerClosed, StepTimeout
 from weft.policy.decision import first_wait
 from weft.policy.driver import Attempt, Await, Begun, CallPolicy, Conditions, Pause, Raised, Reply, Returned, conduct
 from weft.policy.policy import Policy
+from weft.policy.run_policies import RunPolicies
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
-from weft.runner.execution.policies import RunPolicies
 from weft.runner.execution.policy_call import PolicyCall, policy_call
 from weft.telemetry import bus
 

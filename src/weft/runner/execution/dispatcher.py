@@ -26,7 +26,7 @@ from weft.runner.durability.journal import Journal
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import LimitQueues
-from weft.runner.execution.policies import PolicyTables
+from weft.runner.execution.policies import policy_tables
 from weft.runner.execution.timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ class Dispatcher:
         """Starts the children of steps."""
         self.queues = {name: ExecutorQueue(executor, self.guard) for name, executor in executors.items()}
         """By name of the executor."""
-        self.limit_queues, self.timeouts, self.tables = LimitQueues(self), Timeouts(self), PolicyTables(executors)
+        self.limit_queues, self.timeouts = LimitQueues(self), Timeouts(self)
+        self.policy_tables = policy_tables(executors)
+        """By name of the executor that the plain functions of a run are for."""
         self._is_awake = self._is_due = False
         """Whether something has ended, and whether the loop will come round to it."""
 

@@ -40,13 +40,13 @@ from weft.log import Encoded, encode_once, needs_encoding
 from weft.log.ext_types import HASHED
 from weft.log.module_names import kind_of
 from weft.log.value_encoder import SHORT
+from weft.policy.run_policies import RunPolicies
 from weft.ports.store import Append, RunStatus
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, exhausted
-from weft.runner.execution.policies import RunPolicies
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import RunQueue
 from weft.runner.execution.status import has_news, orphans, stuck
@@ -126,7 +126,8 @@ class Worker:
         self.id = run.id
         """The name of the run."""
         self.report = Reporter(run, options.hooks)
-        self.policies = run.known_policies = RunPolicies(run, dispatcher.tables, options.executor)
+        tables = dispatcher.policy_tables[options.executor]
+        self.policies = run.known_policies = RunPolicies(run, tables, dispatcher.clock)
         self.queue = RunQueue()
         """The runnables in flight."""
         self.attempts = Attempts(self, dispatcher, self.policies)
@@ -384,9 +385,8 @@ class Worker:
     def _is_timed(self) -> bool:
         """Whether a policy of elements that are not taken in counts from when they became ready."""
         memory = self.run.memory
-        rules = memory.workflow.policies if memory.rules is None else memory.rules
-        for opening in memory.unopened or () if rules else ():
-            table = self.dispatcher.tables.of(opening.scope.plan, rules)
+        for opening in memory.unopened or () if self.policies.rules else ():
+            table = self.policies.table(self.run.workflow, opening.scope.plan)
             for target in opening.targets:
                 policy, _ = table.of(target.name)
                 if policy is not None and (policy.queue_timeout is not None or policy.delay):

@@ -1,0 +1,119 @@
+"""
+The policies that are in force in one run, and what its log says of attempts under them.
+
+The same class serves a run in memory and a run of a runner.  They differ in which policies can be honoured, which is
+for the tables to check, and in the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core import events as ev
+from weft.core.fold.fold import record
+from weft.core.fold.scope import Activation, Key
+from weft.core.plan.plan import Plan
+from weft.core.run.run import Run
+from weft.core.workflow import Workflow
+from weft.policy.instructions import Begun
+from weft.policy.matching import PolicyRule, combine
+from weft.policy.policy import Policy
+from weft.policy.policy_table import PolicyTable, PolicyTables
+from weft.ports.clock import Clock
+from weft.typing import PoliciesMode
+
+
+class RunPolicies:
+    """Says which policy a runnable of *run* has, by the rules of the run or else by those of its workflow."""
+
+    __slots__ = ("_last", "_run", "_tables", "clock")
+
+    def __init__(self, run: Run, tables: PolicyTables, clock: Clock) -> None:
+        self._run, self._tables, self.clock = run, tables, clock
+        self._last: tuple[Plan, tuple[PolicyRule, ...], PolicyTable] | None = None
+        """The table that was used last: most activations of a run follow one plan, under one list of rules."""
+
+    @property
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """The rules in force."""
+        memory = self._run.memory
+        rules: tuple[PolicyRule, ...] = memory.workflow.policies if memory.rules is None else memory.rules
+        return rules
+
+    def of(self, activation: Activation) -> tuple[Policy | None, bool]:
+        """
+        Return the policy of *activation*, and whether it matters before an attempt fails.
+
+        The policy is the one in force now, also if other rules were in force when *activation* became ready.  May be
+        called on any thread.
+        """
+        memory = self._run.memory
+        if memory.retried and activation.key in memory.retried:
+            return memory.retried[activation.key], True
+        rules = memory.workflow.policies if memory.rules is None else memory.rules
+        if not rules:
+            return None, False
+        return self._looked_up(activation.scope.plan, rules).of(activation.node.name)
+
+    def begun(self, key: Key) -> Begun | None:
+        """Return how far the runnable *key* had come before it was resumed; None if it had not begun."""
+        memory = self._run.memory
+        failed = (memory.attempts or {}).get(key)
+        dispatched = (memory.dispatched or {}).get(key, 0)
+        if failed is None:
+            return Begun(dispatched) if dispatched else None
+        return Begun(max(failed.last, dispatched), failed.failed, failed.retry_at, failed.since)
+
+    def table(self, workflow: Workflow, plan: Plan) -> PolicyTable:
+        """
+        Return the policies of the nodes of *plan*, which is that of *workflow*.
+
+        Raises:
+            InvalidPolicy: a policy that cannot be honoured here.
+        """
+        rules = self._run.memory.rules
+        return self._looked_up(plan, workflow.policies if rules is None else rules)
+
+    def _looked_up(self, plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:
+        last = self._last  # read once: another thread may change it
+        if last is None or last[0] is not plan or last[1] is not rules:
+            last = self._last = (plan, rules, self._tables.of(plan, rules))
+        return last[2]
+
+    def change(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
+        """
+        Put *policies* in force from the next decision on, and record that.
+
+        Raises:
+            InvalidPolicy: one that makes no sense, or cannot be honoured here; then nothing has changed.
+        """
+        memory = self._run.memory
+        rules = combine(self.rules, policies, mode)
+        self._tables.of(memory.plan, rules)
+        record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))
+
+    def check(self, component: str, policy: Policy) -> None:
+        """
+        Refuse a *policy* for *component* that cannot be honoured here.
+
+        Raises:
+            InvalidPolicy: it cannot.
+        """
+        memory = self._run.memory
+        node = memory.plan.nodes.get(component)
+        if node is None:  # it was removed, and is only in a dead letter
+            node = next(
+                each.activation.node for each in (memory.letters or {}).values() if each.event.component == component
+            )
+        self._tables.check(node, policy)
+
+    def check_all(self) -> None:
+        """
+        Check that the policies of the run can be honoured here.
+
+        Raises:
+            InvalidPolicy: one cannot.
+        """
+        if self.rules:
+            self.table(self._run.workflow, self._run.memory.plan)
