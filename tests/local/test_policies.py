@@ -153,18 +153,6 @@ def test_a_compensation_undoes_and_the_failure_stays() -> None:
     assert run.failed
 
 
-def test_a_deadline_holds_without_any_policy() -> None:
-    """G77."""
-    clock = VirtualClock()
-    late = step(lambda x: clock.advance(6.0), name="late")
-    never = step(lambda x: x, name="never")
-
-    run = Workflow("w", late >> never).run(1, deadline=5.0, clock=clock)
-
-    assert isinstance(run.failures["never"].__cause__, DeadlineExceeded)
-    assert run.log()[1].deadline == 5.0
-
-
 def test_no_retry_starts_after_the_deadline() -> None:
     clock = VirtualClock()
     policy = Policy(max_retries=100, backoff="linear", base_delay=1.0, deadline=5.0)

@@ -171,6 +171,19 @@ def test_waiting_for_a_breaker_is_on_the_clock_that_was_given(go: Go) -> None:
 
 
 @everywhere
+def test_a_deadline_holds_without_any_policy(go: Go) -> None:
+    """G77."""
+    clock = VirtualClock()
+    late = step(lambda x: clock.advance(6.0), name="late")
+    never = step(lambda x: x, name="never")
+
+    run = go(Workflow("w", late >> never), deadline=5.0, clock=clock)
+
+    assert isinstance(run.failures["never"].__cause__, DeadlineExceeded)
+    assert run.log()[1].deadline == 5.0
+
+
+@everywhere
 def test_a_deadline_ends_the_wait_for_a_place_on_the_clock_that_was_given(go: Go) -> None:
     limit = ConcurrencyLimit("db", 1)
     COUNTERS.update(("concurrency_limit", "db"), lambda state: (weft.policy.limits.UseState(1), None))

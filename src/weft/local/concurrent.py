@@ -193,7 +193,7 @@ class _Loop:
     ) -> bool:
         """Run a plain function in this loop: at once if it never waits, else as a task; return whether as a task."""
         failed = None
-        if (policy is None or policy.is_reactive) and not self.turn.locked():
+        if (policy is None or (policy.is_reactive and runnable.deadline is None)) and not self.turn.locked():
             outcome = execute(runnable)
             if policy is None or outcome.status == "completed":
                 self.ended.append(outcome)
