@@ -13,6 +13,7 @@ from weft.core import events as ev
 from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
+from weft.runner.execution.status import is_done
 from weft.runner.handle import Handle
 from weft.runner.runtime import Runtime
 
@@ -33,18 +34,18 @@ class RunnerQueries:
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it needs a person.
         """
-        return (await self._idle(id, timeout)).frozen_copy()
+        return (await self._done_in(id, timeout)).frozen_copy()
 
-    async def _idle(self, id: str, timeout: float | None) -> Run:
-        """Return the run *id* itself, once it has nothing left to do."""
+    async def _done_in(self, id: str, timeout: float | None) -> Run:
+        """Return the run *id* itself, once it is done."""
         if timeout is None:
-            return await self._settled(id)
-        return await self._runtime.in_time(id, timeout, self._settled(id))
+            return await self._done(id)
+        return await self._runtime.in_time(id, timeout, self._done(id))
 
-    async def _settled(self, id: str) -> Run:
+    async def _done(self, id: str) -> Run:
         worker = await self._runtime.worker(id)
-        if not self._runtime.waiters.is_settled(worker):
-            await self._runtime.waiters.idle(worker)
+        if not is_done(worker):
+            await self._runtime.waiters.done(worker)
         worker = self._runtime.registry.get(id) or worker
         if isinstance(worker.lost, StoreUnavailable):  # the time to close was up before the store was back
             raise RunnerClosed from worker.lost
@@ -70,7 +71,7 @@ class RunnerQueries:
             StepFailed: something failed, and there is no output.
             RunClosed: the run was cancelled.
         """
-        run = await self._idle(id, timeout)
+        run = await self._done_in(id, timeout)
         if run.memory.cancelled is not None:
             raise RunClosed(id, run.memory.cancelled)
         if run.failed and not run.results():

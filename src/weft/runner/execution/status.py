@@ -1,13 +1,42 @@
 """
-The status of a run, as its log says: whether there is news for on_complete, and whether it needs a person.
+The status of a run in a runner: whether it is done, whether there is news for on_complete, whether it needs a person.
+
+"Is it done?" is asked at four places, and each is the condition of the next one:
+
+1. *runnable* (``memory.is_runnable``): something is ready, in flight or not.  A run in memory is done when it is not.
+2. *idle* (``worker.is_idle``): nothing is ready, and nothing is in flight.
+3. *settled* (``worker.is_settled``): idle or parked, and all that has happened is as durable as the strategy asks for.
+4. *done* (:func:`is_done`): settled, and on_complete was called.  This is what callers wait for.
+
+Each may end again with the next input.
 """
 
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from weft.core import events as ev
 from weft.core.run.run import Run
+
+if TYPE_CHECKING:
+    from weft.runner.execution.worker import Worker
+
+
+def is_done(worker: Worker) -> bool:
+    """
+    Whether callers need not wait for *worker*: until there is more to do, nothing happens in its run.
+
+    Nothing is ready or in flight, or the run needs a person, or it was cancelled; all of its events are as durable as
+    its strategy asks for; and on_complete was called, and that is durable too.  What failed or waits as a dead letter
+    does not keep a run from being done.
+    """
+    return worker.is_settled and not is_to_call_back(worker)
+
+
+def is_to_call_back(worker: Worker) -> bool:
+    """Whether on_complete is to be called once *worker* is settled, or is being called: the run has done something."""
+    return worker.owes_notice and worker.lost is None and worker.state == "idle"
 
 
 def has_news(run: Run) -> bool:

@@ -1,7 +1,7 @@
 """
-The callers that wait for a run: until it is idle, an event is durable, or something holds.
+The callers that wait for a run: until it is done, an event is durable, or something holds.
 
-``on_complete`` is called here, before any caller is told that the run is idle, and once for every time that it was
+``on_complete`` is called here, before any caller is told that the run is done, and once for every time that it was
 busy.  That it was called is logged; a process that dies before that calls it again.
 """
 
@@ -19,6 +19,7 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
 from weft.ports.store import RunStatus
 from weft.runner.deadline import Deadline
+from weft.runner.execution.status import is_to_call_back
 from weft.runner.execution.worker import Worker
 from weft.runner.waiting.on_complete import Callbacks
 
@@ -60,16 +61,10 @@ class Waiters:
         self._waiting: dict[Worker, list[_Waiter]] = {}
         self._calling: dict[str, _Call] = {}
         """By run: the call of on_complete; one at a time, so that the last one saw the most."""
-        self._told: set[Worker] = set()
-        """Workers that are settled, and whose callers were told."""
         self._is_closed = False
 
-    def is_settled(self, worker: Worker) -> bool:
-        """Whether there is nothing left to wait for."""
-        return worker in self._told and worker.is_settled
-
-    def idle(self, worker: Worker) -> asyncio.Future[None]:
-        """Return a future that ends when *worker* has nothing left to do."""
+    def done(self, worker: Worker) -> asyncio.Future[None]:
+        """Return a future that ends when *worker*, which is not done, is done (:func:`~.status.is_done`)."""
         return self._add(worker, None)
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
@@ -83,7 +78,7 @@ class Waiters:
         return self._add(worker, lambda worker: None if worker.queue.by_key else True)
 
     def _add(self, worker: Worker, answer: Answer | None) -> asyncio.Future[Any]:
-        """Return a future that ends as *answer* says, looked at whenever something happens; else once it is idle."""
+        """Return a future that ends as *answer* says, looked at whenever something happens; else once it is done."""
         waiter = self._added(worker, answer)
         waiter.future.add_done_callback(partial(self._cancelled, worker, waiter))
         return waiter.future
@@ -153,8 +148,7 @@ class Waiters:
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: call back, then tell all callers."""
         self.progressed(worker)
-        self._told.discard(worker)
-        if worker.owes_notice and worker.lost is None and worker.state == "idle":
+        if is_to_call_back(worker):
             call = self._calling.get(worker.id)
             if call is not None:  # once that one has ended, this comes again
                 call.heir = worker
@@ -224,7 +218,6 @@ class Waiters:
             self._drop(call)
 
     def _tell(self, worker: Worker) -> None:
-        self._told.add(worker)
         worker.report.settled(worker.state)
         if worker in self._waiting:
             for waiter in self._waiting.pop(worker):
@@ -237,7 +230,6 @@ class Waiters:
 
     def moved(self, old: Worker, new: Worker) -> None:
         """*new* drives the run that *old* has driven, whose log it has gone on with."""
-        self._told.discard(old)
         old.observer = None
         call = self._calling.get(old.id)
         if call is not None and call.worker is old:
@@ -249,7 +241,6 @@ class Waiters:
 
     def gone(self, worker: Worker) -> None:
         """The run has left the runner, and callers that wait are told so."""
-        self._told.discard(worker)
         call = self._calling.get(worker.id)
         if call is not None and call.worker is worker:
             call.heir = None
@@ -268,7 +259,6 @@ class Waiters:
             if not waiter.future.cancelled():
                 waiter.future.exception()  # a caller that waits hears of it; without one, that is not news
         self._waiting.clear()
-        self._told.clear()
 
     @staticmethod
     def _drop(call: _Call) -> None:
@@ -278,7 +268,7 @@ class Waiters:
 
 
 class _Waiter:
-    """A caller that waits: for an answer, or, without one, until the run is idle."""
+    """A caller that waits: for an answer, or, without one, until the run is done."""
 
     __slots__ = ("answer", "future")
 
