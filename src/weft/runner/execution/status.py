@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from weft.core import events as ev
 from weft.core.run.run import Run
+from weft.ports.store import RunStatus
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
@@ -37,6 +38,13 @@ def is_done(worker: Worker) -> bool:
 def is_to_call_back(worker: Worker) -> bool:
     """Whether on_complete is to be called once *worker* is settled, or is being called: the run has done something."""
     return worker.owes_notice and worker.lost is None and worker.state == "idle"
+
+
+def status_to_store(worker: Worker) -> RunStatus:
+    """Return the status that the store is to know: ``running`` as long as a runner is needed to go on with the run."""
+    if worker.state in ("parked", "cancelled"):
+        return "running" if worker.orphans else worker.state
+    return "idle" if worker.is_idle and not worker.owes_notice else "running"
 
 
 def has_news(run: Run) -> bool:

@@ -49,7 +49,7 @@ from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, exhausted
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import RunQueue
-from weft.runner.execution.status import has_news, orphans, stuck
+from weft.runner.execution.status import has_news, orphans, status_to_store, stuck
 from weft.runner.options import RunOptions, check_text
 from weft.runner.slices import let_threads_run
 from weft.typing import PoliciesMode
@@ -555,15 +555,10 @@ class Worker:
         """Return what there is to write, *at* this time; None if nothing, or if nothing can be written any more."""
         if self.lost is not None:
             return None
-        append = self._unsaved.append("running" if self.queue.by_key else self._status(), self.reason, at)
+        append = self._unsaved.append("running" if self.queue.by_key else status_to_store(self), self.reason, at)
         if append is not None:
             self._units = 0
         return append
-
-    def _status(self) -> RunStatus:
-        if self.state in ("parked", "cancelled"):
-            return "running" if self.orphans else self.state
-        return "idle" if self.is_idle and not self.owes_notice and not self.run.memory.newly_ready else "running"
 
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
