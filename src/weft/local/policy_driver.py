@@ -11,16 +11,12 @@ import asyncio
 import contextvars
 import random
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from time import perf_counter_ns
-from types import CoroutineType
 from typing import Any, cast
 
-from weft.calling import PROPAGATES, is_cancelled, run_blocking, whole
-from weft.core.failure import sound
-from weft.core.functions.current import announce, announced
+from weft.calling import aexecute, execute, run_blocking
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import StepTimeout
 from weft.local.clock import SystemClock
@@ -202,32 +198,14 @@ def _begin(attempt: Attempt) -> None:
 
 
 def _attempt(runnable: Runnable, timeout: float | None) -> Reply:
-    if timeout is not None:
-        return _attempt_on_a_thread(runnable, timeout)
-    outer = announced()
-    try:
-        return _replied(runnable)
-    finally:
-        announce(outer)
+    return _reply(execute(runnable)) if timeout is None else _attempt_on_a_thread(runnable, timeout)
 
 
-def _replied(runnable: Runnable) -> Reply:
-    """Run *runnable*, and return its reply."""
-    started = perf_counter_ns()
-    try:
-        value = _called(runnable)
-        return Returned(value, runnable.added, perf_counter_ns() - started)
-    except PROPAGATES:
-        raise
-    except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
-        return Raised(sound(error), perf_counter_ns() - started)
-
-
-def _called(runnable: Runnable) -> Any:
-    value: Any = runnable.call()
-    if type(value) is CoroutineType:
-        value = run_blocking(cast("Coroutine[Any, Any, Any]", value))
-    return bool(value) if runnable.is_condition else whole(value)
+def _reply(outcome: Outcome) -> Reply:
+    """Return the *outcome* of an attempt as the driver of the policies takes it."""
+    if outcome.error is not None:
+        return Raised(outcome.error, outcome.duration_ns)
+    return Returned(outcome.result, outcome.added, outcome.duration_ns)
 
 
 class _Aside:
@@ -242,7 +220,7 @@ class _Aside:
 
     def _run(self) -> None:
         try:
-            self._reply = _replied(self.runnable)
+            self._reply = _reply(execute(self.runnable))
         except BaseException as error:  # noqa: BLE001 - raised again where the run is driven
             self._fatal = error
         finally:
@@ -280,32 +258,21 @@ def _overran(runnable: Runnable, timeout: float) -> Raised:
 async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
     if seconds is not None and not _is_coroutine(runnable):
         return await _aattempt_on_a_thread(runnable, seconds)
-    outer, started = announced(), perf_counter_ns()
-    limit = asyncio.timeout(None)
+    if seconds is None:
+        return _reply(await aexecute(runnable))
     try:
-        async with limit:
+        async with asyncio.timeout(None) as limit:
             with _ending(limit, seconds):
-                value: Any = runnable.call()
-                if type(value) is CoroutineType:
-                    value = await cast("Coroutine[Any, Any, Any]", value)
-                value = bool(value) if runnable.is_condition else whole(value)
-        if not limit.expired():  # even if it ignores its cancellation, it is too late
-            return Returned(value, runnable.added, perf_counter_ns() - started)
-        return _overran(runnable, seconds or 0.0)
-    except PROPAGATES:
-        raise
-    except BaseException as error:
-        if is_cancelled(error):
-            raise
-        if issubclass(type(error), TimeoutError) and limit.expired():
-            return _overran(runnable, seconds or 0.0)
-        return Raised(sound(error), perf_counter_ns() - started)
-    finally:
-        announce(outer)
+                outcome = await aexecute(runnable)
+    except TimeoutError:
+        return _overran(runnable, seconds)
+    # One that ignores its cancellation is too late all the same; another error that it raises then says more.
+    is_late = limit.expired() and (outcome.error is None or issubclass(type(outcome.error), TimeoutError))
+    return _overran(runnable, seconds) if is_late else _reply(outcome)
 
 
 @contextmanager
-def _ending(limit: asyncio.Timeout, seconds: float | None) -> Generator[None, None, None]:
+def _ending(limit: asyncio.Timeout, seconds: float) -> Generator[None, None, None]:
     """Let *limit* expire after *seconds*; later, if other code blocks the loop then."""
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
@@ -318,8 +285,7 @@ def _ending(limit: asyncio.Timeout, seconds: float | None) -> Generator[None, No
         else:
             limit.reschedule(now)
 
-    if seconds is not None:
-        timers.append(loop.call_later(seconds, look, loop.time() + seconds, seconds, 0.0))
+    timers.append(loop.call_later(seconds, look, loop.time() + seconds, seconds, 0.0))
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.calling import is_ctrl_c
 from weft.core.events import AttemptFailed
@@ -19,6 +19,7 @@ from weft.runner.execution.inflight import InFlight
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue
 
+T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -127,21 +128,19 @@ class Reporter:
         hooks = self._hooks
         if hooks is None or hooks.transform is None:
             return runnables
-        try:
-            return list(hooks.transform(list(runnables)))
-        except BaseException as error:
-            if is_ctrl_c(error):
-                raise
-            _log.exception("the hook transform of run %r failed; nothing is changed by that", self._run.id)
-            return runnables
+        transform = hooks.transform
+        wanted = self._call("transform", lambda: list(transform(list(runnables))))
+        return runnables if wanted is None else wanted
 
-    def _call(self, name: str, hook: Callable[..., object], *args: object) -> None:
+    def _call(self, name: str, hook: Callable[..., T], *args: object) -> T | None:
+        """Call a *hook*, and return the value that it returns; None if it fails, which is logged."""
         try:
-            hook(*args)
+            return hook(*args)
         except BaseException as error:
             if is_ctrl_c(error):
                 raise
             _log.exception("the hook %s of run %r failed; nothing is changed by that", name, self._run.id)
+            return None
 
     def _whose(self) -> dict[str, Any]:
         return {"workflow_id": self._run.id, "workflow": self._run.workflow.name}
