@@ -287,8 +287,7 @@ class Workflow(Signature, Drawable, NamedGraph):
 
     def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
         twin = copy(self)
-        for known in ("_policy_table", "_nested"):
-            twin.__dict__.pop(known, None)
+        twin.__dict__.pop("_nested", None)
         twin.policies = rules
         return twin
 
@@ -373,10 +372,6 @@ class Workflow(Signature, Drawable, NamedGraph):
         """Return a run that has *value* as its input and has done one cycle."""
         return self.plan(value, context=context, id=id).react()
 
-    def react_until_satisfied(self, value: Any, **options: Any) -> Run:
-        """Return a run of *value* that has nothing left to do; the same as :meth:`run`."""
-        return self.run(value, **options)
-
     def run(
         self,
         value: Any,
@@ -409,6 +404,9 @@ class Workflow(Signature, Drawable, NamedGraph):
         return run.run(
             value, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure, deadline=deadline
         )
+
+    react_until_satisfied = run
+    """The same as :meth:`run`."""
 
     async def arun(
         self,

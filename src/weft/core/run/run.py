@@ -16,44 +16,32 @@ Nothing here waits, sleeps or starts a thread; the methods that execute work han
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Self, cast
-
-from msgspec.structs import replace
+from typing import Any, Self
 
 from weft.core import events as ev
-from weft.core.components.map import elements_of
-from weft.core.components.state_change import Ignored, StateChange
 from weft.core.deferred import local
-from weft.core.failure import describe, described, text_of
+from weft.core.failure import described
 from weft.core.fold.event_equality import same_logs
-from weft.core.fold.fold import complete, fold, record
+from weft.core.fold.fold import fold, record
 from weft.core.fold.memory import Memory
 from weft.core.fold.merge import merge_logs
-from weft.core.fold.scope import Activation, Key
 from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
-from weft.core.plan.node import Node
-from weft.core.run.controls import Controls
-from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
+from weft.core.run.phases import Phases
 from weft.errors import (
     AlreadyRunning,
     InvalidEvent,
-    InvalidFallback,
-    MissingContext,
-    NotACollection,
     StepFailed,
-    UnknownRunnable,
-    WeftError,
 )
 from weft.typing import Status
 
 Checkpoint = Callable[["Run"], None]
 
 
-class Run(Controls):
+class Run(Phases):
     """A workflow at work."""
 
-    __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -67,13 +55,9 @@ class Run(Controls):
 
     def _begin(self, context: Mapping[str, Any] | None, memory: Memory | None = None) -> None:
         self.memory = Memory() if memory is None else memory
-        self.context: Mapping[str, Any] = context or {}
-        self._causes: dict[str, tuple[int, BaseException]] | None = None
-        self._done: dict[Key, None] | None = None
-        self._checked: object = None
-        self.known_policies = None
+        self.context = context or {}
+        self._causes = self._done = self._checked = self.known_policies = None
         self.is_driven = False
-        """Whether a loop is at work on it."""
 
     @classmethod
     def from_log(cls, log: Iterable[ev.AnyEvent], *, context: Mapping[str, Any] | None = None) -> Self:
@@ -92,11 +76,6 @@ class Run(Controls):
         return run
 
     # -- what it is ------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """The name of this run, part of every idempotency key."""
-        return self.memory.run_id
 
     @property
     def status(self) -> Status:
@@ -146,206 +125,13 @@ class Run(Controls):
         twin._causes = None if self._causes is None else self._causes.copy()  # noqa: SLF001
         return twin
 
-    # -- the three phases ------------------------------------------------------------------------
-
-    def plan(
-        self, value: Any, *, key: str | None = None, deadline: float | None = None, at: float | None = None
-    ) -> Self:
-        """
-        Take *value* as an input: nothing runs yet.
-
-        Args:
-            key: makes giving it twice harmless: an input with a key that this run has seen is ignored.
-            deadline: seconds in which everything that comes of it must be done.
-            at: when it came, in seconds since the epoch; now, if not given.
-        """
-        memory = self.memory
-        if key is None or memory.keys is None or key not in memory.keys:
-            now = self._time() if at is None else at
-            value, end = local().whole(value), None if deadline is None else now + deadline
-            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end))
-        return self
-
-    def _time(self) -> float:
-        """Return the time, by the clock that the run was given or by that of the system."""
-        known = self.known_policies
-        return cast("float", local().now() if known is None else known.clock.time())
-
-    def prepare(self) -> list[Runnable]:
-        """
-        Return everything that can run now, each self-contained.  Calling it again changes nothing.
-
-        Raises:
-            MissingContext: a required context key was not given.
-        """
-        self.check_context()
-        memory = self.memory
-        if not self.is_driven:  # a loop that drives the run needs to know what became ready
-            memory.newly_ready.clear()
-        return [bind(activation, memory, self.context) for activation in memory.offered()]
-
-    def runnable(self, ref: RunnableRef) -> Runnable:
-        """
-        Prepare the runnable that *ref* stands for again.
-
-        Raises:
-            UnknownRunnable: it is not ready in this run.
-        """
-        self.check_context()
-        memory = self.memory
-        activation = memory.at((ref.component, ref.inputs))
-        if activation is None:
-            raise UnknownRunnable(f"{ref.component!r} at {ref.inputs} is not ready in run {self.id!r}")
-        return bind(activation, memory, self.context)
-
-    def apply(self, outcome: Outcome) -> Self:
-        """
-        Take the *outcome* of a runnable back into the run; a second outcome of the same one changes nothing.
-
-        Raises:
-            UnknownRunnable: this run has never offered it.
-        """
-        memory = self.memory
-        if outcome.run_id not in (None, self.id):
-            raise UnknownRunnable(f"this outcome belongs to run {outcome.run_id!r}, not to {self.id!r}")
-        key = (outcome.component, outcome.inputs)
-        activation = memory.at(key)
-        if activation is None:
-            self._check_known(key)
-        else:
-            self.apply_outcome(activation, outcome)
-        return self
-
-    def apply_outcome(self, activation: Activation, outcome: Outcome) -> None:
-        """Take the *outcome* of *activation*, which is ready, into the run."""
-        if outcome.status == "completed":
-            if outcome.added:
-                try:
-                    self.extend(outcome.added)
-                except WeftError as error:
-                    self.fail(activation, error, outcome.attempt, outcome.duration_ns)
-                    return
-            node = activation.node
-            refused = None if node.emits is None else _unfit(node, outcome.result)
-            if refused is not None:
-                self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
-            elif node.is_fan:
-                self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
-            else:
-                complete(self.memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
-        elif outcome.status == "failed":
-            cause = RuntimeError("failed without an error") if outcome.error is None else outcome.error
-            self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure)
-        else:
-            seq, reason = len(self.memory.log) + 1, "" if outcome.error is None else text_of(outcome.error)
-            record(self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt))
-
-    def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
-        """Record that *activation* has made *value*; a map that was given no collection, by a fallback, has failed."""
-        if activation.node.is_fan:
-            try:
-                value = elements_of(value, activation.node.name)
-            except NotACollection as error:
-                self.fail(activation, error, attempt, duration_ns)
-                return
-        complete(self.memory, activation, value, attempt, duration_ns)
-
-    def fail(
-        self,
-        activation: Activation,
-        error: BaseException,
-        attempts: int,
-        duration_ns: int,
-        on_failure: Literal["halt", "dead_letter", "compensate"] = "halt",
-    ) -> None:
-        """Record that *activation*, which is ready, has failed with *error*."""
-        if activation.key not in self.memory.ready:
-            return  # it was removed from the run while it was in flight
-        seq = len(self.memory.log) + 1
-        if self._causes is None:
-            self._causes = {}
-        self._causes[activation.key[0]] = (seq, error)
-        record(self.memory, ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns, on_failure))
-
-    def record(self, events: Iterable[ev.AnyEvent | ev.RunnableCompleted]) -> Self:
-        """
-        Append *events* that were made elsewhere.
-
-        Those of a log must follow this run's own.  What a driver says of a runnable (``outcome.events``) has no
-        position yet and gets the next ones; a completed runnable is recorded as what its component made.
-
-        Raises:
-            InvalidEvent: an event that cannot have happened here.
-            UnknownRunnable: a driver's event about work that this run has never offered.
-        """
-        memory = self.memory
-        for event in events:
-            if isinstance(event, ev.Activated) and event.seq == 0:
-                self._record_of_driver(event)
-            else:
-                fold(memory, [cast("ev.AnyEvent", event)])
-        memory.newly_ready.clear()
-        return self
-
-    def _record_of_driver(self, event: ev.Activated) -> None:
-        memory = self.memory
-        key = (event.component, event.inputs)
-        activation = memory.at(key)
-        if activation is None:
-            self._check_known(key)  # what has ended already is told again: nothing changes
-        elif isinstance(event, ev.RunnableCompleted):
-            self._complete(activation, event.value, event.attempt, event.duration_ns)
-        else:
-            record(memory, cast("ev.AnyEvent", replace(event, seq=len(memory.log) + 1)))
-
-    def record_dispatch(self, runnable: Runnable, policy: Any = None) -> Self:
-        """Note in the log that *runnable* was handed to an executor, under *policy*."""
-        memory, said = self.memory, None if policy is None else policy.data()
-        event = ev.RunnableDispatched(len(memory.log) + 1, *runnable.key, runnable.attempt, said)
-        record(memory, event)
-        return self
-
-    def pending_runnables(self) -> list[Runnable]:
-        """Return what was dispatched and never came back."""
-        pending = self.memory.dispatched or {}
-        return [self.runnable(RunnableRef(*key)) for key in pending]
+    # -- running ---------------------------------------------------------------------------------
 
     def _check_idle(self) -> None:
         """Refuse before an input is taken, if it could not be run then."""
         if self.is_driven:
             raise AlreadyRunning(self.id)
         self.check_context()
-
-    def check_context(self) -> None:
-        """Raise MissingContext if a required key was not given."""
-        memory = self.memory
-        plan = memory.plan
-        if memory.needs_context and self._checked is not plan:
-            missing = [
-                (owner, key)
-                for owner, key in memory.needs_context
-                if key not in self.context and f"{owner}.{key}" not in self.context
-            ]
-            if missing:
-                raise MissingContext(dict.fromkeys(missing))
-            self._checked = plan
-
-    def _check_known(self, key: Key) -> None:
-        if key not in self._finished():
-            raise UnknownRunnable(f"run {self.id!r} has never offered {key[0]!r} at {key[1]}")
-
-    def _finished(self) -> dict[Key, None]:
-        """Return what has ended in this run; built when first asked for, and extended since."""
-        if self._done is None:
-            self._done = {}
-        for event in self.memory.log[len(self._done) :]:
-            key: Key = ("", (event.seq,))
-            if isinstance(event, ev.ENDINGS):
-                key = (event.component, event.inputs)
-            self._done[key] = None
-        return self._done
-
-    # -- running ---------------------------------------------------------------------------------
 
     def plan_eagerly(self, value: Any, *, key: str | None = None) -> Self:
         """Take *value* as an input and ask the conditions it reaches, without running anything else."""
@@ -467,13 +253,3 @@ class Run(Controls):
 
     def __repr__(self) -> str:
         return f"Run({self.workflow.name!r}, id={self.id!r}, {self.status}, {len(self.memory.log)} events)"
-
-
-def _unfit(node: Node, result: Any) -> InvalidFallback | None:
-    """Return what is wrong with a *result* of *node*, if that is a stateful component and this is not a decision."""
-    if node.emits is None or isinstance(result, StateChange | Ignored):
-        return None
-    return InvalidFallback(
-        f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
-        "let it fail, skip it, or retry with other context"
-    )
