@@ -24,10 +24,10 @@ from typing import Any, cast
 
 from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
-from weft.core.compose.assembly import Assembly, without
-from weft.core.compose.component import Component, check_name, refers
+from weft.core.compose.assembly import Assembly
+from weft.core.compose.component import Component, check_name
 from weft.core.compose.flow import INPUT, Flow, NamedGraph, as_flow, connect
-from weft.core.compose.inlet import INPUT_NAME, ROOT
+from weft.core.compose.inlet import INPUT_NAME
 from weft.core.compose.nesting import nested
 from weft.core.compose.symbol import tracing
 from weft.core.deferred import local, log
@@ -189,13 +189,7 @@ class Workflow(Signature, Drawable, NamedGraph):
                 "make the workflow without the loop"
             )
         draft = self._draft()
-        fed_by = self.wiring.fed_by(name)
-        for child in self.wiring.children[name]:
-            draft.inlets.setdefault(child, ROOT)
-        draft.inlets = without(name, draft.inlets, fed_by)
-        del draft.components[name]
-        draft.homes = {c: home for c, home in draft.homes.items() if name not in (c, home)}
-        draft.names = {c: n for c, n in draft.names.items() if n != name}
+        draft.remove(name, fed_by=self.wiring.fed_by(name), feeds=self.wiring.children[name])
         return self._with(draft)
 
     def replace(self, which: object, component: Component) -> Workflow:
@@ -208,25 +202,12 @@ class Workflow(Signature, Drawable, NamedGraph):
                 f"cannot replace {old!r}: an each() or a loop has a body; remove() the parts and add() others"
             )
         draft = self._draft()
-        mine = draft.components
         new = component.name or old
-        if new != old and new in mine:
+        if new != old and new in draft.components:
             raise DefinitionError(f"cannot replace {old!r}: {new!r} is already in workflow {self.name!r}")
-        for support in component.supports():
-            draft.register(support)
-        placed = component.placed(new, draft.names)
-        swap = {old: new}
-        draft.components = {
-            swap.get(n, n): placed if n == old else c.renamed(swap) if refers(c, old) and new != old else c
-            for n, c in draft.components.items()
-        }
-        draft.inlets = {
-            swap.get(n, n): tuple(inlet.renamed(swap) for inlet in inlets) for n, inlets in draft.inlets.items()
-        }
-        draft.homes = {swap.get(n, n): swap.get(home, home) for n, home in draft.homes.items()}
-        draft.names = {c: n for c, n in draft.names.items() if n != old} | {component: new, placed: new}
+        draft.replace(old, component)
         twin = self._with(draft)
-        twin.returned = None if self.returned is None else kept(renamed(self.returned, swap), draft.components)
+        twin.returned = None if self.returned is None else kept(renamed(self.returned, {old: new}), draft.components)
         return twin
 
     def merge(self, other: Workflow) -> Workflow:

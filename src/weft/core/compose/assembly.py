@@ -11,10 +11,10 @@ import re
 from collections.abc import Container, Iterable, Mapping, MutableMapping
 from typing import Any, TypeVar
 
-from weft.core.compose.component import Component
+from weft.core.compose.component import Component, refers
 from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
 from weft.core.compose.growing_dict import over
-from weft.core.compose.inlet import Inlet
+from weft.core.compose.inlet import ROOT, Inlet
 from weft.errors import DuplicateName, InvalidJoin, MixedRegions
 
 _NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
@@ -99,6 +99,31 @@ class Assembly:
             self._put_home(moved[name], moved[home])
         self.names.update({component: moved[name] for component, name in other.names.items()})
 
+    def remove(self, name: str, *, fed_by: Iterable[Inlet], feeds: Iterable[str]) -> None:
+        """Take the component *name* out: the parents in *fed_by* feed the components that it *feeds* instead."""
+        for child in feeds:
+            self.inlets.setdefault(child, ROOT)
+        self.inlets = _without(name, self.inlets, fed_by)
+        del self.components[name]
+        self.homes = {c: home for c, home in self.homes.items() if name not in (c, home)}
+        self.names = {c: n for c, n in self.names.items() if n != name}
+
+    def replace(self, old: str, component: Component) -> None:
+        """Put *component* in the place of the one called *old*; under its own name, if it has one."""
+        new = component.name or old
+        for support in component.supports():
+            self.register(support)
+        placed, swap = component.placed(new, self.names), {old: new}
+        self.components = {
+            swap.get(n, n): placed if n == old else c.renamed(swap) if refers(c, old) and new != old else c
+            for n, c in self.components.items()
+        }
+        self.inlets = {
+            swap.get(n, n): tuple(inlet.renamed(swap) for inlet in inlets) for n, inlets in self.inlets.items()
+        }
+        self.homes = {swap.get(n, n): swap.get(home, home) for n, home in self.homes.items()}
+        self.names = {c: n for c, n in self.names.items() if n != old} | {component: new, placed: new}
+
     def _named(self, parent: Any) -> str:
         if parent is INPUT or parent is ENTRY:
             return INPUT.name
@@ -148,7 +173,7 @@ class Assembly:
         return name
 
 
-def without(
+def _without(
     name: str, inlets: Mapping[str, tuple[Inlet, ...]], fed_by: Iterable[Inlet]
 ) -> dict[str, tuple[Inlet, ...]]:
     """Return *inlets* with *name* taken out, its parents feeding its children instead."""
