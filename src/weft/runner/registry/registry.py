@@ -35,7 +35,7 @@ from weft.errors import (
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
-from weft.log import needs_encoding
+from weft.log import Encoded, needs_encoding
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
@@ -96,6 +96,10 @@ class RunRegistry:
         """Return the lock of *run*: it is brought in and let go of by one task at a time."""
         return self._locks.lock(run)
 
+    def try_lock(self, run: str) -> HeldLock | None:
+        """Lock *run* without waiting; return None if it is locked already."""
+        return self._locks.try_lock(run)
+
     def is_locked(self, run: str) -> bool:
         """Whether *run* is being brought in or let go of."""
         return self._locks.is_locked(run)
@@ -138,40 +142,77 @@ class RunRegistry:
         """
         encoded = await encoded_input(value) if needs_encoding(value) else None
         async with self._locks.lock(run) as lock:
-            worker = self._hired(run, workflow, options)
-            if policies is None:
-                worker.policies.check_all()
-            else:
-                worker.policies.change(policies, policies_mode)
-            self._started[workflow.name, workflow.version] = workflow
-            self._workers[run] = worker
+            worker, position = self.begin(
+                run,
+                workflow,
+                options,
+                policies=policies,
+                policies_mode=policies_mode,
+                value=value,
+                deadline=deadline,
+                encoded=encoded,
+            )
             try:
-                if value is not MISSING:
-                    worker.take(value, deadline=deadline, encoded=encoded)
-                worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
-                worker.checkpoint()
-                await self._waiters.durable(worker, 1 if value is MISSING else len(worker.run.memory.log))
+                await self._waiters.durable(worker, position)
             except RunExists:
-                self._drop(worker)
+                self.drop(worker)
                 raise WorkflowAlreadyStarted(run) from None
-            except asyncio.CancelledError:  # the run goes on, unless it held out to exist
+            except asyncio.CancelledError:  # the run goes on, unless it turns out to exist
                 lock.release_after(self.shielded.start(self._decide(worker)))
                 raise
             except BaseException as error:
-                self._drop(worker)
+                self.drop(worker)
                 if isinstance(error, Exception) and worker.lost is not None:  # the store may have taken it all the same
                     lock.release_after(self.shielded.start(self._ownership.release([run])))
                 raise
+
+    def begin(
+        self,
+        run: str,
+        workflow: Workflow,
+        options: RunOptions,
+        *,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        value: Any = MISSING,
+        deadline: float | None = None,
+        encoded: Encoded | None = None,
+    ) -> tuple[Worker, int]:
+        """
+        Hand the beginning of a new *run*, which is locked, to the journal; return its worker, and the position at
+        which the beginning is stored.
+
+        Raises:
+            WorkflowAlreadyStarted: a run of this id is here.
+        """
+        worker = self._hired(run, workflow, options)
+        if policies is None:
+            worker.policies.check_all()
+        else:
+            worker.policies.change(policies, policies_mode)
+        key = (workflow.name, workflow.version)
+        if self._started.get(key) is not workflow:  # a weak reference costs more than a look
+            self._started[key] = workflow
+        self._workers[run] = worker
+        try:
+            if value is not MISSING:
+                worker.take(value, deadline=deadline, encoded=encoded)
+            worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
+            worker.checkpoint()
+        except BaseException:
+            self.drop(worker)
+            raise
+        return worker, 1 if value is MISSING else len(worker.run.memory.log)
 
     async def _decide(self, worker: Worker) -> None:
         """Wait until it is decided whether the run of *worker* is a new one: its creator was cancelled."""
         try:
             await self._waiters.durable(worker, 1)
         except BaseException:
-            self._drop(worker)
+            self.drop(worker)
             raise
 
-    def _drop(self, worker: Worker) -> None:
+    def drop(self, worker: Worker) -> None:
         """Forget *worker*: its run has left, or was never here."""
         if self._workers.get(worker.id) is worker:
             del self._workers[worker.id]
@@ -378,7 +419,7 @@ class RunRegistry:
 
     async def leave(self, worker: Worker) -> None:
         """Let go of a run that has been stopped."""
-        self._drop(worker)
+        self.drop(worker)
         await self._ownership.release([worker.id])
 
     def clear(self) -> None:
