@@ -2,7 +2,7 @@
 
 from weft.runner.blocking import Runner
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
-from weft.runner.handle import Handle
+from weft.runner.handle import Handle, Handles
 from weft.runner.options import WorkerHooks
 from weft.runner.runner import AsyncRunner
 
@@ -10,6 +10,7 @@ __all__ = [
     "AsyncRunner",
     "Checkpoints",
     "Handle",
+    "Handles",
     "Runner",
     "WorkerHooks",
     "every_cycle",

@@ -28,7 +28,7 @@ from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
 from weft.ports.store import RunRecord, Store
 from weft.runner import termination
-from weft.runner.handle import Handle
+from weft.runner.handle import Handle, Handles
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -166,6 +166,13 @@ class Runner:
         """Start a run with *value* as its input; see :meth:`AsyncRunner.start`."""
         return Handle(self, self._do(self._inner.start(workflow, value, id=id, **options)).id)
 
+    def start_many(
+        self, workflow: Workflow, inputs: Iterable[Any], *, ids: Iterable[str] | None = None, **options: Any
+    ) -> Handles[Self]:
+        """Start a run for each of *inputs*, which the calling thread reads; see :meth:`AsyncRunner.start_many`."""
+        names = ids if ids is None or isinstance(ids, str) else list(ids)
+        return Handles(self, self._do(self._inner.start_many(workflow, list(inputs), ids=names, **options)).ids)
+
     def start_workflow(self, id: str, workflow: Workflow, **options: Any) -> Handle[Self]:
         """Create a run that has had no input yet; see :meth:`AsyncRunner.start_workflow`."""
         self._do(self._inner.start_workflow(id, workflow, **options))
@@ -190,6 +197,12 @@ class Runner:
     def result(self, id: str, timeout: float | None = None) -> Any:
         """Wait until the run *id* has nothing left to do, and return its output."""
         return self._do(self._inner.result(id, timeout))
+
+    def gather(
+        self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
+    ) -> list[Any]:
+        """Wait until each of *runs* has had nothing left to do; see :meth:`AsyncRunner.gather`."""
+        return self._do(self._inner.gather(list(runs), timeout, return_exceptions=return_exceptions))
 
     def get_results(self, id: str) -> dict[str, Any]:
         """Return what the leaves of the run *id* have made so far."""

@@ -1,11 +1,11 @@
 """
-The handle of one run, which its caller gets and keeps.
+The handle of one run, which its caller gets and keeps; and those of many that were started together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 R = TypeVar("R")
 
@@ -58,3 +58,43 @@ class Handle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"Handle({self.id!r})"
+
+
+class Handles(Sequence[Handle[R]]):
+    """
+    Runs of a runner that were started together, in the order of their inputs.
+
+    Of an ``AsyncRunner`` :meth:`gather` returns an awaitable; of a ``Runner`` it blocks.
+    """
+
+    __slots__ = ("_runner", "ids")
+
+    def __init__(self, runner: R, ids: Sequence[str]) -> None:
+        """Hold the runs with these *ids*."""
+        self._runner = runner
+        self.ids = ids
+
+    def gather(self, timeout: float | None = None, *, return_exceptions: bool = False) -> Any:
+        """Wait until there is nothing left to do in any of them; return their outputs, or raise the first error."""
+        runner: Any = self._runner
+        return runner.gather(self.ids, timeout, return_exceptions=return_exceptions)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Handle[R]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Handles[R]: ...
+
+    def __getitem__(self, index: int | slice) -> Handle[R] | Handles[R]:
+        if isinstance(index, slice):
+            return Handles(self._runner, self.ids[index])
+        return Handle(self._runner, self.ids[index])
+
+    def __iter__(self) -> Iterator[Handle[R]]:
+        return (Handle(self._runner, run) for run in self.ids)
+
+    def __repr__(self) -> str:
+        return f"Handles({list(self.ids)!r})"

@@ -6,16 +6,23 @@ Nothing here changes a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Self
 
 from weft.core import events as ev
 from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
 from weft.runner.execution.status import is_done
+from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
 from weft.runner.runtime import Runtime
+from weft.runner.slices import pause
+from weft.runner.waiting.group import Member, WaitGroup
+
+AT_ONCE: Final = 512
+"""How many runs of a group are looked at before everything else in the loop has its turn."""
 
 
 class RunnerQueries:
@@ -46,12 +53,7 @@ class RunnerQueries:
         worker = await self._runtime.worker(id)
         if not is_done(worker):
             await self._runtime.waiters.done(worker)
-        worker = self._runtime.registry.get(id) or worker
-        if isinstance(worker.lost, StoreUnavailable):  # the time to close was up before the store was back
-            raise RunnerClosed from worker.lost
-        if worker.state == "parked":
-            raise RunParked(id, worker.reason)
-        return worker.run
+        return _settled(self._runtime.registry.get(id) or worker)
 
     async def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
         """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
@@ -71,12 +73,74 @@ class RunnerQueries:
             StepFailed: something failed, and there is no output.
             RunClosed: the run was cancelled.
         """
-        run = await self._done_in(id, timeout)
-        if run.memory.cancelled is not None:
-            raise RunClosed(id, run.memory.cancelled)
-        if run.failed and not run.results():
-            raise next(iter(run.failures.values()))
-        return run.output
+        return _output(await self._done_in(id, timeout))
+
+    async def gather(
+        self,
+        runs: Iterable[str | Handle[Any]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: bool = False,
+    ) -> list[Any]:
+        """
+        Wait until each of *runs* has had nothing left to do; return their outputs, in order.
+
+        All of them are waited for, also if one fails.  Then the error of the first one that has none is raised.
+
+        Args:
+            runs: their ids, or handles of them.
+            timeout: how many seconds to wait for all of them together.
+            return_exceptions: return an error in the place of an output, and raise none.
+
+        Raises:
+            WaitTimeout: a run took longer than *timeout* seconds.
+            WorkflowNotFound, RunParked, RunClosed, StepFailed: as :meth:`result`.
+        """
+        self._runtime.check_open()
+        group = WaitGroup(
+            (each.id if isinstance(each, Handle) else each for each in runs), lambda worker: _output(_settled(worker))
+        )
+        try:
+            await self._joined(group, timeout)
+        finally:
+            for member in group.members:
+                worker = self._runtime.registry.get(member.run) if member.is_left else None
+                if worker is not None:
+                    self._runtime.waiters.forget(worker, member)
+        errors = (member.error for member in group.members if member.error is not None)
+        if not return_exceptions and (error := next(errors, None)) is not None:
+            raise error
+        return [member.value if member.error is None else member.error for member in group.members]
+
+    async def _joined(self, group: WaitGroup, timeout: float | None) -> None:
+        """Wait until it is known what came of all runs of *group*, or until the time is up."""
+        wait = asyncio.timeout(timeout)
+        try:
+            async with wait:
+                for number, member in enumerate(group.members, start=1):
+                    await self._join(member)
+                    if number % AT_ONCE == 0:
+                        await pause()
+                await group.future
+        except TimeoutError:
+            if not wait.expired():
+                raise
+            assert timeout is not None  # noqa: S101
+            for member in group.members:
+                if member.is_left:
+                    member.tell(self._runtime.timed_out(member.run, timeout))
+
+    async def _join(self, member: Member) -> None:
+        waiters = self._runtime.waiters
+        try:
+            worker = await self._runtime.worker(member.run)
+        except Exception as error:  # noqa: BLE001 - it is in the place of the output
+            member.tell(error)
+            return
+        if is_done(worker):
+            member.settled(worker)
+        else:
+            waiters.add(worker, member)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -117,3 +181,21 @@ class RunnerQueries:
         """Return how many runs the store has, without reading them; *filters* are those of its ``count``."""
         self._runtime.check_open()
         return await self._runtime.ownership.count(**filters)
+
+
+def _settled(worker: Worker) -> Run:
+    """Return the run of *worker*, which has nothing left to do."""
+    if isinstance(worker.lost, StoreUnavailable):  # the time to close was up before the store was back
+        raise RunnerClosed from worker.lost
+    if worker.state == "parked":
+        raise RunParked(worker.id, worker.reason)
+    return worker.run
+
+
+def _output(run: Run) -> Any:
+    """Return the output of *run*, which has nothing left to do, or raise why there is none."""
+    if run.memory.cancelled is not None:
+        raise RunClosed(run.id, run.memory.cancelled)
+    if run.failed and not run.results():
+        raise next(iter(run.failures.values()))
+    return run.output

@@ -36,9 +36,10 @@ from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle
+from weft.runner.handle import Handle, Handles
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
 from weft.runner.queries import RunnerQueries
+from weft.runner.registry.bulk import new_runs
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
@@ -162,6 +163,40 @@ class AsyncRunner(RunnerQueries):
         told, given = self._given(options, self._options)
         await self._registry.start(name, workflow, told, value=value, **given)
         return Handle(self, name)
+
+    async def start_many(
+        self,
+        workflow: Workflow,
+        inputs: Iterable[Any],
+        *,
+        ids: Iterable[str] | None = None,
+        **options: Any,
+    ) -> Handles[Self]:
+        """
+        Start a run of *workflow* for each of *inputs*, as :meth:`start` does; all of them are stored when this returns.
+
+        The beginnings of many runs share a commit, and ``await handles.gather()`` waits for all outputs at once.  All
+        inputs are read and checked before anything is started.  A caller that is cancelled leaves those runs that are
+        started or about to be, and starts no more.
+
+        Args:
+            inputs: anything that can be iterated over; it is read to its end, in slices.
+            ids: the names of the runs, in the order of the inputs; unique by themselves if not given.
+            options: those of :meth:`start`, for all of the runs.
+
+        Returns:
+            Handles in the order of *inputs*.  An id that is known is the same run, which is not given the input again.
+
+        Raises:
+            InvalidOption: there is not one id for each input, or an id is there twice.
+            UnencodableValue: an input could not be stored; the error says which.
+            RunOwned: another process that is alive has one of the runs; all others are started, and a note says so.
+        """
+        self._runtime.check_open()
+        told, given = self._given(options, self._options)
+        runs = await new_runs(inputs, ids)
+        await self._runtime.bulk.start(runs, workflow, told, **given)
+        return Handles(self, [run.id for run in runs])
 
     async def start_workflow(
         self,

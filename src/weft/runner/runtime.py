@@ -34,6 +34,7 @@ from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
+from weft.runner.registry.bulk import BulkStart
 from weft.runner.registry.children import ChildRuns, Given
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.diagnosis import diagnose
@@ -98,6 +99,7 @@ class Runtime:
         self.ownership = Ownership(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
+        self.bulk = BulkStart(self.registry, self.waiters, self.ownership)
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
 
@@ -308,11 +310,15 @@ class Runtime:
         except TimeoutError:
             if not wait.expired():
                 raise
+        raise self.timed_out(run, timeout)
+
+    def timed_out(self, run: str, timeout: float) -> WaitTimeout:
+        """Return the error for a caller that has waited *timeout* seconds for *run*."""
         worker = self.registry.get(run)
         if worker is None:
-            raise WaitTimeout(run, timeout, "unknown", "the store has not said whether it has the run")
+            return WaitTimeout(run, timeout, "unknown", "the store has not said whether it has the run")
         why = diagnose(worker, is_calling=self.waiters.is_calling(worker))
-        raise WaitTimeout(run, timeout, worker.state, why)
+        return WaitTimeout(run, timeout, worker.state, why)
 
     # -- letting go of them ----------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from weft.calling import is_cancelled, is_ctrl_c
 from weft.core.run.run import Run
@@ -58,7 +58,7 @@ class Waiters:
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._callbacks = Callbacks()
-        self._waiting: dict[Worker, list[_Waiter]] = {}
+        self._waiting: dict[Worker, list[Waiter]] = {}
         self._calling: dict[str, _Call] = {}
         """By run: the call of on_complete; one at a time, so that the last one saw the most."""
         self._is_closed = False
@@ -66,6 +66,10 @@ class Waiters:
     def done(self, worker: Worker) -> asyncio.Future[None]:
         """Return a future that ends when *worker*, which is not done, is done (:func:`~.status.is_done`)."""
         return self._add(worker, None)
+
+    def add(self, worker: Worker, waiter: Waiter) -> None:
+        """Let *waiter* be told when *worker* has nothing left to do."""
+        self._put(worker, waiter)
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
         """Return a future that ends when *predicate* holds for the run."""
@@ -88,17 +92,22 @@ class Waiters:
         self._put(worker, waiter)
         return waiter
 
-    def _put(self, worker: Worker, waiter: _Waiter) -> None:
+    def _put(self, worker: Worker, waiter: Waiter) -> None:
         self._waiting.setdefault(worker, []).append(waiter)
         if waiter.answer is not None:
             worker.observer = self.progressed
 
     def _cancelled(self, worker: Worker, waiter: _Waiter, future: asyncio.Future[Any]) -> None:
         """Forget a caller that was cancelled."""
-        waiting = self._waiting.get(worker, ())
-        if future.cancelled() and waiter in waiting:
-            self._waiting[worker].remove(waiter)
-            if not self._waiting[worker]:
+        if future.cancelled():
+            self.forget(worker, waiter)
+
+    def forget(self, worker: Worker, waiter: Waiter) -> None:
+        """Let *waiter* wait for *worker* no longer, if it does."""
+        waiting = self._waiting.get(worker, [])
+        if waiter in waiting:
+            waiting.remove(waiter)
+            if not waiting:
                 del self._waiting[worker]
 
     async def durable(self, worker: Worker, position: int) -> None:
@@ -147,7 +156,8 @@ class Waiters:
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: call back, then tell all callers."""
-        self.progressed(worker)
+        if worker.observer is not None:
+            self.progressed(worker)
         if is_to_call_back(worker):
             call = self._calling.get(worker.id)
             if call is not None:  # once that one has ended, this comes again
@@ -222,7 +232,7 @@ class Waiters:
         if worker in self._waiting:
             for waiter in self._waiting.pop(worker):
                 if waiter.answer is None:
-                    waiter.tell(True)
+                    waiter.settled(worker)
                 else:
                     self._put(worker, waiter)
 
@@ -255,9 +265,7 @@ class Waiters:
         """The runner is closed, and writes nothing more: callers that wait, or begin to, are told so."""
         self._is_closed = True
         for waiter in [waiter for waiting in self._waiting.values() for waiter in waiting]:
-            waiter.tell(RunnerClosed())
-            if not waiter.future.cancelled():
-                waiter.future.exception()  # a caller that waits hears of it; without one, that is not news
+            waiter.closed()
         self._waiting.clear()
 
     @staticmethod
@@ -267,8 +275,34 @@ class Waiters:
             call.task.cancel()
 
 
-class _Waiter:
+class Waiter(Protocol):
     """A caller that waits: for an answer, or, without one, until the run is done."""
+
+    @property
+    def answer(self) -> Answer | None:
+        """Looked at whenever something happens; None if only the end is waited for."""
+        ...
+
+    @property
+    def future(self) -> asyncio.Future[Any]:
+        """The future of the caller; once it is done, nothing is waited for."""
+        ...
+
+    def tell(self, answer: Any) -> None:
+        """End the wait with *answer*, a result or an error, unless it is None or the wait is over."""
+        ...
+
+    def settled(self, worker: Worker) -> None:
+        """*worker* has nothing left to do."""
+        ...
+
+    def closed(self) -> None:
+        """The runner is closed."""
+        ...
+
+
+class _Waiter:
+    """A caller that waits for one run."""
 
     __slots__ = ("answer", "future")
 
@@ -284,6 +318,16 @@ class _Waiter:
             self.future.set_exception(answer)
         else:
             self.future.set_result(answer)
+
+    def settled(self, worker: Worker) -> None:  # noqa: ARG002 - the caller has it
+        """End the wait: there is nothing left to do."""
+        self.tell(True)
+
+    def closed(self) -> None:
+        """End the wait: the runner is closed."""
+        self.tell(RunnerClosed())
+        if not self.future.cancelled():
+            self.future.exception()  # a caller that waits hears of it; without one, that is not news
 
 
 class _Wish:

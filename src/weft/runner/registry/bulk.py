@@ -1,0 +1,210 @@
+"""
+Starts many runs at once: a slice at a time, and the beginnings of a slice are one commit.
+
+    inputs, ids ──checked──► slices ──begin──► undecided ──one commit──► here
+                                │                  │
+                                │                  └── it exists ──┐
+                                └── it is here, or locked ─────────┴──► as :meth:`RunRegistry.start` has it
+
+All inputs are looked at before the first run is started, so that a list which cannot be started leaves nothing behind.
+What a lone start has for each run (a task, a future, a waiter) a slice has once: its last run is waited for first, and
+by then the store has answered for nearly all of the others.
+
+Invariants: those of the registry.  The runs of a slice are locked until the store has answered for them, by a task that
+outlives its caller: one that is cancelled leaves a slice to be decided, and the slices after it unstarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from weft.core.workflow import Workflow
+from weft.errors import InvalidOption, RunExists
+from weft.log import Encoded, encode_once, needs_encoding
+from weft.runner.durability.ownership import Ownership
+from weft.runner.execution.worker import Worker
+from weft.runner.options import RunOptions, check_text
+from weft.runner.registry.keyed_lock import HeldLock
+from weft.runner.registry.registry import RunRegistry
+from weft.runner.slices import pause
+from weft.runner.waiting.waiters import Waiters
+
+AT_ONCE: Final = 128
+"""How many runs are started before those that are here have their turn; their beginnings are one commit."""
+_CHECKED: Final = 1024
+"""How many inputs are looked at in one slice."""
+_BYTES: Final = 128
+"""How many bytes are encoded in about the time that it takes to look at an input."""
+_NAMED: Final = 5
+"""How many runs that could not be started are named."""
+
+
+class NewRun(msgspec.Struct, frozen=True, eq=False):
+    """A run to be started: its name, and its input, as bytes too if those are not made when it is written."""
+
+    id: str
+    value: Any
+    encoded: Encoded | None = None
+
+
+async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[NewRun]:
+    """
+    Return a run for each of *inputs*, with the name at its place in *ids* or, without these, a unique one.
+
+    Raises:
+        InvalidOption: there is not one name for each input, or a name twice.
+        UnencodableValue: an input could not be stored; the error says which.
+    """
+    names = None if ids is None else _names(ids)
+    found: list[NewRun] = []
+    weight = 0
+    for index, value in enumerate(inputs):
+        encoded = None
+        if needs_encoding(value):
+            encoded = await _encoded(index, value)
+            weight += len(encoded.data) // _BYTES
+        if names is None:
+            found.append(NewRun(uuid4().hex, value, encoded))
+        elif index < len(names):
+            found.append(NewRun(names[index], value, encoded))
+        else:
+            raise InvalidOption(f"ids={_short(names)}: there are more inputs than {len(names):,}; use one id for each")
+        weight += 1
+        if weight >= _CHECKED:
+            weight = 0
+            await pause()
+    if names is not None and len(names) > len(found):
+        raise InvalidOption(f"ids={_short(names)}: {len(names):,} for {len(found):,} inputs; use one id for each")
+    return found
+
+
+def _names(ids: Iterable[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise InvalidOption(f"ids={ids!r}: use a list of names, one for each input")
+    names, seen = list(ids), set[str]()
+    for index, name in enumerate(names):
+        check_text(f"ids[{index}]", name)
+        if name in seen:
+            raise InvalidOption(f"ids[{index}]={name!r}: this id is there twice; use one for each input")
+        seen.add(name)
+    return names
+
+
+async def _encoded(index: int, value: Any) -> Encoded:
+    slices = encode_once(value, f"inputs[{index}]")
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            found: Encoded = end.value
+            return found
+        await pause()
+
+
+class _Undecided(msgspec.Struct, frozen=True, eq=False):
+    """A run whose beginning is on its way to the store."""
+
+    new: NewRun
+    worker: Worker
+    position: int
+    lock: HeldLock
+
+
+class BulkStart:
+    """Starts many runs of one workflow in a registry."""
+
+    def __init__(self, registry: RunRegistry, waiters: Waiters, ownership: Ownership) -> None:
+        self._registry, self._waiters, self._ownership = registry, waiters, ownership
+
+    async def start(self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, **given: Any) -> None:
+        """
+        Begin each of *runs* as :meth:`RunRegistry.start` does, and wait until all beginnings are stored.
+
+        A run that cannot be started does not keep the others from it: the first such error is raised when all have
+        been tried, and says which runs are not here.
+        """
+        failed: dict[str, Exception] = {}
+        if given.get("policies") is not None:
+            given["policies"] = tuple(given["policies"])  # each run reads them
+        for part in _slices(runs):
+            undecided, known = self._begin(part, workflow, options, given)
+            refused = await self._registry.shielded.finish(self._decide(undecided))
+            known += [new for new in part if isinstance(refused.get(new.id), RunExists)]
+            failed |= {run: error for run, error in refused.items() if not isinstance(error, RunExists)}
+            if known:
+                starts = (self._registry.start(new.id, workflow, options, value=new.value, **given) for new in known)
+                tried = await asyncio.gather(*starts, return_exceptions=True)
+                for new, error in zip(known, tried, strict=True):
+                    if isinstance(error, Exception):
+                        failed[new.id] = error
+                    elif error is not None:
+                        raise error
+        for new in runs if failed else ():
+            if new.id in failed:
+                _add_note(failed[new.id], list(failed), len(runs))
+                raise failed[new.id]
+
+    def _begin(
+        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, given: dict[str, Any]
+    ) -> tuple[list[_Undecided], list[NewRun]]:
+        """Hand the beginnings of *runs* to the journal; return these, and the runs that are here or locked."""
+        registry = self._registry
+        undecided: list[_Undecided] = []
+        known: list[NewRun] = []
+        for new in runs:
+            lock = None if new.id in registry else registry.try_lock(new.id)
+            if lock is None:
+                known.append(new)
+                continue
+            try:
+                worker, position = registry.begin(
+                    new.id, workflow, options, value=new.value, encoded=new.encoded, **given
+                )
+            except BaseException:
+                lock.release()
+                if undecided:
+                    registry.shielded.start(self._decide(undecided))
+                raise
+            undecided.append(_Undecided(new, worker, position, lock))
+        return undecided, known
+
+    async def _decide(self, undecided: list[_Undecided]) -> dict[str, Exception]:
+        """Wait until the store has answered for all of *undecided*, and unlock them; return why some are not here."""
+        registry, refused = self._registry, dict[str, Exception]()
+        try:
+            while undecided:
+                last = undecided[-1]
+                try:
+                    await self._waiters.durable(last.worker, last.position)
+                except Exception as error:  # noqa: BLE001 - one that is refused must not keep the others from it
+                    refused[last.new.id] = error
+                    registry.drop(last.worker)
+                    if last.worker.lost is not None and not isinstance(error, RunExists):  # the store may have it
+                        last.lock.release_after(registry.shielded.start(self._ownership.release([last.new.id])))
+                    else:
+                        last.lock.release()
+                else:
+                    last.lock.release()
+                undecided.pop()
+        except asyncio.CancelledError:  # by code that cancels all that is in the loop: another task goes on with it
+            registry.shielded.start(self._decide(undecided))
+            raise
+        return refused
+
+
+def _slices(runs: Sequence[NewRun]) -> Iterator[Sequence[NewRun]]:
+    for first in range(0, len(runs), AT_ONCE):
+        yield runs[first : first + AT_ONCE]
+
+
+def _short(names: Sequence[str]) -> str:
+    return repr([*names]) if len(names) <= _NAMED else f"[{', '.join(map(repr, names[:_NAMED]))}, ...]"
+
+
+def _add_note(error: Exception, failed: Sequence[str], count: int) -> None:
+    error.add_note(f"{len(failed):,} of {count:,} runs could not be started: {_short(failed)}; the others are here")

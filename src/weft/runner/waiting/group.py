@@ -1,0 +1,79 @@
+"""
+A caller that waits for many runs at once: one future for all of them.
+
+What came of a run is kept when the run is settled: it may take more input, or leave, before the last of the group is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft.errors import RunnerClosed
+from weft.runner.execution.worker import Worker
+
+
+class Member:
+    """One run of a group, and what came of it."""
+
+    __slots__ = ("_group", "error", "future", "run", "value")
+
+    answer = None
+    """It waits until its run is idle, and for nothing before."""
+
+    def __init__(self, group: WaitGroup, run: str) -> None:
+        self._group: WaitGroup | None = group
+        """The group, until it is known what came of the run."""
+        self.run, self.future = run, group.future
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is not known yet what came of the run."""
+        return self._group is not None
+
+    def tell(self, answer: Any) -> None:
+        """End the wait with the error *answer*, unless it is over."""
+        if self._group is not None and isinstance(answer, Exception):
+            self.error = answer
+            self._end(self._group)
+
+    def settled(self, worker: Worker) -> None:
+        """End the wait: *worker* has nothing left to do."""
+        group = self._group
+        if group is not None:
+            try:
+                self.value = group.read(worker)
+            except Exception as error:  # noqa: BLE001 - the caller is told
+                self.error = error
+            self._end(group)
+
+    def closed(self) -> None:
+        """End the wait: the runner is closed."""
+        self.tell(RunnerClosed())
+
+    def _end(self, group: WaitGroup) -> None:
+        self._group = None  # else the two would keep each other
+        group.ended()
+
+
+class WaitGroup:
+    """The runs that one caller waits for, in order."""
+
+    def __init__(self, runs: Iterable[str], read: Callable[[Worker], Any]) -> None:
+        """Wait for *runs*; *read* returns what came of one, or raises it."""
+        self.read = read
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is known what came of all of them."""
+        self.members: Sequence[Member] = [Member(self, run) for run in runs]
+        self._left = len(self.members)
+        if not self._left:
+            self.future.set_result(None)
+
+    def ended(self) -> None:
+        """It is known what came of one more of them."""
+        self._left -= 1
+        if not self._left and not self.future.done():
+            self.future.set_result(None)

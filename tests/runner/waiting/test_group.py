@@ -1,0 +1,109 @@
+"""Many runs that one caller waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from weather import double, runner_on, until_nothing_moves, virtually
+
+from weft import Runner, Workflow, step
+from weft.errors import RunClosed, RunnerClosed, StepFailed, WaitTimeout, WorkflowNotFound
+from weft.stores import MemoryStore
+
+failing = Workflow("failing", step(lambda x: 1 // x, name="divide"))
+
+
+def test_the_first_error_in_order_is_raised_when_all_have_ended(runner: Runner) -> None:
+    handles = runner.start_many(failing, [1, 0, 1], ids=["a", "b", "c"])
+
+    with pytest.raises(StepFailed, match="divide"):
+        handles.gather(timeout=10)
+    assert {handle.status() for handle in handles} == {"idle"}
+
+
+def test_errors_stand_in_the_places_of_outputs_where_that_is_wanted(runner: Runner) -> None:
+    handles = runner.start_many(failing, [1, 0, 1])
+
+    first, second, third = handles.gather(timeout=10, return_exceptions=True)
+
+    assert (first, third) == (1, 1)
+    assert isinstance(second, StepFailed)
+
+
+def test_runs_that_are_not_here_and_handles_can_be_gathered(runner: Runner) -> None:
+    handle = runner.start(double, 1)
+
+    output, missing = runner.gather([handle, "nothing"], timeout=10, return_exceptions=True)
+
+    assert output == 2
+    assert isinstance(missing, WorkflowNotFound)
+
+
+@virtually
+async def test_a_timeout_holds_for_all_of_them_and_names_the_first_that_is_not_done() -> None:
+    async with runner_on(lasts=lambda runnable: 100.0 if runnable.args[0] else 0.0) as runner:
+        handles = await runner.start_many(double, [0, 1, 2], ids=["a", "b", "c"])
+
+        with pytest.raises(WaitTimeout, match="'b'"):
+            await handles.gather(5.0)
+        assert [type(each) for each in await handles.gather(5.0, return_exceptions=True)] == [
+            int,
+            WaitTimeout,
+            WaitTimeout,
+        ]
+        assert await handles.gather() == [0, 2, 4]
+
+
+@virtually
+async def test_a_caller_that_is_cancelled_while_it_gathers_leaves_nothing_behind() -> None:
+    async with runner_on(lasts=1.0) as runner:
+        handles = await runner.start_many(double, [1, 2])
+        gathers = asyncio.create_task(handles.gather())
+        await until_nothing_moves()
+        gathers.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gathers
+
+        assert runner._waiters._waiting == {}
+        assert await handles.gather() == [2, 4]
+
+
+@virtually
+async def test_an_output_counts_as_it_was_when_the_run_was_first_idle() -> None:
+    async with runner_on(lasts=lambda runnable: float(runnable.args[0])) as runner:
+        handles = await runner.start_many(double, [1, 9], ids=["a", "b"])
+        gathers = asyncio.create_task(handles.gather())
+        await runner.wait("a")
+        await runner.run("a", 5)
+        await runner.wait("a")
+        await runner.stop("a")
+
+        assert await gathers == [2, 18]
+
+
+@virtually
+async def test_a_run_that_is_stopped_or_cancelled_is_an_error_in_its_place() -> None:
+    async with runner_on(lasts=10.0) as runner:
+        handles = await runner.start_many(double, [1, 2, 3], ids=["a", "b", "c"])
+        gathers = asyncio.create_task(handles.gather(return_exceptions=True))
+        await until_nothing_moves()
+        await runner.stop("a", grace=0.0)
+        await runner.cancel("b")
+
+        stopped, cancelled, output = await gathers
+        assert isinstance(stopped, WorkflowNotFound)
+        assert isinstance(cancelled, RunClosed)
+        assert output == 6
+
+
+@virtually
+async def test_callers_that_gather_are_told_that_the_runner_is_closed() -> None:
+    runner = await runner_on(MemoryStore(), lasts=10.0).open()
+    handles = await runner.start_many(double, [1, 2])
+    gathers = asyncio.create_task(handles.gather())
+    await until_nothing_moves()
+    await runner.close(grace=0.0)
+
+    with pytest.raises(RunnerClosed):
+        await gathers
