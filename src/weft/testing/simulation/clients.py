@@ -63,6 +63,8 @@ class Clients:
         self._told_so.clear()
         if self._scenario.resumes_all:
             await self._made(lambda: runner.resume_all(**self._options()))
+        if self._scenario.starts_whole and self._scenario.starts_together:
+            await asyncio.gather(*(self._begin_together(runner) for _ in range(1 + self._scenario.is_wanted_twice)))
         async with asyncio.TaskGroup() as clients:
             for run in self._scenario.runs:
                 clients.create_task(self._client(runner, store, run), name=f"the client of {run}")
@@ -149,11 +151,13 @@ class Clients:
         options, inputs, key = self._options(), self._trial.inputs, f"input {number}"
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "start": lambda: runner.start(self._workflow, inputs[0], id=run, **options),
+            "start_many": lambda: runner.start_many(self._workflow, inputs[:1], ids=[run], **options),
             "resume": lambda: runner.resume(run, workflow=self._workflow, **options),
             "resume_all": lambda: runner.resume_all(**options),
             "run": lambda: runner.run(run, value, key=key, deadline=self._scenario.deadline),
             "stop": lambda: runner.stop(run),
             "wait": lambda: runner.wait(run),
+            "gather": lambda: runner.gather([run], return_exceptions=True),
             "checkpoint": lambda: runner.checkpoint(run),
         }
         names = self._dice.choices(list(calls), k=self._dice.randint(2, 6))
@@ -165,7 +169,7 @@ class Clients:
         try:
             await self._made(call)
         except WorkflowNotFound:  # it was stopped, and is stored
-            if name in ("start", "resume", "resume_all"):
+            if name in ("start", "start_many", "resume", "resume_all"):
                 raise
         except RunParked:
             if not self._trial.mendable:
@@ -199,9 +203,7 @@ class Clients:
         if run in self._begun:
             await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         elif scenario.starts_whole:
-            options = (
-                self._options() if scenario.deadline is None else {**self._options(), "deadline": scenario.deadline}
-            )
+            options = self._first_options()
             await self._made(lambda: runner.start(self._workflow, self._trial.inputs[0], id=run, **options))
             self._taken.add((run, 0))
         else:
@@ -211,6 +213,20 @@ class Clients:
                 await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._begun.add(run)
         self._tell(f"{run} has begun")
+
+    async def _begin_together(self, runner: AsyncRunner) -> None:
+        """Start all runs with their first input in one call; those of another life are found."""
+        runs = [run for run in self._scenario.runs if run not in self._attempts.cancelled]
+        inputs, options = [self._trial.inputs[0]] * len(runs), self._first_options()
+        await self._made(lambda: runner.start_many(self._workflow, inputs, ids=runs, **options))
+        self._taken |= {(run, 0) for run in runs}
+        self._begun |= {*runs}
+        self._tell(f"{', '.join(runs)} have begun together")
+
+    def _first_options(self) -> dict[str, Any]:
+        """Return the options of a run that is started with its first input."""
+        deadline = self._scenario.deadline
+        return self._options() if deadline is None else {**self._options(), "deadline": deadline}
 
     async def _give(self, runner: AsyncRunner, store: FullStore, run: str, number: int, value: Any) -> None:
         """Send a run an input, and perhaps do something else with it."""

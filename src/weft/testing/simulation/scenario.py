@@ -116,6 +116,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     notices: bool = False
     resumes_all: bool = False
     starts_whole: bool = False
+    starts_together: bool = False
+    """Whether all runs are started in one call, where they are started with their first input."""
     is_wanted_twice: bool = False
     """Whether two clients start or resume each run at once."""
     stops: float = 0.0

@@ -65,6 +65,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         closings=tuple(_closing(dice) for _ in range(dice.choice((0, 0, 0, 1, 2)))),
         impatience=dice.choice((0.0, 0.0, 0.3)),
         crowds=dice.choice((0.0, 0.0, 0.4)),
+        starts_together=dice.random() < 0.5,
     )
 
 
