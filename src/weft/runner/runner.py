@@ -39,7 +39,7 @@ from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import OnComplete, RunOptions, WorkerHooks
 from weft.runner.queries import RunnerQueries
-from weft.runner.registry.bulk import new_runs
+from weft.runner.registry.bulk_start import new_runs
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
@@ -195,7 +195,7 @@ class AsyncRunner(RunnerQueries):
         self._runtime.check_open()
         told, given = self._given(options, self._options)
         runs = await new_runs(inputs, ids)
-        await self._runtime.bulk.start(runs, workflow, told, **given)
+        await self._runtime.bulk_start.start(runs, workflow, told, **given)
         return Handles(self, [run.id for run in runs])
 
     async def start_workflow(
@@ -400,7 +400,7 @@ class AsyncRunner(RunnerQueries):
             options: those of :meth:`start_workflow`, but for policies.
         """
         self._runtime.check_open()
-        resumed = await self._registry.resume_all(self._told(options), parked=parked)
+        resumed = await self._runtime.bulk_resume.resume_all(self._told(options), parked=parked)
         return [Handle(self, run) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------

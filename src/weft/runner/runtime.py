@@ -34,7 +34,8 @@ from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
-from weft.runner.registry.bulk import BulkStart
+from weft.runner.registry.bulk_resume import BulkResume
+from weft.runner.registry.bulk_start import BulkStart
 from weft.runner.registry.children import ChildRuns, Given
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.diagnosis import diagnose
@@ -99,7 +100,8 @@ class Runtime:
         self.ownership = Ownership(store, self.is_open, self.may_wait)
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
-        self.bulk = BulkStart(self.registry, self.waiters, self.ownership)
+        self.bulk_start = BulkStart(self.registry, self.waiters, self.ownership)
+        self.bulk_resume = BulkResume(self.registry, self.ownership)
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from weft.core.functions.references import MISSING
@@ -28,15 +28,12 @@ from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import (
     RunExists,
-    RunnerClosed,
     RunNotFound,
-    RunOwned,
-    StoreUnavailable,
     WorkflowAlreadyStarted,
     WorkflowNotFound,
 )
 from weft.log import Encoded, needs_encoding
-from weft.ports.store import DUE, RunRecord, RunStatus
+from weft.ports.store import RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.unsaved import UnsavedLog
@@ -47,14 +44,10 @@ from weft.runner.options import RunOptions, check_text
 from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
-from weft.runner.slices import pause
 from weft.runner.waiting.waiters import Waiters
 from weft.typing import PoliciesMode
 
 T = TypeVar("T")
-
-AT_ONCE: Final = 8
-"""How many runs come in before those that are here have their turn."""
 
 
 class Children(Protocol):
@@ -108,12 +101,13 @@ class RunRegistry:
         """Do *work* under the lock of *run*, to its end, whatever becomes of the caller."""
         lock = self._locks.try_lock(run)
         if lock is None:
-            return self.shielded.start(self._locked(run, work))
+            return self.shielded.start(self.locked(run, work))
         task = self.shielded.start(work())
         lock.release_after(task)
         return task
 
-    async def _locked(self, run: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def locked(self, run: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do *work* under the lock of *run*, as soon as that is free."""
         async with self._locks.lock(run):
             return await work()
 
@@ -251,11 +245,16 @@ class RunRegistry:
         """
         known = self._workers.get(run)
         if known is None or known.state == "parked" or self._locks.is_locked(run):
-            back = self.change(run, partial(self._back, run, workflow, options, strict=strict))
+            back = self.change(run, partial(self.bring_back, run, workflow, options, strict=strict))
             await asyncio.shield(back)
 
-    async def _back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> bool:
-        """Bring *run*, which is locked, back; return whether it came: it may have been here already."""
+    async def bring_back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> bool:
+        """
+        Bring *run*, which is locked, back; return whether it came: it may have been here already.
+
+        Raises:
+            WorkflowNotFound, RunOwned: as :meth:`resume`.
+        """
         await self.supervisor.restarted(run)
         known = self._workers.get(run)
         if known is not None and known.state != "parked":
@@ -268,72 +267,16 @@ class RunRegistry:
             raise WorkflowNotFound(run, where="the store") from None
         return True
 
-    async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
-        """
-        Bring back every stored run that has something to do and that no runner that is alive owns; return which.
-
-        A caller that is cancelled leaves a page of them coming in; the others stay free.
-
-        Args:
-            parked: whether to bring back runs that were set aside, too, those in this runner among them.
-        """
-        resumed: list[str] = []
-        if parked:
-            aside = [worker.id for worker in self if worker.state == "parked"]
-            resumed += await self.shielded.finish(self._back_one_by_one(aside, options))
-        statuses: set[RunStatus] = {*DUE, "parked"} if parked else {*DUE}
-        async for page in self._ownership.free(statuses):
-            resumed += await self.shielded.finish(self._back_together(page, options))
-        return resumed
-
-    async def _back_together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
-        """Bring *runs* back, all that are not locked with two calls of the store; return which came."""
-        absent = [run for run in runs if run not in self._workers]
-        held = {run: lock for run in absent if (lock := self._locks.try_lock(run)) is not None}
-        locked = [run for run in absent if run not in held]
-        came: list[str] = []
-        try:
-            owned = await self._ownership.acquire_many(list(held), self.supervisor.unresumable)
-            async with self._ownership.freeing(record.id for record in owned) as free:
-                async for loaded in self._ownership.load_many(owned):
-                    if await self._came(loaded.run, self._come_in(loaded, None, options, strict=False)):
-                        came.append(loaded.run)
-                        free.discard(loaded.run)
-                    held.pop(loaded.run).release()
-                    if len(held) % AT_ONCE == 0:  # the runs that are here have their turn
-                        await pause()
-        finally:
-            for lock in held.values():
-                lock.release()
-        return came + await self._back_one_by_one(locked, options)
-
-    async def _back_one_by_one(self, runs: Iterable[str], options: RunOptions) -> list[str]:
-        """Bring *runs* back, one after the other, as their locks are free; return which came."""
-        back = {run: partial(self._back, run, None, options, strict=False) for run in runs}
-        return [run for run, work in back.items() if await self._came(run, self._locked(run, work))]
-
-    async def _came(self, run: str, coming: Awaitable[object]) -> bool:
-        """Return whether *run* came; one that cannot be brought back must not keep the others from it."""
-        try:
-            return bool(await coming)
-        except (RunnerClosed, StoreUnavailable):  # the runner is being closed
-            raise
-        except (RunOwned, WorkflowNotFound):  # it was free a moment ago
-            return False
-        except Exception as error:  # noqa: BLE001 - as said above
-            self.supervisor.unresumable(run, error)
-            return False
-
     async def _take_over(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
         """Acquire *run*, load it, and go on with it; if that fails, it is as free as it was."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
             loaded = await self._ownership.load(run, owned)
-            worker = await self._come_in(loaded, workflow, options, strict=strict)
+            worker = await self.come_in(loaded, workflow, options, strict=strict)
             free.clear()
             return worker
 
-    async def _come_in(
+    async def come_in(
         self, loaded: AcquiredRun, workflow: Workflow | None, options: RunOptions, *, strict: bool
     ) -> Worker:
         """Go on with a run that was acquired and *loaded*."""

@@ -23,7 +23,7 @@ from weft.errors import (
 )
 from weft.policy import Value
 from weft.ports.store import Append, LogStore
-from weft.runner.registry import bulk
+from weft.runner.registry import bulk_start
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing.wrapping import WrappedStore
 
@@ -92,7 +92,7 @@ def test_options_hold_for_all_of_them(runner: Runner) -> None:
 async def test_the_beginnings_of_a_slice_are_one_call_of_the_store() -> None:
     store = _Batches(MemoryStore())
     async with runner_on(store) as runner:
-        handles = await runner.start_many(double, range(bulk.AT_ONCE))
+        handles = await runner.start_many(double, range(bulk_start.AT_ONCE))
 
         assert beginnings(store) == [handles.ids]
 
@@ -100,22 +100,22 @@ async def test_the_beginnings_of_a_slice_are_one_call_of_the_store() -> None:
 def test_the_beginnings_of_a_slice_are_one_transaction(tmp_path: Path) -> None:
     store = _Batches(SQLiteStore(tmp_path / "runs.db"))
     with Runner(store, executor="inline") as runner:
-        handles = runner.start_many(double, range(bulk.AT_ONCE))
+        handles = runner.start_many(double, range(bulk_start.AT_ONCE))
 
         assert beginnings(store) == [handles.ids]
-        assert handles.gather(timeout=20) == [2 * i for i in range(bulk.AT_ONCE)]
+        assert handles.gather(timeout=20) == [2 * i for i in range(bulk_start.AT_ONCE)]
 
 
 @virtually
 async def test_many_are_started_a_slice_at_a_time_and_other_runs_go_on_in_between() -> None:
     async with runner_on(MemoryStore()) as runner:
-        started = asyncio.create_task(runner.start_many(double, range(20 * bulk.AT_ONCE)))
+        started = asyncio.create_task(runner.start_many(double, range(20 * bulk_start.AT_ONCE)))
         await asyncio.sleep(0)
         other = await runner.start(double, 21)
         assert await other.result() == 42
 
         assert not started.done()
-        assert len(await started) == 20 * bulk.AT_ONCE
+        assert len(await started) == 20 * bulk_start.AT_ONCE
 
 
 @virtually
@@ -300,7 +300,7 @@ async def held_runner() -> AsyncIterator[tuple[GatedStore, Gate, AsyncRunner]]:
 @virtually
 async def test_a_caller_that_is_cancelled_leaves_its_slice_to_be_started_and_starts_no_more() -> None:
     async with held_runner() as (_, gate, runner):
-        ids = [f"r{i}" for i in range(2 * bulk.AT_ONCE)]
+        ids = [f"r{i}" for i in range(2 * bulk_start.AT_ONCE)]
         started = asyncio.create_task(runner.start_many(double, range(len(ids)), ids=ids))
         await gate.reached.wait()
         started.cancel()
@@ -308,8 +308,8 @@ async def test_a_caller_that_is_cancelled_leaves_its_slice_to_be_started_and_sta
             await started
         gate.open()
 
-        first = ids[: bulk.AT_ONCE]
-        assert await runner.gather(first) == [2 * i for i in range(bulk.AT_ONCE)]
+        first = ids[: bulk_start.AT_ONCE]
+        assert await runner.gather(first) == [2 * i for i in range(bulk_start.AT_ONCE)]
         assert await runner.list_workflows() == first
 
 
@@ -367,7 +367,7 @@ async def test_a_runner_that_is_closed_midway_has_stored_a_whole_number_of_slice
         store = GatedStore(inner)
         runner = await runner_on(store).open()
         gate = store.hold("append", times=1)
-        ids = [f"r{i}" for i in range(2 * bulk.AT_ONCE)]
+        ids = [f"r{i}" for i in range(2 * bulk_start.AT_ONCE)]
         started = asyncio.create_task(runner.start_many(double, range(len(ids)), ids=ids))
         await gate.reached.wait()
         closes = asyncio.create_task(runner.close())
@@ -377,7 +377,7 @@ async def test_a_runner_that_is_closed_midway_has_stored_a_whole_number_of_slice
 
         with pytest.raises(RunnerClosed):
             await started
-        assert {record.id for record in await inner.list(limit=1_000)} == set(ids[: bulk.AT_ONCE])
+        assert {record.id for record in await inner.list(limit=1_000)} == set(ids[: bulk_start.AT_ONCE])
         assert len(await stored_log(inner, "r0")) >= 2
 
 
