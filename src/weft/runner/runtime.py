@@ -101,7 +101,7 @@ class Runtime:
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
         self.bulk_start = BulkStart(self.registry, self.waiters, self.ownership)
-        self.bulk_resume = BulkResume(self.registry, self.ownership)
+        self.bulk_resume = BulkResume(self.registry, self.ownership, lambda: self.dispatcher.journal.is_writing)
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
 

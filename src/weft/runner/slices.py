@@ -22,7 +22,14 @@ def let_threads_run() -> None:
     time.sleep(_MOMENT)
 
 
-async def pause() -> None:
-    """Let everything else in the loop have its turn, and other threads too."""
-    let_threads_run()
+async def pause(*, threads: bool = True) -> None:
+    """
+    Let everything else in the loop have its turn.
+
+    Args:
+        threads: whether to let other threads run, too.  On a busy machine the sleep that this takes can last as long as
+            twenty slices: where no thread has anything to do for the runner, it is better left out.
+    """
+    if threads:
+        let_threads_run()
     await asyncio.sleep(0)

@@ -109,6 +109,11 @@ class Journal:
         self.is_telling = False
         """Whether runs are being told what was stored; a call of *afterwards* follows."""
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether the store has been given something, and has not answered."""
+        return bool(self._in_flight or self._beside)
+
     def open(self) -> None:
         """Begin to write."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="weft-journal")

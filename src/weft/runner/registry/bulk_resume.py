@@ -12,7 +12,7 @@ leaves a page coming in, and the others free.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -30,8 +30,9 @@ AT_ONCE: Final = 8
 class BulkResume:
     """Brings the runs of a store back into a registry."""
 
-    def __init__(self, registry: RunRegistry, ownership: Ownership) -> None:
-        self._registry, self._ownership = registry, ownership
+    def __init__(self, registry: RunRegistry, ownership: Ownership, is_writing: Callable[[], bool]) -> None:
+        """Bring them into *registry*; *is_writing* says whether the store is at work for the runs that are there."""
+        self._registry, self._ownership, self._is_writing = registry, ownership, is_writing
 
     async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
         """
@@ -66,7 +67,7 @@ class BulkResume:
                         free.discard(loaded.run)
                     held.pop(loaded.run).release()
                     if len(held) % AT_ONCE == 0:  # the runs that are here have their turn
-                        await pause()
+                        await pause(threads=self._is_writing())
         finally:
             for lock in held.values():
                 lock.release()
