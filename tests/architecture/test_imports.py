@@ -71,7 +71,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"trace"},
     ),
     "runner": (
-        {"checkpoints", "deadline", "defaults", "handle", "slices", "termination"},
+        {"checkpoints", "collector", "deadline", "defaults", "handle", "slices", "termination"},
         {"options"},
         {"durability"},
         {"execution"},

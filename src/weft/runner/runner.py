@@ -19,7 +19,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from types import ModuleType, TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
@@ -34,6 +34,7 @@ from weft.ports.executor import Executor
 from weft.ports.store import Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
+from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles
@@ -63,6 +64,7 @@ class AsyncRunner(RunnerQueries):
         clock: Clock | None = None,
         counters: Counters | None = None,
         modules: Iterable[ModuleType] = (),
+        collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -81,6 +83,9 @@ class AsyncRunner(RunnerQueries):
             clock: where the time of day comes from.
             counters: where the states of limits live.
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
+            collector: how often Python's garbage collector looks for cycles while the runner is open.  That is a
+                setting of the process: ``"seldom"`` is for one with thousands of live runs, where each look takes
+                long; three numbers are those of ``gc.set_threshold``.
         """
         self._runtime = Runtime(
             self,
@@ -90,6 +95,7 @@ class AsyncRunner(RunnerQueries):
             counters or defaults.counters(),
             grace,
             self._given,
+            as_thresholds(collector),
         )
         self._registry, self._waiters, self._children = (
             self._runtime.registry,

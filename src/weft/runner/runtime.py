@@ -29,6 +29,8 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import LogStore
+from weft.runner import collector
+from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.dispatcher import Dispatcher
@@ -69,6 +71,7 @@ class Runtime:
         counters: Counters,
         grace: float,
         given: Given,
+        thresholds: Thresholds | None,
     ) -> None:
         """
         Build everything that *runner* has; :meth:`open` makes it ready.
@@ -76,9 +79,10 @@ class Runtime:
         Args:
             given: checks the options of children.
             grace: how many seconds what is in flight gets to end when it is stopped.
+            thresholds: those of the garbage collector while it is open.
         """
         self.executors = executors
-        self._store, self._grace = store, grace
+        self._store, self._grace, self._thresholds = store, grace, thresholds
         self._owns_store = False
         self._opening: asyncio.Task[None] | None = None
         self._openers = 0
@@ -161,6 +165,8 @@ class Runtime:
                 self._owns_store = False
                 await self._store.close()
             raise
+        if self._thresholds is not None:
+            collector.hold(self._thresholds)
 
     async def close(self, grace: float | None = None) -> None:
         """
@@ -233,6 +239,8 @@ class Runtime:
             raise
         self.registry.clear()
         dispatcher.is_open, self._is_spent = False, True
+        if self._thresholds is not None:
+            collector.release(self._thresholds)
         if unwritten:
             raise UnwrittenEvents(unwritten, next(reasons))
 
