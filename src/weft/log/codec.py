@@ -242,6 +242,15 @@ def encode_once(value: object, component: str) -> Generator[None, None, Encoded]
     return Encoded(value, data, (yield from hash_in_slices(data)) if len(data) > INLINE else None)
 
 
+def encode_at_once(value: object) -> Encoded | None:
+    """Return *value* as bytes, as :func:`encode_once` does, if it is a small one; None if not, or if it is not data."""
+    try:
+        data = encode_small(value)
+    except UnencodableValue:
+        return None
+    return None if data is None or len(data) > INLINE else Encoded(value, data, None)
+
+
 def encode_segment(events: Sequence[AnyEvent]) -> Segment:
     """Return *events* as a segment with everything it refers to."""
     return Encoder().segment(events)

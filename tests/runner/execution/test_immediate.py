@@ -179,7 +179,8 @@ class Two:
         self._eager = Eager()
         told: dict[str, Any] = {} if self._place == "step" else {self._place: self._act}
         async with AsyncRunner(self.store, executor=executor) as self._runner:
-            await self._runner.start_workflow("it", self.workflow, hooks=WorkerHooks(**told))
+            hooks = WorkerHooks(**told) if told else None
+            await self._runner.start_workflow("it", self.workflow, hooks=hooks)
             await self._runner.run("it", 1)
             async with asyncio.timeout(20):
                 await (await self._eager.task)

@@ -20,13 +20,14 @@ from weft.core.run.runnable import Outcome
 from weft.errors import RunnerClosed
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
-from weft.ports.executor import Executor, Ticket
+from weft.ports.executor import Executor, ImmediateExecutor, Ticket
 from weft.ports.store import LogStore
 from weft.runner.durability.journal import Journal
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import LimitQueues
 from weft.runner.execution.policies import policy_tables
+from weft.runner.execution.straight_lane import StraightLane
 from weft.runner.execution.timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ class Dispatcher:
         """Starts the children of steps."""
         self.queues = {name: ExecutorQueue(executor, self.guard) for name, executor in executors.items()}
         """By name of the executor."""
+        self.lanes = {
+            name: StraightLane(name, queue, queue.executor)
+            for name, queue in self.queues.items()
+            if isinstance(queue.executor, ImmediateExecutor)
+        }
+        """By name of an executor that runs what it is given at once."""
         self.limit_queues, self.timeouts = LimitQueues(self), Timeouts(self)
         self.policy_tables = policy_tables(executors)
         """By name of the executor that the plain functions of a run are for."""

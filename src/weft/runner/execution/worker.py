@@ -25,6 +25,7 @@ from weft.core.failure import text_of
 from weft.core.fold.fold import record
 from weft.core.fold.memory import PAGE
 from weft.core.fold.scope import Activation
+from weft.core.plan.node import Node
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
 from weft.errors import (
@@ -82,7 +83,9 @@ class Worker:
         "_is_eager",
         "_is_opening",
         "_is_strict",
-        "_units",
+        "_lane",
+        "_needed",
+        "_own_lane",
         "_unsaved",
         "at_once",
         "attempts",
@@ -105,6 +108,8 @@ class Worker:
         "report",
         "run",
         "state",
+        "units",
+        "upcoming",
     )
 
     def __init__(
@@ -130,6 +135,14 @@ class Worker:
         self.policies = run.known_policies = RunPolicies(run, tables, dispatcher.clock)
         self.queue = RunQueue()
         """The runnables in flight."""
+        self.upcoming: Activation | None = None
+        """The only runnable of the run, while it waits for the log and nothing else: see :mod:`.straight_lane`."""
+        self._needed = 0
+        """How many events must be durable before that one starts."""
+        self._own_lane = None if options.hooks is not None else dispatcher.lanes.get(options.executor)
+        """The lane of its plain functions, if their executor has one and no hook wants to know."""
+        self._lane = self._own_lane
+        """The lane of the upcoming runnable."""
         self.attempts = Attempts(self, dispatcher, self.policies)
         self.state: State = "running" if run.memory.cancelled is None else "cancelled"
         self.reason = run.memory.cancelled or ""
@@ -153,7 +166,7 @@ class Worker:
         self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
         self.at_once = 0
         """How many more runnables may run in the event loop in this turn; the next ones let other runs go on first."""
-        self._units = 0
+        self.units = 0
         """How many runnables have completed since the last checkpoint."""
         self.owes_notice = options.on_complete is not None and has_news(run)
         """Whether on_complete is still to be called, now that the run is idle."""
@@ -245,6 +258,8 @@ class Worker:
         self.check_open()
         self.policies.change(policies, mode)
         if not self.is_stopping:
+            if self.upcoming is not None:
+                self.queue_upcoming(self.upcoming)
             for inflight in list(self.queue.by_key.values()):
                 if not inflight.has_ended:
                     self.attempts.reconsider(inflight)
@@ -351,14 +366,21 @@ class Worker:
                 self._open_more()
             if memory.newly_ready:
                 self._take_in()
-            known = len(log)
-            if known != unsaved.acknowledged:
+            known, stored = len(log), unsaved.acknowledged
+            if known != stored:
                 if self._is_eager:
                     self.dispatcher.journal.note(self)
                 else:
                     self.write_if_due()
-            if queue.line and (queue.line[0].needed <= unsaved.acknowledged or not self._is_strict):
-                self._start()
+            upcoming = self.upcoming
+            if upcoming is not None:
+                if self._needed > stored and (self._is_strict or not self._runs_ahead(upcoming.node, self._needed)):
+                    self.state = "running"
+                    return
+                assert self._lane is not None  # noqa: S101
+                self._lane.start(self, upcoming)
+            elif queue.line and (queue.line[0].needed <= stored or not self._is_strict):
+                self.start()
             if known == len(log) or self.is_stopping:  # else something has ended at once
                 break
         if queue.by_key and not self.is_stopping:
@@ -401,6 +423,11 @@ class Worker:
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""
         memory = self.run.memory
+        if self.upcoming is not None:
+            self.queue_upcoming(self.upcoming)
+        elif len(memory.newly_ready) == 1 and not self.queue.by_key and self._goes_straight(memory.newly_ready[0]):
+            self.upcoming, self._needed = memory.newly_ready.pop(), len(memory.log)
+            return
         offered, memory.newly_ready = memory.newly_ready, []
         if self.options.hooks is not None and self.options.hooks.transform is not None:
             offered = self._transformed(offered)
@@ -419,6 +446,27 @@ class Worker:
             inflight.needed = len(memory.log)
             self.queue.add(inflight)
 
+    def _goes_straight(self, activation: Activation) -> bool:
+        """Whether *activation*, which is alone, has no policy, no deadline and no earlier attempt, and has a lane."""
+        memory, node = self.run.memory, activation.node
+        self._lane = self._own_lane if not (node.is_test or node.is_fan) else self.dispatcher.lanes.get("inline")
+        return not (
+            self._lane is None
+            or node.is_async
+            or (memory.workflow.policies if memory.rules is None else memory.rules)
+            or memory.has_deadlines
+            or memory.attempts
+            or memory.dispatched
+            or memory.retried
+        )
+
+    def queue_upcoming(self, activation: Activation) -> InFlight:
+        """Let the upcoming runnable go the usual way: it is not alone any more, or there is more to it."""
+        inflight = InFlight(activation, needed=self._needed)
+        self.queue.add(inflight)
+        self.upcoming = None
+        return inflight
+
     def _transformed(self, offered: list[Activation]) -> list[Activation]:
         memory = self.run.memory
         runnables = [bind(activation, memory, self.run.context) for activation in offered]
@@ -431,12 +479,12 @@ class Worker:
     def write_if_due(self) -> None:
         """Let the journal know that there is something to write, if it is time for that."""
         strategy = self.options.checkpoints
-        due = self._is_eager or (strategy.every is not None and self._units >= strategy.every)
+        due = self._is_eager or (strategy.every is not None and self.units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
             self.dispatcher.journal.note(self)
             self.at_once = 0  # nothing more before the journal has had its turn
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Start what is in line, as far as it is durable enough and there are slots."""
         queue, unsaved = self.queue, self._unsaved
         line = queue.line
@@ -447,7 +495,7 @@ class Worker:
                 return
             inflight = line[0]
             activation = inflight.activation
-            if inflight.needed > unsaved.acknowledged and not self._runs_ahead(inflight):
+            if inflight.needed > unsaved.acknowledged and not self._may_start(inflight):
                 return
             if self.run.memory.ready.get(activation.key) is activation:
                 queue.start_first()
@@ -455,24 +503,28 @@ class Worker:
             else:
                 queue.move(inflight, "done")
 
-    def _runs_ahead(self, inflight: InFlight) -> bool:
+    def _may_start(self, inflight: InFlight) -> bool:
         """Whether *inflight* may start although not all that it needs is durable."""
         if inflight.policy is not None and inflight.is_durable:
             if not self._is_eager:
                 self.checkpoint()
             return False
-        lag = self.options.checkpoints.lag
-        if lag is None:
-            return True
-        allowed = 0 if inflight.activation.node.carries else lag  # a step of a saga never does
-        return inflight.needed - allowed <= self._unsaved.acknowledged
+        return self._runs_ahead(inflight.activation.node, inflight.needed)
+
+    def _runs_ahead(self, node: Node, needed: int) -> bool:
+        """Whether *node* may start although not all of the *needed* events are durable; the first ones must be."""
+        lag, acknowledged = self.options.checkpoints.lag, self._unsaved.acknowledged
+        if lag is None or not acknowledged:
+            return acknowledged > 0
+        allowed = 0 if node.carries else lag  # a step of a saga never does
+        return needed - allowed <= acknowledged
 
     def _update_state(self) -> None:
         """Work out the state of the run, and tell its owner if it is settled."""
         if self.is_stopping:  # it has crashed, perhaps just now, while it started something
             return
         if not self.is_idle:
-            self.state = "running" if self.queue.slots_used or self.queue.line else "waiting"
+            self.state = "running" if self.upcoming or self.queue.slots_used or self.queue.line else "waiting"
             return
         if self.state != "cancelled":
             self.reason = stuck(self.run)
@@ -506,14 +558,8 @@ class Worker:
             inflight.result = PendingResult(outcome, encode_once(outcome.result, key[0]))
             self._encode(inflight)  # which comes back here
             return
-        self._units += 1
         self.queue.move(inflight, "done")
-        if self.run.memory.ready.get(key) is activation:
-            self.run.apply_outcome(activation, outcome)
-        else:
-            self.run.apply(outcome)
-        if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
-            self._unsaved.keep(encoded)
+        self.fold(activation, outcome, encoded)
         if policy is not None or self.options.hooks is not None:  # a listener may stop or cancel the run
             self.report.finished(inflight, outcome)
         if self.observer is not None:
@@ -521,6 +567,16 @@ class Worker:
         if policy is not None and policy.checkpoint_after:
             self.queue.hold(len(self.run.memory.log))
             self.checkpoint()
+
+    def fold(self, activation: Activation, outcome: Outcome, encoded: Encoded | None) -> None:
+        """Take the *outcome* of *activation* into the run; its value may be *encoded* already."""
+        self.units += 1
+        if self.run.memory.ready.get(activation.key) is activation:
+            self.run.apply_outcome(activation, outcome)
+        else:
+            self.run.apply(outcome)
+        if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
+            self._unsaved.keep(encoded)
 
     def _encode(self, inflight: InFlight) -> None:
         """Encode the value of what has ended; if it is a large one, let other runs go on in between."""
@@ -555,9 +611,10 @@ class Worker:
         """Return what there is to write, *at* this time; None if nothing, or if nothing can be written any more."""
         if self.lost is not None:
             return None
-        append = self._unsaved.append("running" if self.queue.by_key else status_to_store(self), self.reason, at)
+        is_busy = self.upcoming is not None or self.queue.by_key
+        append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
         if append is not None:
-            self._units = 0
+            self.units = 0
         return append
 
     def committed(self, append: Append) -> None:

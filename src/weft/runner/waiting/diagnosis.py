@@ -47,6 +47,8 @@ def _store(worker: Worker) -> Iterator[str]:
 
 
 def _in_flight(worker: Worker) -> list[str]:
+    if worker.upcoming is not None:
+        return [f"{worker.upcoming.node.name!r} starts once what it needs is stored"]
     in_flight = list(worker.queue.by_key.values())
     told = [_inflight(worker, inflight) for inflight in in_flight[:_MOST]]
     if len(in_flight) > _MOST:

@@ -1,0 +1,78 @@
+"""
+The straight lane: the short way of a runnable that is alone in its run and that nothing looks at.
+
+Most steps have no policy, no hook and no listener, run in the event loop, and are the only thing that their run has to
+do.  Such a one is the *upcoming* runnable of its worker from when it is ready until what it needs is durable; then it
+runs, and its outcome is folded into the run.  It never has a slot, an attempt or a place in the queue.
+
+    ready ──► upcoming ──► durable enough ──► run ──► folded
+                  │                            │
+                  └── not alone any more, ─────┴── failed, or a large value ──► the queue, as any other runnable
+                      a listener, a crowd
+
+Invariants:
+
+1. A worker has an upcoming runnable only while its queue is empty.
+2. The upcoming runnable is ready in its run, has no policy, no deadline and no earlier attempt.
+3. A runnable goes on in the queue as if it had been there from the beginning: it runs once on either way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.core.fold.scope import Activation
+from weft.core.run.runnable import bind
+from weft.log import needs_encoding
+from weft.log.codec import encode_at_once
+from weft.log.module_names import kind_of
+from weft.log.value_encoder import SHORT
+from weft.ports.executor import ImmediateExecutor
+from weft.runner.execution.executor_queue import ExecutorQueue
+from weft.telemetry import bus
+
+if TYPE_CHECKING:
+    from weft.runner.execution.worker import Worker
+
+
+class StraightLane:
+    """The lane of one executor that runs what it is given at once; the workers of a runner share it."""
+
+    __slots__ = ("_executor", "_queue", "_run")
+
+    def __init__(self, executor: str, queue: ExecutorQueue, immediate: ImmediateExecutor) -> None:
+        self._executor, self._queue, self._run = executor, queue, immediate.run
+
+    def start(self, worker: Worker, activation: Activation) -> None:
+        """
+        Run the upcoming runnable of *worker* here and now.
+
+        It goes to the queue if it would overtake others there, a policy holds the run, or a listener wants to know.
+        """
+        memory, key = worker.run.memory, activation.key
+        ready = memory.ready
+        if self._queue.line or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
+            worker.queue_upcoming(activation)
+            worker.start()
+            return
+        worker.upcoming = None
+        if ready.get(key) is not activation:  # it was removed from the run meanwhile
+            return
+        worker.at_once -= 1
+        runnable = bind(activation, memory, worker.run.context)
+        runnable.family = worker.dispatcher.family
+        outcome = self._run(runnable)
+        if ready.get(key) is not activation or worker.is_dead:  # it has cancelled its own run
+            return
+        result, encoded = outcome.result, None
+        if outcome.status == "completed" and (
+            kind_of(result) in SHORT or not needs_encoding(result) or (encoded := encode_at_once(result)) is not None
+        ):
+            worker.fold(activation, outcome, encoded)
+            if worker.observer is not None:
+                worker.observer(worker)
+            return
+        inflight = worker.queue_upcoming(activation)
+        worker.queue.start_first()
+        inflight.runnable, inflight.executor = runnable, self._executor
+        worker.attempts.ended(inflight, outcome)

@@ -1,0 +1,210 @@
+"""The straight lane: a runnable that is alone in its run, and whatever comes up meanwhile is as on the usual way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.runner.weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
+from weft import AsyncRunner, Policy, Run, Workflow, condition, each, step, telemetry
+from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched
+from weft.errors import StepFailed, WaitTimeout
+from weft.runner.execution.run_queue import RunQueue
+from weft.stores import MemoryStore
+
+
+def two_steps(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Workflow:
+    """Return a workflow of two steps."""
+    return Workflow("two", step(first, name="first") >> step(second, name="second"))
+
+
+class Held:
+    """A run whose first step has ended, and whose second waits until that is stored."""
+
+    def __init__(self, runner: AsyncRunner, gate: Gate, store: GatedStore) -> None:
+        self.runner, self.gate, self.store = runner, gate, store
+
+    async def ended(self) -> Run:
+        """Let the store write, and return the run once it is done."""
+        self.gate.open()
+        return await self.runner.wait("it")
+
+
+@asynccontextmanager
+async def held(second: Callable[[Any], Any], **options: Any) -> AsyncIterator[Held]:
+    """Open a runner with a run that is between its two steps."""
+    store = GatedStore(MemoryStore())
+    async with AsyncRunner(store, executor="inline") as runner:
+        await runner.start_workflow("it", two_steps(lambda x: x + 1, second), **options)
+        gate = store.hold("append")
+        gate.let_one_through()
+        await runner.run("it", 1)
+        await until_nothing_moves()
+        yield Held(runner, gate, store)
+        gate.open()
+
+
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of all components that are put into the queue of a run."""
+    names: list[str] = []
+    add = RunQueue.add
+
+    def noted(queue: RunQueue, inflight: Any) -> None:
+        names.append(inflight.activation.node.name)
+        add(queue, inflight)
+
+    monkeypatch.setattr(RunQueue, "add", noted)
+    return names
+
+
+@virtually
+async def test_a_chain_of_plain_steps_never_has_a_place_in_the_queue(queued: list[str]) -> None:
+    flow = step(lambda x: x + 1, name="a") >> step(lambda x: x * 2, name="b") >> step(str, name="c")
+    async with AsyncRunner(executor="inline") as runner:
+        handle = await runner.start(Workflow("plain", flow), 1)
+
+        assert await handle.result() == "4"
+    assert queued == []
+
+
+@virtually
+async def test_a_step_that_makes_a_small_record_takes_the_straight_lane_too(queued: list[str]) -> None:
+    store = MemoryStore()
+    async with AsyncRunner(store, executor="inline") as runner:
+        handle = await runner.start(two_steps(lambda x: {"x": x}, lambda record: record["x"]), 7, id="it")
+
+        assert await handle.result() == 7
+        assert [getattr(event, "value", None) for event in await stored_log(store, "it")][2:] == [{"x": 7}, 7]
+    assert queued == []
+
+
+@virtually
+async def test_a_value_that_is_not_data_fails_its_step(queued: list[str]) -> None:
+    async with AsyncRunner(executor="inline") as runner:
+        handle = await runner.start(two_steps(lambda x: {"x": object()}, str), 7)
+
+        with pytest.raises(StepFailed, match="'first'"):
+            await handle.result()
+    assert queued == ["first"]
+
+
+@virtually
+async def test_a_condition_takes_the_straight_lane_also_where_steps_run_on_threads(queued: list[str]) -> None:
+    flow = condition(lambda x: x > 0, name="positive") >> step(lambda x: -x, name="negate")
+    async with AsyncRunner(executor="thread") as runner:
+        handle = await runner.start(Workflow("rule", flow), 3)
+
+        assert await handle.result() == -3
+    assert queued == ["negate"]
+
+
+@virtually
+async def test_an_input_that_comes_meanwhile_is_handled_beside_the_upcoming_step() -> None:
+    seen: list[int] = []
+    async with held(lambda x: seen.append(x) or x) as run:
+        sending = run.runner.run("it", 10)
+        run.gate.open()
+        await sending
+        done = await run.ended()
+        log = await stored_log(run.store, "it", done.workflow)
+
+    made = [event.value for event in log if isinstance(event, ReactionOccurred) and event.component == "second"]
+    assert sorted(seen) == sorted(made) == [2, 11]
+    assert sum(isinstance(event, InputReceived) for event in log) == 2
+
+
+@virtually
+async def test_a_policy_that_is_set_meanwhile_holds_for_the_upcoming_step() -> None:
+    tried: list[int] = []
+
+    def flaky(x: int) -> int:
+        tried.append(x)
+        if len(tried) < 3:
+            raise OSError("not yet")
+        return x
+
+    async with held(flaky) as run:
+        setting = run.runner.set_policies("it", [("second", Policy(max_retries=5, execution_mode="durable"))])
+        run.gate.open()
+        await setting
+        done = await run.ended()
+
+    assert (tried, done.output) == ([2, 2, 2], 2)
+    assert any(isinstance(event, RunnableDispatched) for event in done.log())
+
+
+@virtually
+async def test_a_listener_that_comes_meanwhile_hears_of_the_upcoming_step() -> None:
+    told: list[tuple[str, str]] = []
+    names = ["weft.runner.runnable.start", "weft.runner.runnable.stop"]
+    async with held(lambda x: x) as run:
+        telemetry.attach("meanwhile", names, lambda event, _, about: told.append((event[-5:], about["component"])))
+        try:
+            await run.ended()
+        finally:
+            telemetry.detach("meanwhile")
+
+    assert told == [("start", "second"), (".stop", "second")]
+
+
+@virtually
+async def test_the_run_says_that_it_is_running_and_what_its_upcoming_step_waits_for() -> None:
+    async with held(lambda x: x) as run:
+        assert await run.runner.status("it") == "running"
+        with pytest.raises(WaitTimeout, match="'second' starts once what it needs is stored"):
+            await run.runner.wait("it", timeout=1.0)
+
+
+@virtually
+async def test_a_run_that_is_stopped_meanwhile_goes_on_with_its_upcoming_step_when_it_is_resumed() -> None:
+    seen: list[int] = []
+    workflow = two_steps(lambda x: x + 1, lambda x: seen.append(x) or x)
+    store = GatedStore(MemoryStore())
+    async with AsyncRunner(store, executor="inline") as runner:
+        await runner.start_workflow("it", workflow)
+        gate = store.hold("append")
+        gate.let_one_through()
+        await runner.run("it", 1)
+        await until_nothing_moves()
+        gate.open()
+        await runner.stop("it")
+        assert seen == []
+        await runner.resume("it", workflow=workflow)
+
+        assert await runner.result("it") == 2
+    assert seen == [2]
+
+
+@virtually
+async def test_a_step_that_fails_there_fails_as_any_other() -> None:
+    def broken(x: int) -> int:
+        raise OSError("no")
+
+    async with AsyncRunner(executor="inline") as runner:
+        handle = await runner.start(two_steps(lambda x: x, broken), 1)
+
+        with pytest.raises(StepFailed, match="OSError: no"):
+            await handle.result()
+
+
+@virtually
+async def test_a_large_value_that_is_made_there_is_stored_as_any_other() -> None:
+    store = MemoryStore()
+    async with AsyncRunner(store, executor="inline") as runner:
+        handle = await runner.start(two_steps(lambda n: [{"x": x} for x in range(n)], len), 50_000, id="large")
+
+        assert await handle.result() == 50_000
+        assert len((await stored_log(store, "large"))[2].value) == 50_000  # type: ignore[union-attr]
+
+
+@virtually
+async def test_elements_of_a_map_wait_in_the_queue(queued: list[str]) -> None:
+    async with AsyncRunner(executor="inline") as runner:
+        handle = await runner.start(Workflow("wide", each(step(lambda x: x, name="s"))), [1, 2, 3])
+        await handle.wait()
+
+    assert queued == ["s", "s", "s"]
