@@ -164,6 +164,17 @@ class Encoder:
         return event
 
 
+def lone_reaction(event: AnyEvent) -> bytes | None:
+    """
+    Return the body of a segment of *event* alone, if that is a reaction with a value of a few bytes; else None.
+
+    It is what :meth:`Encoder.segment` returns, for the event that is by far the most frequent.
+    """
+    if type(event) is not ReactionOccurred or kind_of(event.value) not in SHORT:
+        return None
+    return _body((event,), (event,))
+
+
 def _encoded(event: Any, value: Any) -> Encoded:
     try:
         data = encode_value(value)

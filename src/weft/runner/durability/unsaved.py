@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from weft.core.events import FannedOut
 from weft.core.run.run import Run
 from weft.log import Encoded, Encoder, Segment, chain
+from weft.log.codec import lone_reaction
 from weft.ports.store import FIRST_EPOCH, Append, RunStatus
 
 MOST: Final = 2048
@@ -91,6 +92,20 @@ class UnsavedLog:
     def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
         """Return what there is to write: the events since the last time, and the status if it has changed."""
         memory = self._run.memory
+        if status == self.status and len(memory.log) == self.acknowledged + 1 and not self.is_dropped:
+            body = lone_reaction(memory.log[-1])
+            if body is not None:
+                self.is_behind = False
+                return Append(
+                    run=memory.run_id,
+                    expected=self.acknowledged,
+                    epoch=self._epoch,
+                    count=1,
+                    body=body,
+                    chain=chain(self._link, body),
+                    previous=self._link,
+                    at=at,
+                )
         events = memory.log[self.acknowledged : self.acknowledged + MOST]
         self.is_behind = len(events) == MOST and self.acknowledged + MOST < len(memory.log)
         if self.is_behind:
@@ -101,19 +116,13 @@ class UnsavedLog:
         body, count = segment.body, segment.count
         # The link moves on when the store has taken the events: those that it refuses are not part of the log.
         link = chain(self._link, body) if count else self._link
-        run, expected, epoch = memory.run_id, self.acknowledged, self._epoch
-        if status == self.status and not segment.definitions and not segment.facts:  # as nearly always
-            previous = self._link
-            return Append(
-                run=run, expected=expected, epoch=epoch, count=count, body=body, chain=link, previous=previous, at=at
-            )
         if segment.facts:
             self._segment = segment
         is_new = self.status is None
         return Append(
-            run=run,
-            expected=expected,
-            epoch=epoch,
+            run=memory.run_id,
+            expected=self.acknowledged,
+            epoch=self._epoch,
             count=count,
             body=body,
             chain=link,
