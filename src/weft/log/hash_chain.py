@@ -34,13 +34,15 @@ GENESIS = b""
 
 def chain(previous: bytes, body: bytes) -> bytes:
     """Return the link of *body* after the link *previous*."""
-    hasher = _EMPTY.copy()  # half the cost of creating one
-    hasher.update(b"%c%b%b" % (len(previous), previous, body))
+    hasher = (_NEXT if previous else _FIRST).copy()  # half the cost of creating one
+    hasher.update(previous)
+    hasher.update(body)
     return hasher.digest()
 
 
-_EMPTY = blake2b(digest_size=32, person=b"weft.chain.1")
-"""A hasher that has seen nothing."""
+_FIRST = blake2b(b"\x00", digest_size=32, person=b"weft.chain.1")
+_NEXT = blake2b(b"\x20", digest_size=32, person=b"weft.chain.1")
+"""Hashers that have seen the length of the link before: there is none, or it is of 32 bytes."""
 
 
 def verify(

@@ -146,16 +146,20 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     """Definitions, stored once per store."""
 
     def __post_init__(self) -> None:
-        if self.count < 0 or self.expected < 0 or (self.count > 0) != bool(self.body):
+        if self.expected < 0 or (self.count <= 0 if self.body else self.count):
             raise InvalidAppend(
                 f"the append to run {self.run!r} counts {self.count} events in {len(self.body)} bytes; "
                 "encode the events it counts"
             )
-        if self.create and (self.workflow is None or self.expected or self.epoch != FIRST_EPOCH or not self.run):
+        if self.create:
+            self._check_create()
+
+    def _check_create(self) -> None:
+        if self.workflow is None or self.expected or self.epoch != FIRST_EPOCH or not self.run:
             raise InvalidAppend(
                 f"the append that creates run {self.run!r} needs an id, a workflow, expected=0 and the first epoch"
             )
-        if self.create and self.previous:
+        if self.previous:
             raise InvalidAppend(f"the append that creates run {self.run!r} names a previous log; leave previous empty")
 
     @property

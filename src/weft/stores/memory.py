@@ -87,13 +87,15 @@ class _Stored:
 
     def add(self, append: Append) -> None:
         """Write *append*."""
-        there, self.updated_at = self._record, append.at
-        if append.count:
-            self.head, self.chain = append.expected + append.count, append.chain
-            self.segments.append(Segment(append.expected + 1, append.count, append.body))
+        count, self.updated_at = append.count, append.at
+        if count:
+            head = self.head
+            self.head, self.chain = head + count, append.chain
+            self.segments.append(Segment(head + 1, count, append.body))
         elif append.create:
             self.chain = append.chain
         if append.changes_record:
+            there = self._record
             self._record = structs.replace(
                 there,
                 workflow=there.workflow if append.workflow is None else append.workflow,
