@@ -63,9 +63,14 @@ class Waiters:
         """By run: the call of on_complete; one at a time, so that the last one saw the most."""
         self._is_closed = False
 
-    def done(self, worker: Worker) -> asyncio.Future[None]:
-        """Return a future that ends when *worker*, which is not done, is done (:func:`~.status.is_done`)."""
-        return self._add(worker, None)
+    async def done(self, worker: Worker) -> None:
+        """Wait until *worker*, which is not done, is done (:func:`~.status.is_done`)."""
+        waiter = self._added(worker, None)
+        try:
+            await waiter.future
+        except asyncio.CancelledError:
+            self.forget(worker, waiter)
+            raise
 
     def add(self, worker: Worker, waiter: Waiter) -> None:
         """Let *waiter* be told when *worker* has nothing left to do."""
