@@ -50,7 +50,7 @@ class Walk:
         if event == "call":
             if function in READY and not self.parts["start"]:
                 self._part = self.parts["start"]
-            elif (function in IN_THE_RUN and module == "weft.core.run.run") or (
+            elif (function in IN_THE_RUN and module.startswith("weft.core.run.")) or (
                 function == "submit" and module.startswith("weft.executors")
             ):
                 self._part = None
