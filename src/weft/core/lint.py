@@ -31,11 +31,11 @@ from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.compose.questions import questions_of, verdict
 from weft.core.functions.function import Function
 from weft.core.graph.wiring import Wiring
+from weft.core.plan.node import FunctionNode, Node
 
 if TYPE_CHECKING:
     from weft.core.compose.component import Component
     from weft.core.plan.compiled_workflow import CompiledWorkflow
-    from weft.core.plan.node import Node
 
 Trouble: TypeAlias = Literal["unreachable", "join_never_fires", "blind_read", "unbounded_fan_out", "unprotected_effect"]
 
@@ -259,7 +259,11 @@ def _effects(workflow: CompiledWorkflow) -> Iterator[Finding]:
         return
     for node in workflow.compiled.nodes.values():
         component = workflow.components[node.owner]
-        if EFFECT not in component.tags or not node.is_runnable or (node.is_test and node.name != node.owner):
+        if (
+            EFFECT not in component.tags
+            or not isinstance(node, FunctionNode)
+            or (node.is_test and node.name != node.owner)
+        ):
             continue
         calls = [function.call for function in _run_by(node, component, workflow.compiled.nodes)]
         policy = workflow.policy_for(node.name)

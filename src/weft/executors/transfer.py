@@ -29,7 +29,7 @@ from weft.core.functions.current import Addition
 from weft.core.functions.function import Function
 from weft.core.lineage.fact import Fact
 from weft.core.lineage.lineage import Lineage
-from weft.core.plan.node import Kind, Node
+from weft.core.plan.node import FunctionNode, Kind
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import NoRun, NotTransferable
 from weft.typing import Address
@@ -112,8 +112,8 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
         why = f"in the worker it fails with {type(error).__qualname__}: {text_of(error)}"
         hint = "make the modules of both importable there, without side effects"
         raise NotTransferable(component, "its function or an argument", why, hint) from error
-    node = Node(component, component, Kind.TEST if is_condition else Kind.WORK, None)
-    node.call = call
+    kind = Kind.TEST if is_condition else Kind.WORK
+    node = FunctionNode(name=component, owner=component, kind=kind, region=None, call=call, is_test=is_condition)
     addresses = tuple(range(len(inputs)))
     pulse = beat if is_heard else None
     return Runnable(node, run_id, addresses, _Elsewhere(inputs), args, kwargs, attempt, own_key=key, pulse=pulse)

@@ -101,7 +101,7 @@ def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:
     found: list[Effect] = []
     for activation in waiting:
         node = activation.node
-        if node.is_runnable and activation.key not in (memory.retried or {}):  # which has its own policy
+        if activation.key not in (memory.retried or {}):  # which has its own policy
             target = Target(node.name, node.component)
             before, after = winner(now, target), winner(rules, target)
             if before.policy != after.policy:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
 from weft.policy.matching import PolicyRule, Target, winner
 from weft.policy.policy import Policy
 
-Check = Callable[[Node, Policy], object]
+Check = Callable[[FunctionNode, Policy], object]
 """Raises InvalidPolicy for a policy of a node that cannot be honoured: in memory, or by a runner with its executors."""
 
 
@@ -40,7 +40,7 @@ class PolicyTable:
         self.needs_threads = False
         """Whether a plain function is to run in parallel with others (``execution_mode="async"``)."""
         for node in plan.nodes.values() if rules else ():
-            if not node.is_runnable:
+            if not isinstance(node, FunctionNode):
                 continue
             policy = winner(rules, Target(node.name, node.component)).policy
             if not policy.changes():

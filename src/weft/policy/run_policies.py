@@ -13,6 +13,7 @@ from typing import Any
 from weft.core import events as ev
 from weft.core.fold.fold import record
 from weft.core.fold.scope import Activation, Key
+from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
@@ -102,7 +103,7 @@ class RunPolicies:
         """
         memory = self._run.memory
         node = memory.plan.nodes.get(component)
-        if node is None:  # it was removed, and is only in a dead letter
+        if not isinstance(node, FunctionNode):  # it was removed, and is only in a dead letter
             node = next(
                 each.activation.node for each in (memory.letters or {}).values() if each.event.component == component
             )

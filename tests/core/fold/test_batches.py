@@ -17,11 +17,19 @@ from weft.core.fold import batches
 from weft.core.fold.batches import BatchState
 from weft.core.fold.scope import Order, Scope
 from weft.core.lineage.lineage import Cell, Element
-from weft.core.plan.node import Kind, Node
+from weft.core.plan.node import CollectNode, FunctionNode, Kind
 from weft.core.run.runnable import RunnableRef
 
-COLLECT = Node("total.collect", "total", Kind.COLLECT, None)
-COLLECT.is_inner = True
+TOTAL = FunctionNode(name="total", owner="total", kind=Kind.WORK, region=None, call=sum)
+COLLECT = CollectNode(
+    name="total.collect",
+    owner="total",
+    kind=Kind.COLLECT,
+    region=None,
+    reduce=TOTAL,
+    closes_region=True,
+    arrival_orders=(None,),
+)
 FANS: list[Order] = [(), (0,), (1, 2)]
 ORDERS: list[Order] = [(), (0,), (1,), (1, 0)]
 
@@ -166,11 +174,11 @@ def checked() -> Iterator[list[int]]:
     lengths: list[int] = []
     gather, in_order = batches.gather, BatchState.in_order
 
-    def noted(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> None:
+    def noted(route: tuple[CollectNode, int], fact: Cell, scope: Scope, order: Order) -> None:
         gather(route, fact, scope, order)
         collect, port = route
-        outer: Any = scope.parent if collect.is_inner else scope
-        place: Order = (port, scope.order, scope.index, order) if collect.is_inner else (port, order)
+        outer: Any = scope.parent if collect.closes_region else scope
+        place: Order = (port, scope.order, scope.index, order) if collect.closes_region else (port, order)
         batch = outer.held(collect.name)
         arrived.setdefault(id(batch), (batch, []))[1].append((place, fact))
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from weft.core.draw.picture import Box, Edge
 from weft.core.draw.progress import Progress
 from weft.core.graph.topology import topological
+from weft.core.plan.node import FunctionNode, Node, successors
 
 if TYPE_CHECKING:
     from weft.core.plan.compiled_workflow import CompiledWorkflow
-    from weft.core.plan.node import Node
 
 UNDIVIDED: Final = frozenset({"rule"})
 """The kinds that are one box although they run several functions."""
@@ -58,19 +58,23 @@ class Inside:
             if name == self.owner:
                 yield own
                 continue
-            kind = "condition" if node.is_test else "part"
+            runs = node if isinstance(node, FunctionNode) else None
+            kind = "condition" if runs is not None and runs.is_test else "part"
             label = name.removeprefix(f"{self.owner}.")
-            note = f"at most {node.at_most:,} turn{'s' if node.at_most > 1 else ''}" if node.at_most else ""
-            yield Box(name, kind, label, note, own.group, node.stateful, done.get(name), part_of=self.owner)
+            ends = None if runs is None else runs.loop_test
+            note = "" if ends is None else f"at most {ends.at_most:,} turn{'s' if ends.at_most > 1 else ''}"
+            stateful = runs is not None and runs.stateful
+            yield Box(name, kind, label, note, own.group, stateful, done.get(name), part_of=self.owner)
 
 
 def _edges(owner: str, nodes: Mapping[str, Node]) -> Iterator[Edge]:
     """Yield what leads from one part to another."""
-    flows = [(name, target) for name, node in nodes.items() for target in _next(node, node.routes)]
+    flows = [(name, target) for name, node in nodes.items() for target in _next(node, successors(node))]
     errors = [
         (name, target)
         for name, node in nodes.items()
-        for target in _next(node, [(target, port) for _, target, port in node.rescues])
+        if isinstance(node, FunctionNode)
+        for target in _next(node, [target for _, target, _ in node.error_routes])
     ]
     sources: dict[str, set[str]] = {name: set() for name in nodes}
     for source, target in (*flows, *errors):
@@ -81,21 +85,21 @@ def _edges(owner: str, nodes: Mapping[str, Node]) -> Iterator[Edge]:
     yield from (Edge(source, target, "error") for source, target in errors if target not in below)
     yield from (Edge(owner, name) for name in below)
     for name, node in nodes.items():
-        if node.at_most and node.again is not None:
-            yield Edge(name, node.again.name, label="again", is_back=True)
+        if isinstance(node, FunctionNode) and node.loop_test is not None and node.turn is not None:
+            yield Edge(name, node.turn.first.name, label="again", is_back=True)
 
 
-def _next(node: Node, routes: Iterable[tuple[Node, int]]) -> dict[str, None]:
-    """Return the parts of the same component that *routes* lead to, whatever the plan has put between."""
+def _next(node: Node, targets: Iterable[Node]) -> dict[str, None]:
+    """Return the parts of the same component that *targets* lead to, whatever the plan has put between."""
     found: dict[str, None] = {}
     seen: set[str] = set()
-    stack = [target for target, _ in routes][::-1]
+    stack = [*targets][::-1]
     while stack:
         target = stack.pop()
         if target.owner == node.owner and target.name not in seen and target is not node:
             seen.add(target.name)
             if "\0" in target.name:
-                stack.extend(following for following, _ in target.routes)
+                stack.extend(successors(target))
             else:
                 found[target.name] = None
     return found

@@ -18,7 +18,7 @@ from weft.core.fold.joins import JoinState
 from weft.core.fold.ordering import maker_of
 from weft.core.fold.scope import BARRED, FIRED, Activation, Scope
 from weft.core.lineage.lineage import Cell
-from weft.core.plan.node import Kind, Node
+from weft.core.plan.node import FunctionNode, GateNode, LoopNode, LoopTest, Node, successors
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -58,15 +58,20 @@ class _Counts:
 class _Tally:
     def __init__(self, memory: Memory) -> None:
         self._nodes = memory.plan.nodes
+        self._functions = {name: node for name, node in self._nodes.items() if isinstance(node, FunctionNode)}
         self._components = memory.workflow.components
         self._regions = memory.workflow.wiring.regions
         parts = {node.name for node in self._nodes.values() if node.name != node.owner and "\0" not in node.name}
         self.names = [*self._components, *sorted(parts)]
         self._found = {name: _Counts() for name in self.names}
         self._stand_for: dict[str, list[str]] = {}
-        self._gates = [node for node in self._nodes.values() if node.kind is Kind.GATE]
-        self._loops = {node.name: node for node in self._nodes.values() if node.at_most and not node.gives_last}
-        self._noes: list[tuple[Node, tuple[Address, ...]]] = []
+        self._gates = [node for node in self._nodes.values() if isinstance(node, GateNode)]
+        self._loops = {
+            name: (node, test)
+            for name, node in self._functions.items()
+            if (test := node.loop_test) is not None and not test.gives_last
+        }
+        self._noes: list[tuple[FunctionNode, LoopTest, tuple[Address, ...]]] = []
         """The tests of loops that said no, and of what."""
         self._taken: set[tuple[str, tuple[Address, ...]]] = set()
         """The activations that have ended; kept if there are loops."""
@@ -77,18 +82,19 @@ class _Tally:
 
     def count(self, event: ev.Activated) -> None:
         """Add what *event* says to its component, and to the component that this one is a part of."""
-        node = self._nodes.get(event.component)
+        node = self._functions.get(event.component)
         for name in self._shown(event.component):
             if name == event.component:
                 self._add(self._found[name], event)
             else:
                 self._add_part(self._found[name], event, node)
-        if node is not None and node.reopens is not None and isinstance(event, ev.ConditionEvaluated):
-            self._found[node.reopens.name].done += 1
+        opening = None if node is None or node.loop_test is None else node.loop_test.opening
+        if opening is not None and isinstance(event, ev.ConditionEvaluated):
+            self._found[opening.name].done += 1
         if self._loops:
             self._taken.add((event.component, event.inputs))
             if isinstance(event, ev.ConditionEvaluated) and not event.holds and event.component in self._loops:
-                self._noes.append((self._loops[event.component], event.inputs))
+                self._noes.append((*self._loops[event.component], event.inputs))
         if self._gates and isinstance(event, ev.ConditionEvaluated):
             self._answers.setdefault(event.inputs, {})[event.component] = event.holds
         if isinstance(event, ev.FannedOut) and event.component in self._components:
@@ -109,10 +115,11 @@ class _Tally:
                 pass
         self._time(found, event)
 
-    def _add_part(self, found: _Counts, event: ev.Activated, node: Node | None) -> None:
+    def _add_part(self, found: _Counts, event: ev.Activated, node: FunctionNode | None) -> None:
         """Add what a part says of the component: that of a loop or a saga may say no, or fail, without an end of it."""
-        goes_on = node is not None and (node.carries or node.at_most or node.again is not None)
-        ends = isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) and not (node is not None and node.carries)
+        is_relay = node is not None and node.is_relay
+        goes_on = is_relay or (node is not None and (node.loop_test is not None or node.turn is not None))
+        ends = isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) and not is_relay
         if ends or (isinstance(event, ev.ConditionEvaluated) and not event.holds and not goes_on):
             self._add(found, event)
         else:
@@ -135,10 +142,10 @@ class _Tally:
         """Add loops that made all their turns, which is in no event: their test said no, and no turn came after."""
         pending = (*memory.open_all().values(), *(memory.blocked or {}).values())
         known = self._taken | {activation.key for activation in pending}
-        for until, inputs in self._noes:
-            if until.again is not None and (until.again.name, inputs) not in known:
+        for until, test, inputs in self._noes:
+            if until.turn is not None and (until.turn.first.name, inputs) not in known:
                 self._found[until.owner].failed += 1
-                self._found[until.owner].error = f"LoopExhausted: {until.at_most} turns were not enough"
+                self._found[until.owner].error = f"LoopExhausted: {test.at_most} turns were not enough"
 
     def decide(self, memory: Memory) -> None:
         """Add what gates over conditions let through or not, which is in no event: it follows from what these said."""
@@ -153,7 +160,7 @@ class _Tally:
                 self._found[gate.owner].refused += not said
                 self._found[gate.owner].done += said and gate.name == gate.owner  # a rule has its own event
 
-    def _reaches(self, gate: Node, facts: Iterable[Cell]) -> bool:
+    def _reaches(self, gate: GateNode, facts: Iterable[Cell]) -> bool:
         """Whether *facts*, which conditions were asked about, came to *gate*: others may have asked them too."""
         makers = [maker_of(fact) for fact in facts]
         if gate.arrivals is None:
@@ -166,8 +173,11 @@ class _Tally:
 
     def _begins(self, maker: Node | None, start: str) -> bool:
         """Whether a turn that *start* opens may begin with a fact of *maker*."""
-        ends = any(target.reopens is self._nodes[start] for target, _ in (maker.routes if maker is not None else ()))
-        return self._nodes[start].kind is Kind.LOOP and (maker is None or maker.region != start or ends)
+        opening = self._nodes[start]
+        targets = () if maker is None else successors(maker)
+        tests = [target.loop_test for target in targets if isinstance(target, FunctionNode)]
+        ends = any(test is not None and test.opening is opening for test in tests)
+        return isinstance(opening, LoopNode) and (maker is None or maker.region != start or ends)
 
     # -- what is in flight -----------------------------------------------------------------------
 
@@ -219,7 +229,7 @@ class _Tally:
             node = self._nodes.get(name)
             is_over = held is FIRED or held is BARRED
             if node is not None and not is_over and (not isinstance(held, JoinState) or any(held.groups)):
-                yield from (target for target, _ in node.routes) if "\0" in name else (node,)
+                yield from successors(node) if "\0" in name else (node,)
 
     # -- the sum ---------------------------------------------------------------------------------
 
@@ -269,11 +279,12 @@ class _Tally:
 def _standing(memory: Memory, name: str) -> str:
     """Return what there is to say of the state that *name* is in."""
     component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
-    if component is None or node is None or not node.stateful or node.by_key:
+    state = node.state if isinstance(node, FunctionNode) and node.stateful else None
+    if component is None or state is None or state.by_key:
         return ""
-    changes = memory.state_changes(node)
-    last = changes[None] if changes else None
-    return component.told(node.begin() if last is None else last.value)
+    made = memory.produced.get(name)
+    last = made[-1] if made else None
+    return component.told(state.initial.make() if last is None else last.value)
 
 
 def _serves(node: Node) -> bool:
@@ -281,7 +292,9 @@ def _serves(node: Node) -> bool:
     seen: set[str] = set()
     stack = [node]
     while stack:
-        for target in (*(then for then, _ in stack[-1].routes), *(then for _, then, _ in stack.pop().rescues)):
+        top = stack.pop()
+        rescuers = [then for _, then, _ in top.error_routes] if isinstance(top, FunctionNode) else []
+        for target in (*successors(top), *rescuers):
             if target.name == node.owner:
                 return True
             if target.owner == node.owner and target.name not in seen:

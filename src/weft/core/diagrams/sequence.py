@@ -18,6 +18,7 @@ from weft.core.draw.mermaid import escaped, ids
 from weft.core.draw.text_width import visible
 from weft.core.lineage.explain import shown
 from weft.core.lineage.lineage import Cell, Element
+from weft.core.plan.node import FunctionNode
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -129,8 +130,10 @@ def _nearest(memory: Memory, component: str, parents: Sequence[Address]) -> Sequ
     node = nodes.get(component)
     makers = [nodes.get(_maker(memory.lineage.cell(address))) for address in parents]
     for address, maker in zip(reversed(parents), reversed(makers), strict=True):
-        if node is not None and maker is not None and maker.owner == node.owner and (maker.carries or maker.fires):
-            return (address,)
+        if node is not None and isinstance(maker, FunctionNode) and maker.owner == node.owner:
+            fires = maker.state is not None and bool(maker.state.fires)
+            if maker.is_relay or fires:
+                return (address,)
     return parents
 
 

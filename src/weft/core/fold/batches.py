@@ -18,7 +18,7 @@ from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.fold.error_routes import rescue, rescuers
 from weft.core.fold.scope import BARRED, FIRED, Order, Scope
 from weft.core.lineage.lineage import Cell
-from weft.core.plan.node import Node
+from weft.core.plan.node import CollectNode
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
@@ -119,7 +119,7 @@ class BatchState(msgspec.Struct, eq=False):
 # -- in the fold ---------------------------------------------------------------------------------
 
 
-def batch_of(collect: Node, scope: Scope) -> BatchState:
+def batch_of(collect: CollectNode, scope: Scope) -> BatchState:
     """Return what *collect* holds in *scope*."""
     batch: Any = scope.held(collect.name)
     if batch is None:
@@ -128,10 +128,10 @@ def batch_of(collect: Node, scope: Scope) -> BatchState:
     return BatchState() if batch is BARRED else batch
 
 
-def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> None:
+def gather(route: tuple[CollectNode, int], fact: Cell, scope: Scope, order: Order) -> None:
     """Keep *fact*, of an element or a collection, for the batch at the end of *route*."""
     collect, port = route
-    if collect.is_inner:
+    if collect.closes_region:
         outer: Any = scope.parent
         batch = outer.slots[collect.name]  # which the fan has put there
         if batch is BARRED:
@@ -149,13 +149,13 @@ def gather(route: tuple[Node, int], fact: Cell, scope: Scope, order: Order) -> N
         batch.places.append((port, order))
 
 
-def conclude(memory: Memory, collect: Node, scope: Scope) -> None:
+def conclude(memory: Memory, collect: CollectNode, scope: Scope) -> None:
     """Nothing more can reach *collect*: let what reduces its batch run, or fail if an element did."""
     batch: Any = scope.held(collect.name)
     if batch is None or batch is BARRED:
         return
     scope.hold(collect.name, FIRED)
-    reduce = collect.routes[0][0]
+    reduce = collect.reduce
     if scope.endings is not None and scope.endings.get(collect.name) == "failed":
         origins = tuple(fan.address for _, fan in batch.fans) or tuple(fact.address for fact in batch.facts)
         failed = RunnableFailed(len(memory.log) + 1, reduce.name, origins, _BROKEN, attempts=0)
@@ -170,9 +170,9 @@ def conclude(memory: Memory, collect: Node, scope: Scope) -> None:
         return
     batch.fans.sort(key=itemgetter(0))
     facts = batch.in_order()
-    named = [fan for _, fan in batch.fans] if collect.is_inner else facts
+    named = [fan for _, fan in batch.fans] if collect.closes_region else facts
     inputs = tuple(fact.address for fact in named)
-    memory.accept(reduce, facts, inputs, scope, (), gathers=collect.is_inner)
+    memory.accept(reduce, facts, inputs, scope, (), gathers=collect.closes_region)
 
 
 _BROKEN = ErrorDetail(

@@ -8,42 +8,43 @@ around it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from weft.core.components.join import Absent
 from weft.core.events import ErrorDetail
 from weft.core.failure import distance
 from weft.core.fold.scope import Activation, Order, Scope
 from weft.core.lineage.lineage import Cell
-from weft.core.plan.node import Node
+from weft.core.plan.node import CollectNode, FunctionNode, Route
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
 
 
-def rescuers(node: Node, error: ErrorDetail) -> list[tuple[Node, int]]:
+def rescuers(node: FunctionNode, error: ErrorDetail) -> list[Route]:
     """Return where *error*, with which *node* failed, goes: by the routes that name the nearest class, inner first."""
-    near = [(distance(names, error), target, port) for names, target, port in node.rescues]
+    near = [(distance(names, error), target, port) for names, target, port in node.error_routes]
     own = [route for route in near if route[0] is not None and route[1].region == node.region]
     near = own or near
     best = min((steps for steps, _, _ in near if steps is not None), default=None)
     return [] if best is None else [(target, port) for steps, target, port in near if steps == best]
 
 
-def rescue(memory: Memory, routes: list[tuple[Node, int]], fact: Cell, scope: Scope, order: Order) -> None:
+def rescue(memory: Memory, routes: list[Route], fact: Cell, scope: Scope, order: Order) -> None:
     """Bring the failure *fact* to what handles it, also outside of the loop that it happened in."""
     for target, port in routes:
         where, place = scope, order
-        while where.region != target.region and not (target.is_inner and where.outward(1).region == target.region):
+        closes_region = isinstance(target, CollectNode) and target.closes_region
+        while where.region != target.region and not (closes_region and where.outward(1).region == target.region):
             where, place = where.outward(1), where.order
         memory.send(target, port, (fact,), (fact.address,), where, place)
 
 
-def carry(memory: Memory, routes: Iterable[tuple[Node, int]], fact: Cell, activation: Activation) -> None:
+def carry(memory: Memory, routes: Iterable[Route], fact: Cell, activation: Activation) -> None:
     """Hand on everything that *activation* was given, together with *fact*."""
     facts, inputs = (*activation.facts, fact), (*activation.key[1], fact.address)
     for target, _ in routes:
-        memory.accept(target, facts, inputs, activation.scope, activation.order)
+        memory.accept(cast("FunctionNode", target), facts, inputs, activation.scope, activation.order)
     memory.release(activation)
 
 

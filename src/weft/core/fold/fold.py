@@ -109,7 +109,7 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns)
         taken_apart(memory, activation, fan)
         log.append(fan)
-    elif activation.node.emits is not None:
+    elif activation.node.changes_state:
         if isinstance(value, Ignored):
             memory.release(activation)
             log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
@@ -131,9 +131,9 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
             log.append(change)
     else:
         node, event = activation.node, ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
-        if not node.bare:
+        if not node.only_delivers:
             made(memory, activation, event)
-        elif node.easy:  # what made() does, without a call for each of many
+        elif node.plain_targets:  # what made() does, without a call for each of many
             inputs = ALONE[seq] if seq < len(ALONE) else (seq,)
             memory.deliver(node, (event,), inputs, activation.scope, activation.order)
         log.append(event)
@@ -187,8 +187,8 @@ def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
 def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
     """*activation* made what *event* says."""
     node, scope = activation.node, activation.scope
-    if node.bare:
-        if node.easy:
+    if node.only_delivers:
+        if node.plain_targets:
             memory.deliver(node, (event,), (event.seq,), scope, activation.order)
         return
     if activation.gathers:
@@ -197,23 +197,23 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         memory.lineage.gathered[event.seq] = activation.facts
     if activation.pins:
         _note_reads(memory, activation, event.seq)
-    if node.records or node.keyed:
-        reads.remember(memory, node, event, scope, activation.order)
-    if node.keeps:
+    if node.kept is not None:
+        if node.kept.is_placed:
+            reads.remember(memory, node.name, node.kept, event, scope, activation.order)
         memory.produced.setdefault(node.name, []).append(event)
-    if node.following is not None:
+    if node.turn is not None:
         loops.go_on(memory, activation, event)
         return
-    if node.gathers is not None:
-        batches.gather(node.gathers, event, scope, activation.order)
-    elif node.carries:
+    if node.collect_route is not None:
+        batches.gather(node.collect_route, event, scope, activation.order)
+    elif node.is_relay:
         error_routes.carry(memory, node.routes, event, activation)
         return
     elif node.routes:
         memory.deliver(node, (event,), (event.seq,), scope, activation.order)
     if node.stateful:
         memory.release(activation)
-    elif node.tracked:
+    elif node.settling is not None:
         settling.close(memory, node, scope)
 
 
@@ -226,11 +226,12 @@ def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
 
 def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
     pending = memory.at((event.component, event.inputs))
-    unknown = [] if pending is None else [part for part in event.fired if part not in pending.node.fires]
+    state = None if pending is None else pending.node.state
+    unknown = [part for part in event.fired if state is not None and part not in state.fires]
     if unknown:
         raise InvalidEvent(f"{event.component!r} has no part {unknown[0]!r} for {shown(event)}", memory.log[-STORY:])
     activation = memory.take(event, _STATE)
-    if event.key is not None and not activation.node.by_key:
+    if event.key is not None and not (state is not None and state.by_key):
         raise InvalidEvent(f"{event.component!r} keeps one state, and none for {shown(event.key)}", memory.log[-STORY:])
     change_state(memory, activation, event)
 
@@ -238,23 +239,24 @@ def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
 def change_state(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
     """A component has decided over its state: hand on what it emitted, and let run what it fired."""
     node, scope, order = activation.node, activation.scope, activation.order
-    emits = node.emits
-    assert emits is not None  # noqa: S101
+    state = node.state
+    assert state is not None  # noqa: S101
+    assert state.emits is not None  # noqa: S101
+    emits = state.emits
     if activation.pins:
         _note_reads(memory, activation, event.seq)
-    if node.records:
-        reads.remember(memory, node, event, scope, order)
+    if node.kept is not None and node.kept.is_placed:
+        reads.remember(memory, node.name, node.kept, event, scope, order)
     memory.keep_state(node, event)
     for index in range(len(event.emitted)):
         fact, place = emission(event, index), (*order, index)
-        if emits.records:
-            reads.remember(memory, emits, fact, scope, place)
-        if emits.keeps:
+        if emits.kept is not None:
+            reads.remember(memory, emits.name, emits.kept, fact, scope, place)
             memory.produced.setdefault(emits.name, []).append(fact)
         memory.deliver(emits, (fact,), (fact.address,), scope, place)
     for part in event.fired:
         facts, inputs = (event, *activation.facts), (event.seq, *event.inputs)
-        memory.accept(node.fires[part], facts, inputs, scope, order)
+        memory.accept(state.fires[part], facts, inputs, scope, order)
     memory.release(activation)
 
 
@@ -268,15 +270,16 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
     """Open a scope for every element of the collection, in its order."""
     node, scope, order = activation.node, activation.scope, activation.order
     seq, name, origin = event.seq, node.name, event.inputs[0]
-    for collect, port in node.collects:
+    assert node.opens is not None  # noqa: S101
+    for collect, port in node.opens.collects:
         batches.batch_of(collect, scope).fans.append(((port, order), event))
-    for exit_ in node.opened:
+    for exit_ in node.opens.exits:
         scope.count(exit_.name, len(event.value))
     plan = scope.plan
     opening = plan.openings.get(name, NOTHING)
     entry = plan.entries[name]
-    if entry.easy and memory.page is not None and len(event.value) > memory.page:
-        memory.take_in_pages(Opening(event, entry.easy, scope, order))
+    if entry.plain_targets and memory.page is not None and len(event.value) > memory.page:
+        memory.take_in_pages(Opening(event, entry.plain_targets, scope, order))
         memory.release(activation)
         return
     ready, newly_ready = memory.ready, memory.newly_ready
@@ -284,9 +287,9 @@ def taken_apart(memory: Memory, activation: Activation, event: ev.FannedOut) -> 
         address = (seq, index)
         element = Element(address, value, name, origin, index)
         inner = Scope(address, index, plan, opening, scope, name, order)
-        if entry.easy:  # what Memory.begin does, without a call for each of ten thousand elements
+        if entry.plain_targets:  # what Memory.begin does, without a call for each of ten thousand elements
             inputs, facts = (address,), (element,)
-            for target in entry.easy:
+            for target in entry.plain_targets:
                 key = (target.name, inputs)
                 ready[key] = following = Activation(target, key, facts, inner)
                 newly_ready.append(following)
@@ -306,10 +309,10 @@ def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
     """A condition has said whether it *holds* for the facts of *activation*."""
     node, scope = activation.node, activation.scope
-    if node.at_most:
-        loops.decide_turn(memory, activation, holds=holds)
+    if node.loop_test is not None:
+        loops.decide_turn(memory, activation, node.loop_test, holds=holds)
         return
-    if node.shared:
+    if node.shares_answers:
         if scope.outcomes is None:
             scope.outcomes = {}
         scope.outcomes[activation.key] = holds
@@ -319,7 +322,7 @@ def answered(memory: Memory, activation: Activation, holds: bool) -> None:
         for state in activation.gates:
             state.known[node.name] = holds
             gates.decide(memory, state)
-    if node.tracked:
+    if node.settling is not None:
         memory.release(activation)
 
 
@@ -343,10 +346,10 @@ def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
 
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
     activation = memory.take(event)
-    routes = error_routes.rescuers(activation.node, event.error) if activation.node.rescues else []
+    routes = error_routes.rescuers(activation.node, event.error) if activation.node.error_routes else []
     if routes:
         failure = memory.lineage.failure(event)
-        if activation.node.carries:
+        if activation.node.is_relay:
             error_routes.carry(memory, routes, failure, activation)
         else:
             error_routes.rescue(memory, routes, failure, activation.scope, activation.order)
@@ -418,7 +421,7 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
         memory.skipped = {}
     memory.skipped[event.component] = None
     activation = letter or memory.take(event)
-    if activation.node.carries:
+    if activation.node.is_relay:
         error_routes.carry_nothing(memory, activation)
     elif letter is not None:
         memory.discard_dead_letter(letter)

@@ -13,7 +13,7 @@ import msgspec
 from weft.core.compose.questions import next_question
 from weft.core.fold.scope import Activation, Ending, Order, Scope
 from weft.core.lineage.lineage import Cell
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode, GateNode
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class GateState(msgspec.Struct, eq=False):
     """Facts that wait at a gate for the conditions it asks."""
 
-    gate: Node
+    gate: GateNode
     facts: tuple[Cell, ...]
     inputs: tuple[Address, ...]
     scope: Scope
@@ -48,18 +48,18 @@ def decide(memory: Memory, state: GateState) -> None:
     state.at = at
     if at:
         memory.deliver(gate, state.facts, state.inputs, state.scope, state.order)
-    if gate.tracked:
+    if gate.settling is not None:
         memory.close(gate, state.scope)
 
 
 def abandon(memory: Memory, state: GateState, ending: Ending) -> None:
     """A condition that the gate needs will never answer."""
-    if state.gate.tracked:
+    if state.gate.settling is not None:
         state.scope.end(state.gate.name, ending)
         memory.close(state.gate, state.scope)
 
 
-def _ask(memory: Memory, test: Node, state: GateState) -> bool | None:
+def _ask(memory: Memory, test: FunctionNode, state: GateState) -> bool | None:
     """Return what *test* says of the facts; None if the gate has to wait, or will never hear."""
     scope = state.scope
     key = (test.name, state.inputs)
@@ -81,7 +81,7 @@ def _ask(memory: Memory, test: Node, state: GateState) -> bool | None:
 
 def reach_shared_condition(
     memory: Memory,
-    node: Node,
+    node: FunctionNode,
     facts: tuple[Cell, ...],
     inputs: tuple[Address, ...],
     scope: Scope,
@@ -93,7 +93,7 @@ def reach_shared_condition(
         holds = scope.outcomes[key]
         if holds is True:
             memory.deliver(node, facts, inputs, scope, order)
-        if node.tracked:
+        if node.settling is not None:
             if not isinstance(holds, bool):
                 scope.end(node.name, holds)
             memory.close(node, scope)

@@ -17,7 +17,7 @@ from weft.core.fold.ordering import place
 from weft.core.fold.scope import BARRED, FIRED, Order, Scope
 from weft.core.lineage.lineage import Cell, Element
 from weft.core.plan.arrival_order import missing
-from weft.core.plan.node import Node
+from weft.core.plan.node import JoinNode
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
@@ -30,7 +30,7 @@ class JoinState(msgspec.Struct, eq=False):
     present: int = 0
 
 
-def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
+def arrive(memory: Memory, join: JoinNode, port: int, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
     """Facts of the parent at *port* reach *join*, which fires if it has what it waits for."""
     held: Any = scope.held(join.name)
     if held is FIRED or held is BARRED:
@@ -39,8 +39,8 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope
         held = JoinState([[] for _ in join.parents])
         scope.hold(join.name, held)
     group = held.groups[port]
-    group.append((place(facts, scope, order, join.handed[port]) if join.closes else order, facts))
-    if join.closes or len(group) > 1:
+    group.append((place(facts, scope, order, join.arrival_orders[port]) if join.fires_when_settled else order, facts))
+    if join.fires_when_settled or len(group) > 1:
         return
     held.present += 1
     if held.present == join.needed:
@@ -49,11 +49,11 @@ def arrive(memory: Memory, join: Node, port: int, facts: tuple[Cell, ...], scope
         _fire(memory, join, tuple(chain.from_iterable(present)), scope, ())
 
 
-def _fire(memory: Memory, join: Node, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
+def _fire(memory: Memory, join: JoinNode, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
     memory.deliver(join, facts, tuple(fact.address for fact in facts), scope, order)
 
 
-def conclude(memory: Memory, node: Node, scope: Scope) -> bool:
+def conclude(memory: Memory, node: JoinNode, scope: Scope) -> bool:
     """Nothing more can reach *node*, a join: fire what is complete.  Return whether it takes failures in."""
     held: Any = scope.held(node.name)
     if held is BARRED:

@@ -9,13 +9,13 @@ not seen everything.  What was removed is still there for inputs in flight, whic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from weft.core.events import ReactionOccurred, StateChanged
 from weft.core.fold.scope import BARRED, Activation, Scope
 from weft.core.graph.topology import topological
 from weft.core.lineage.lineage import emission
-from weft.core.plan.node import Kind, Node
+from weft.core.plan.node import CollectNode, ExitNode, FunctionNode, GateNode, JoinNode, Node, Settling
 from weft.core.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def look_up(memory: Memory, old: Plan) -> None:
     new: dict[str, Node] = {}
     for name, node in memory.plan.nodes.items():
         before = old.nodes.get(name)
-        if node.keeps and (before is None or not before.keeps or (node.keyed and not before.keyed)):
+        known = None if before is None else before.kept
+        if node.kept is not None and (known is None or (node.kept.by_place and not known.by_place)):
             new[name] = node
             memory.produced.pop(name, None)
             if memory.partitions is not None:
@@ -39,19 +40,21 @@ def look_up(memory: Memory, old: Plan) -> None:
             _look_up_turn(memory, event, new)
         elif isinstance(event, ReactionOccurred) and event.component in new:
             memory.produced.setdefault(event.component, []).append(event)
-            if new[event.component].keyed:
+            kept = new[event.component].kept
+            if kept is not None and kept.by_place:
                 memory.keyed = memory.keyed or {}
                 memory.keyed.setdefault(event.component, []).append((0, (event.seq,)))
 
 
 def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) -> None:
     node = memory.plan.nodes.get(event.component)
-    if node is None or node.emits is None:
+    if not isinstance(node, FunctionNode) or node.state is None or node.state.emits is None:
         return
+    emits = node.state.emits
     if node.name in new:
         memory.keep_state(node, event)
-    if node.emits.name in new:
-        emitted = memory.produced.setdefault(node.emits.name, [])
+    if emits.name in new:
+        emitted = memory.produced.setdefault(emits.name, [])
         emitted.extend(emission(event, index) for index in range(len(event.emitted)))
 
 
@@ -62,9 +65,9 @@ def replan(memory: Memory, old: Plan) -> None:
     moving = [activation for activation in pending if activation.scope.plan is old]
     scopes = list({id(scope): scope for activation in moving for scope in activation.scope.around()}.values())
     for activation in moving:
-        activation.node = memory.plan.nodes[activation.node.name]
+        activation.node = cast("FunctionNode", memory.plan.nodes[activation.node.name])
         for state in activation.gates or ():
-            state.gate = memory.plan.nodes[state.gate.name]
+            state.gate = cast("GateNode", memory.plan.nodes[state.gate.name])
     blocked = list((memory.blocked or {}).values())
     memory.blocked = None
     _reopen(memory.plan, old, scopes, moving)
@@ -82,37 +85,40 @@ def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]
     """Count again, in every one of *scopes*, what is open under the new *plan*."""
     pending: dict[tuple[int, str], int] = {}
     for activation in moving:
-        asking = [state.gate for state in activation.gates or ()]
-        loop = activation.node.again  # which stays open for as long as it runs
-        if loop is not None and loop is not activation.node:
-            asking.append(loop)
+        asking: list[Node] = [state.gate for state in activation.gates or ()]
+        turn = activation.node.turn
+        if turn is not None and turn.first is not activation.node:  # which stays open for as long as the loop runs
+            asking.append(turn.first)
         for node in [activation.node, *asking] if activation.flows else asking:
             key = (id(activation.scope), node.name)
             pending[key] = pending.get(key, 0) + 1
     inside: dict[int, list[Scope]] = {}
     for scope in scopes:
         inside.setdefault(id(scope.parent), []).append(scope)
-    tracked: dict[str | None, list[Node]] = {}
-    for node in _tracked(plan):
-        tracked.setdefault(node.region, []).append(node)
+    tracked: dict[str | None, list[tuple[Node, Settling]]] = {}
+    for node, settling in _tracked(plan):
+        tracked.setdefault(node.region, []).append((node, settling))
     for scope in sorted(scopes, key=lambda scope: sum(1 for _ in scope.around()), reverse=True):
         scope.plan, scope.open, scope.borrows, scope.waiters = plan, {}, False, None
-        for node in tracked.get(scope.region, ()):
-            if node.kind in (Kind.JOIN, Kind.COLLECT) and node.name not in old.nodes:
+        for node, settling in tracked.get(scope.region, ()):
+            if isinstance(node, JoinNode | CollectNode) and node.name not in old.nodes:
                 scope.hold(node.name, BARRED)
             count = pending.get((id(scope), node.name), 0)
-            if node.kind is Kind.EXIT:
-                fan, *inner = node.upstream
+            if isinstance(node, ExitNode):
+                fan, *inner = settling.upstream
                 count += fan.name in scope.open
                 count += sum(each.name in element.open for element in inside.get(id(scope), ()) for each in inner)
             else:
-                count += sum(1 for source in node.upstream if source.name in scope.open)
+                count += sum(1 for source in settling.upstream if source.name in scope.open)
             if count:
                 scope.open[node.name] = count
 
 
-def _tracked(plan: Plan) -> list[Node]:
+def _tracked(plan: Plan) -> list[tuple[Node, Settling]]:
     """Return the tracked nodes of *plan*, each after what must settle before it."""
-    tracked = [node for node in plan.nodes.values() if node.tracked]
-    edges: dict[Any, list[Any]] = {node: [d for d in (*node.dependents, *node.exits) if d.tracked] for node in tracked}
-    return topological(edges) or []
+    tracked = {node: node.settling for node in plan.nodes.values() if node.settling is not None}
+    edges: dict[Node, list[Node]] = {
+        node: [*settling.dependents, *([] if settling.exit is None else [settling.exit])]
+        for node, settling in tracked.items()
+    }
+    return [(node, tracked[node]) for node in topological(edges) or []]

@@ -14,7 +14,7 @@ from weft.core.events import ErrorDetail, RunnableFailed
 from weft.core.fold import error_routes, settling
 from weft.core.fold.scope import NOTHING, Activation, Order, Scope
 from weft.core.lineage.lineage import Cell
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode, LoopNode, LoopTest
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
@@ -22,51 +22,52 @@ if TYPE_CHECKING:
 
 def go_on(memory: Memory, activation: Activation, fact: Cell) -> None:
     """*activation*, of a node inside a turn, made *fact*: what follows it in the turn is next."""
-    node = activation.node
-    assert node.following is not None  # noqa: S101
-    _activate(memory, activation, node.following, fact, activation.turn)
-    if node.tracked and node is not node.again:
+    node, turn = activation.node, activation.node.turn
+    assert turn is not None  # noqa: S101
+    assert turn.following is not None  # noqa: S101
+    _activate(memory, activation, turn.following, fact, activation.turn)
+    if node.settling is not None and node is not turn.first:
         settling.close(memory, node, activation.scope)
 
 
-def decide_turn(memory: Memory, activation: Activation, *, holds: bool) -> None:
+def decide_turn(memory: Memory, activation: Activation, test: LoopTest, *, holds: bool) -> None:
     """The test of a loop has said whether the loop is done: end it, turn again, or give up."""
     until, scope, [fact] = activation.node, activation.scope, activation.facts
-    if until.reopens is not None:
-        _decide_scope(memory, activation, until.reopens, holds=holds)
+    if test.opening is not None:
+        _decide_scope(memory, activation, test, test.opening, holds=holds)
         return
-    first = until.again
-    assert first is not None  # noqa: S101
-    is_over = holds or activation.turn >= until.at_most
+    assert until.turn is not None  # noqa: S101
+    first = until.turn.first
+    is_over = holds or activation.turn >= test.at_most
     if not is_over:
         _activate(memory, activation, first, fact, activation.turn + 1)
-    elif holds or until.gives_last:
+    elif holds or test.gives_last:
         memory.deliver(until, activation.facts, activation.key[1], scope, activation.order)
     else:
-        _exhaust(memory, activation)
-    if until.tracked:
+        _exhaust(memory, activation, test)
+    if until.settling is not None:
         settling.close(memory, until, scope)
         if is_over:
             settling.close(memory, first, scope)
 
 
-def enter(memory: Memory, start: Node, fact: Cell, scope: Scope, order: Order) -> None:
+def enter(memory: Memory, start: LoopNode, fact: Cell, scope: Scope, order: Order) -> None:
     """*fact* reached a loop over a graph: begin its first turn."""
     _open(memory, start, fact, scope, 1, order)
-    if start.tracked:
+    if start.settling is not None:
         settling.close(memory, start, scope)
 
 
 def _open(
     memory: Memory,
-    start: Node,
+    start: LoopNode,
     fact: Cell,
     outer: Scope,
     turn: int,
     order: Order,
     earlier: dict[str, Cell] | None = None,
 ) -> None:
-    for exit_ in start.opened:  # once for what it is the exit of, once for the turns that may follow
+    for exit_ in start.exits:  # once for what it is the exit of, once for the turns that may follow
         outer.count(exit_.name, 2)
     plan, name = outer.plan, start.name
     scope = Scope(fact.address, turn, plan, plan.openings.get(name, NOTHING), outer, name, order)
@@ -74,37 +75,38 @@ def _open(
     memory.begin(fact, scope)
 
 
-def _decide_scope(memory: Memory, activation: Activation, start: Node, *, holds: bool) -> None:
+def _decide_scope(memory: Memory, activation: Activation, test: LoopTest, start: LoopNode, *, holds: bool) -> None:
     until, scope, [fact] = activation.node, activation.scope, activation.facts
     outer, turn, order = scope.outward(1), scope.index, scope.order
-    if until.multi:  # a turn may end more than once, and goes on from each of its ends
+    if test.may_repeat:  # a turn may end more than once, and goes on from each of its ends
         order = (*order, activation.order)
-    if holds or (turn >= until.at_most and until.gives_last):
+    if holds or (turn >= test.at_most and test.gives_last):
         memory.deliver(until, activation.facts, activation.key[1], outer, order)
-    elif turn >= until.at_most:
-        _exhaust(memory, activation)
+    elif turn >= test.at_most:
+        _exhaust(memory, activation, test)
     else:
         made = {name: cell for name, (_, cell) in (scope.made or {}).items()}
         earlier = {**(scope.earlier or {}), **made} or None
         _open(memory, start, fact, outer, turn + 1, order, earlier)
-    if until.tracked:
+    if until.settling is not None:
         settling.close(memory, until, scope)
 
 
-def _activate(memory: Memory, before: Activation, node: Node, fact: Cell, turn: int) -> None:
-    if node.tracked and node is not node.again:
+def _activate(memory: Memory, before: Activation, node: FunctionNode, fact: Cell, turn: int) -> None:
+    assert node.turn is not None  # noqa: S101
+    if node.settling is not None and node is not node.turn.first:
         before.scope.count(node.name, 1)
     key = (node.name, (fact.address,))
     memory.admit(Activation(node, key, (fact,), before.scope, before.order, turn=turn))
 
 
-def _exhaust(memory: Memory, activation: Activation) -> None:
+def _exhaust(memory: Memory, activation: Activation, test: LoopTest) -> None:
     """The loop has made all its turns and failed: derived like a failed batch, and handled by the same routes."""
     until, scope = activation.node, activation.scope
     error = ErrorDetail(
         "weft.errors.LoopExhausted",
         ("weft.errors.ExecutionError", "weft.errors.WeftError", "Exception", "BaseException"),
-        f"{until.owner!r} made {until.at_most} turns and its until= never held; allow more with at_most=, or take the "
+        f"{until.owner!r} made {test.at_most} turns and its until= never held; allow more with at_most=, or take the "
         "last value with otherwise='last'",
     )
     failed = RunnableFailed(len(memory.log) + 1, until.owner, activation.key[1], error, attempts=0)
@@ -115,5 +117,5 @@ def _exhaust(memory: Memory, activation: Activation) -> None:
         error_routes.rescue(memory, routes, fact, scope, activation.order)
     else:
         memory.failures = {**(memory.failures or {}), until.owner: failed}
-    if until.tracked:
+    if until.settling is not None:
         scope.end(until.name, "handled" if routes else "failed")

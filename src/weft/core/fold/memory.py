@@ -19,16 +19,13 @@ from weft.core.fold import batches, gates, joins, loops, ordering, settling
 from weft.core.fold.reads import pin
 from weft.core.fold.scope import ALONE, Activation, Attempts, Ending, Key, Letter, Opening, Order, Scope
 from weft.core.lineage.lineage import Cell, Lineage
-from weft.core.plan.node import Kind, Node
+from weft.core.plan.node import CollectNode, FunctionNode, GateNode, JoinNode, Kind, LoopNode, Node, Target
 from weft.core.plan.plan import Plan
 from weft.errors import InvalidEvent, shown
 from weft.typing import Address
 
 if TYPE_CHECKING:
     from weft.core.plan.compiled_workflow import CompiledWorkflow
-
-# Comparing with a plain int costs a third of looking a member of an enum up.
-_GATE, _JOIN, _COLLECT, _LOOP = int(Kind.GATE), int(Kind.JOIN), int(Kind.COLLECT), int(Kind.LOOP)
 
 PAGE = 512
 """How many elements of a collection a runner takes in before it lets other tasks run."""
@@ -195,18 +192,18 @@ class Memory:
             f"{event.component!r} has nothing ready at {event.inputs} for {shown(event)}", self.log[-STORY:]
         )
 
-    def keep_state(self, node: Node, event: ev.StateChanged) -> None:
+    def keep_state(self, node: FunctionNode, event: ev.StateChanged) -> None:
         """Keep the state that *node* came to."""
-        if not node.by_key:
+        if node.state is None or not node.state.by_key:
             self.produced.setdefault(node.name, []).append(event)
             return
         if self.partitions is None:
             self.partitions = {}
         self.partitions.setdefault(node.name, {})[event.key] = event
 
-    def state_changes(self, node: Node) -> dict[Any, Any]:
+    def state_changes(self, node: FunctionNode) -> dict[Any, Any]:
         """Return the last state change of *node*, or of each of its keys."""
-        if node.by_key:
+        if node.state is not None and node.state.by_key:
             return (self.partitions or {}).get(node.name, {})
         return dict.fromkeys([None], self.produced[node.name][-1]) if node.name in self.produced else {}
 
@@ -218,9 +215,9 @@ class Memory:
         address = scope.address
         inputs = ALONE[address] if isinstance(address, int) and address < len(ALONE) else (address,)
         facts = (fact,)
-        if entry.easy:
+        if entry.plain_targets:
             ready, newly_ready = self.ready, self.newly_ready
-            for target in entry.easy:
+            for target in entry.plain_targets:
                 key = (target.name, inputs)
                 ready[key] = activation = Activation(target, key, facts, scope)
                 newly_ready.append(activation)
@@ -233,38 +230,45 @@ class Memory:
         self, node: Node, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
     ) -> None:
         """Send *facts* along the routes of *node*."""
-        if node.easy:
+        if node.plain_targets:
             ready, newly_ready = self.ready, self.newly_ready
-            for target in node.easy:
+            for target in node.plain_targets:
                 key = (target.name, inputs)
                 ready[key] = activation = Activation(target, key, facts, scope, order)
                 newly_ready.append(activation)
-                if target.tracked:
+                if target.settling is not None:
                     scope.count(target.name, 1)
             return
-        for target, port in node.routes:
-            self.send(target, port, facts, inputs, scope, order)
+        for to, port in node.routes:
+            self.send(to, port, facts, inputs, scope, order)
 
     def send(
-        self, target: Node, port: int, facts: tuple[Cell, ...], inputs: tuple[Address, ...], scope: Scope, order: Order
+        self,
+        target: Target,
+        port: int,
+        facts: tuple[Cell, ...],
+        inputs: tuple[Address, ...],
+        scope: Scope,
+        order: Order,
     ) -> None:
         """Bring *facts* to *target*, by its inlet *port*."""
-        if target.kind == _JOIN:
+        if type(target) is JoinNode:
             joins.arrive(self, target, port, facts, scope, order)
-        elif target.kind == _COLLECT:
-            batches.gather((target, port), facts[0], scope, ordering.place(facts, scope, order, target.handed[port]))
+        elif type(target) is CollectNode:
+            place = ordering.place(facts, scope, order, target.arrival_orders[port])
+            batches.gather((target, port), facts[0], scope, place)
         elif target.passes_on:
             self.accept(target, facts, inputs, scope, order)
         elif target.arrival_order is not None:  # in order of where the facts were made, not of the way that was quicker
             self.accept(target, facts, inputs, scope, ordering.place(facts, scope, order, target.arrival_order))
-        elif target.inlets == 1:
+        elif target.has_one_inlet:
             self.accept(target, facts, inputs, scope, order)
         else:
             self.accept(target, facts, inputs, scope, (port, *order))
 
     def accept(
         self,
-        node: Node,
+        node: FunctionNode | GateNode | LoopNode,
         facts: tuple[Cell, ...],
         inputs: tuple[Address, ...],
         scope: Scope,
@@ -279,13 +283,13 @@ class Memory:
             if (node.name, inputs) in scope.seen:
                 return
             scope.seen.add((node.name, inputs))
-        if node.tracked:
+        if node.settling is not None:
             scope.count(node.name, 1)
-        if node.kind == _GATE:
+        if type(node) is GateNode:
             gates.decide(self, gates.GateState(node, facts, inputs, scope, order, len(node.questions) - 1, {}))
-        elif node.kind == _LOOP:
+        elif type(node) is LoopNode:
             loops.enter(self, node, facts[0], scope, order)
-        elif node.shared:
+        elif node.shares_answers:
             gates.reach_shared_condition(self, node, facts, inputs, scope, order)
         else:
             self.admit(Activation(node, (node.name, inputs), facts, scope, order, gathers))
@@ -387,10 +391,10 @@ class Memory:
     def release(self, activation: Activation) -> None:
         """Let the next one in the queue run, and the node settle if this was the last."""
         self._run_next(activation.node)
-        if activation.node.tracked and activation.flows:
+        if activation.node.settling is not None and activation.flows:
             settling.close(self, activation.node, activation.scope)
 
-    def _run_next(self, node: Node) -> None:
+    def _run_next(self, node: FunctionNode) -> None:
         if node.stateful and self.state_queues is not None:
             queue = self.state_queues.pop(node.name)
             if queue:
@@ -413,22 +417,24 @@ class Memory:
     def discard_dead_letter(self, activation: Activation) -> None:
         """Give up *activation*, a dead letter, which left the queue of its node when it failed."""
         self._tell(activation, "skipped")
-        if activation.node.tracked and activation.flows:
+        if activation.node.settling is not None and activation.flows:
             settling.close(self, activation.node, activation.scope)
         self._end_loop(activation)
 
     def _end_loop(self, activation: Activation) -> None:
         """A turn that ended without a value is the last one of its loop."""
-        node = activation.node
-        if node.again is not None and node.again is not node and node.again.tracked:
-            settling.close(self, node.again, activation.scope)
+        node, turn = activation.node, activation.node.turn
+        if turn is not None and turn.first is not node and turn.first.settling is not None:
+            settling.close(self, turn.first, activation.scope)
 
     def _tell(self, activation: Activation, ending: Ending) -> None:
         """Tell what waits for *activation* that it made nothing."""
         node, scope = activation.node, activation.scope
-        if node.tracked and activation.flows:  # what a gate asked about is nothing that the condition would hand on
+        if (
+            node.settling is not None and activation.flows
+        ):  # what a gate asked about is nothing that the condition would hand on
             scope.end(node.name, ending)
-        if node.shared:
+        if node.shares_answers:
             if scope.outcomes is None:
                 scope.outcomes = {}
             scope.outcomes[activation.key] = ending

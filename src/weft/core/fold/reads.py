@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.core.fold.scope import Order, Scope
-from weft.core.functions.references import AllValues, FactCount, Latest, Read, StateOf
+from weft.core.functions.references import AllValues, FactCount, Latest, StateOf
 from weft.core.lineage.lineage import Cell
-from weft.core.plan.node import Node, Reading
+from weft.core.plan.node import Kept, Reading
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
@@ -45,9 +45,8 @@ def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
     return facts[count - 1] if count else None
 
 
-def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order) -> None:
-    """Keep *fact* where readers of *node* will look for it."""
-    name = node.name
+def remember(memory: Memory, name: str, kept: Kept, fact: Cell, scope: Scope, order: Order) -> None:
+    """Keep *fact* where readers of the node *name* will look for it."""
     root = scope.root
     if root.before is None:
         root.before = {}
@@ -55,7 +54,7 @@ def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order)
         root.before[name] = len(memory.produced.get(name, ()))
     place: Order = (order,)
     levels = 0
-    for level in node.records:
+    for level in kept.levels:
         while levels < level:
             place = (scope.path, *place)
             scope = scope.outward(1)
@@ -63,9 +62,9 @@ def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order)
         if scope.made is None:
             scope.made = {}
         known = scope.made.get(name)
-        if known is None or node.follows_log or place >= known[0]:
+        if known is None or kept.follows_log or place >= known[0]:
             scope.made[name] = (place, fact)
-    if node.keyed:
+    if kept.by_place:
         while scope.parent is not None:
             place = (scope.path, *place)
             scope = scope.parent
@@ -74,12 +73,13 @@ def remember(memory: Memory, node: Node, fact: Cell, scope: Scope, order: Order)
         memory.keyed.setdefault(name, []).append((scope.index, place))
 
 
-def resolve(memory: Memory, read: Read, target: Node, pin: Any) -> Any:
+def resolve(memory: Memory, reading: Reading, pin: Any) -> Any:
     """Return the value of what was pinned."""
+    read, target = reading.read, reading.target
     match read:
         case StateOf():
-            assert target.initial is not None  # noqa: S101
-            return target.initial.make() if pin is None else pin.value
+            assert reading.initial is not None  # noqa: S101
+            return reading.initial.make() if pin is None else pin.value
         case Latest():
             return read.default if pin is None else pin.value
         case FactCount():
@@ -87,7 +87,8 @@ def resolve(memory: Memory, read: Read, target: Node, pin: Any) -> Any:
         case AllValues():
             facts = memory.produced.get(target.name, [])[:pin]
             places = (memory.keyed or {}).get(target.name, [])
-            if len(places) == len(memory.produced.get(target.name, ())) and not target.follows_log:
+            follows_log = target.kept is not None and target.kept.follows_log
+            if len(places) == len(memory.produced.get(target.name, ())) and not follows_log:
                 facts = [facts[i] for i in sorted(range(pin), key=places.__getitem__)]
             return [fact.value for fact in facts]
         case _:

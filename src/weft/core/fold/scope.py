@@ -15,7 +15,7 @@ import msgspec
 
 from weft.core.events import FannedOut, RunnableFailed
 from weft.core.lineage.lineage import Cell, Element
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
 from weft.typing import Address
 
@@ -153,7 +153,7 @@ class Scope(msgspec.Struct, eq=False, gc=False):
 class Activation(msgspec.Struct, eq=False, gc=False):
     """A node that has what it needs to run on certain facts, or soon will."""
 
-    node: Node
+    node: FunctionNode
     key: Key
     """The name of the node, and the addresses that identify this activation in the log."""
     facts: tuple[Cell, ...]
@@ -197,7 +197,7 @@ class Opening(msgspec.Struct, eq=False):
     """
 
     event: FannedOut
-    targets: tuple[Node, ...]
+    targets: tuple[FunctionNode, ...]
     """The nodes that every element begins with."""
     scope: Scope
     """The scope around the elements."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.fold import batches, joins
 from weft.core.fold.scope import FIRED, Scope
-from weft.core.plan.node import Node
+from weft.core.plan.node import CollectNode, JoinNode, Node
 
 if TYPE_CHECKING:
     from weft.core.fold.memory import Memory
@@ -23,9 +23,11 @@ def close(memory: Memory, node: Node, scope: Scope) -> None:
     """One source or one activation of *node* in *scope* is done with."""
     if scope.open[node.name] != 1 and scope.count(node.name, -1) != 0:
         return
-    if node.lone and scope.endings is None and scope.waiters is None and scope.parent is not None:
+    assert node.settling is not None  # noqa: S101
+    exit_ = node.settling.lone_exit
+    if exit_ is not None and scope.endings is None and scope.waiters is None and scope.parent is not None:
         scope.settle(node.name)  # the end of an element, by far the most common
-        node, scope = node.exits[0], scope.parent
+        node, scope = exit_, scope.parent
         if scope.open[node.name] != 1 and scope.count(node.name, -1) != 0:
             return
     _settle(memory, node, scope)
@@ -35,19 +37,21 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
     stack = [(node, scope)]
     while stack:
         node, scope = stack.pop()
-        absorbed = _conclude(memory, node, scope) if node.closes else scope.held(node.name) is FIRED
+        settling = node.settling
+        assert settling is not None  # noqa: S101
+        absorbed = _conclude(memory, node, scope)
         scope.settle(node.name)
         ending = None if absorbed or scope.endings is None else scope.endings.get(node.name)
-        for dependent in node.dependents:
-            if ending is not None and dependent not in node.spared:
+        for dependent in settling.dependents:
+            if ending is not None and dependent not in settling.unaffected:
                 scope.end(dependent.name, ending)
             _count_down(stack, dependent, scope)
-        for exit_ in node.exits:
+        if settling.exit is not None:
             outer = scope.outward(1)
-            if ending == "failed" or (ending is not None and node.reopens is not None):
-                outer.end(exit_.name, ending)
-            _count_down(stack, exit_, outer)
-        for exit_ in node.holds:
+            if ending == "failed" or (ending is not None and settling.held_exits):
+                outer.end(settling.exit.name, ending)
+            _count_down(stack, settling.exit, outer)
+        for exit_ in settling.held_exits:
             _count_down(stack, exit_, scope.outward(1))
         if scope.waiters is not None:
             for key in scope.waiters.pop(node.name, ()):
@@ -55,10 +59,11 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
 
 
 def _conclude(memory: Memory, node: Node, scope: Scope) -> bool:
-    """Nothing more can reach *node*, a join or a collect.  Return whether it takes failures in."""
-    if node.parents:
-        return joins.conclude(memory, node, scope)
-    batches.conclude(memory, node, scope)
+    """Let a join or a collect that has waited for this fire.  Return whether *node* takes failures in."""
+    if type(node) is CollectNode:
+        batches.conclude(memory, node, scope)
+    elif type(node) is JoinNode:
+        return joins.conclude(memory, node, scope) if node.fires_when_settled else scope.held(node.name) is FIRED
     return False
 
 

@@ -1,5 +1,5 @@
 """
-The expansion of a component into nodes, as the compiler carries it out.
+The expansion of a component into drafts of nodes, as the compiler carries it out.
 
 Components know it as :class:`weft.core.compose.expansion.Expansion`, which says what each method is for.
 """
@@ -7,7 +7,7 @@ Components know it as :class:`weft.core.compose.expansion.Expansion`, which says
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.compose.expansion import Expansion
 from weft.core.compose.expression import Expression, leaves
@@ -15,7 +15,9 @@ from weft.core.compose.questions import questions_of
 from weft.core.failure import EVERYTHING
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
-from weft.core.plan.node import Kind, Node
+from weft.core.plan.draft import AnyDraft, CollectDraft, EmitDraft, GateDraft, LoopDraft
+from weft.core.plan.function_draft import FunctionDraft
+from weft.core.plan.node import Kind
 
 if TYPE_CHECKING:
     from weft.core.plan.plan import Compiler
@@ -50,18 +52,16 @@ class PlanExpansion(Expansion):
         pending: Initial | None = None,
         fans_out: bool = False,
         part: str = "",
-    ) -> Node:
+    ) -> FunctionDraft:
         """Add a node that runs *function*."""
-        node = self._node(Kind.FAN if fans_out else Kind.WORK, part)
-        node.runs(function, call, spread=spread)
+        draft = self._function(Kind.FAN if fans_out else Kind.WORK, function, call, spread=spread, part=part)
         if initial is not None:
-            node.initial, node.stateful, node.begin = initial, True, initial.make
-        elif pending is not None:
-            node.initial, node.begin = pending, pending.make
-        self._compiler.add_reads(node, function)
+            draft.keeps_state(initial)
+        else:
+            draft.initial = pending
         if not part:
-            self._compiler.outputs[self.name] = node
-        return node
+            self._compiler.outputs[self.name] = draft
+        return draft
 
     def state(
         self,
@@ -71,86 +71,101 @@ class PlanExpansion(Expansion):
         several: bool,
         by_key: bool = False,
         sees_states: bool = False,
-    ) -> Node:
+    ) -> FunctionDraft:
         """Add the node that decides over the component's state, fed by its parents, and what hands on its facts."""
-        node = self._node(Kind.STATE, "")
-        node.runs(function, None, spread=False)
-        node.initial, node.stateful, node.begin = initial, True, initial.make
-        node.by_key, node.sees_states = by_key, sees_states
-        self._compiler.add_reads(node, function)
-        self.feed(node)
-        node.emits = emits = self._compiler.node(f"\0facts of {self.name}", self.name, Kind.EMIT, self.region)
-        emits.multi = several
-        self.link(node, emits)
+        draft = self._function(Kind.STATE, function)
+        draft.keeps_state(initial)
+        draft.by_key, draft.sees_states = by_key, sees_states
+        self.feed(draft)
+        draft.emits = emits = self._compiler.add(EmitDraft(f"\0facts of {self.name}", self.name, self.region))
+        emits.may_repeat = several
+        self._compiler.connect(draft, emits, 0)
         self._compiler.outputs[self.name] = emits
-        self._compiler.states[self.name] = node
-        return node
+        self._compiler.states[self.name] = draft
+        return draft
 
-    def reaction(self, state: Node, function: Function, part: str) -> None:
+    def reaction(self, state: FunctionDraft, function: Function, part: str) -> None:
         """Let a change of *state* fire *part*, which runs *function* on the new state and on what changed it."""
-        state.fires[part] = node = self.work(function, part=part)
-        self.link(state, node)
+        reaction = self.work(function, part=part)
+        state.fires = {**state.fires, part: reaction}
+        self.link(state, reaction)
 
-    def relay(self, function: Function, *, part: str, undoes: bool = False) -> Node:
+    def relay(self, function: Function, *, part: str, undoes: bool = False) -> FunctionDraft:
         """Add a node that hands on everything that it was given, together with what it made."""
-        node = self.work(function, part=part)
-        node.carries, node.undoes = True, undoes
-        return node
+        draft = self.work(function, part=part)
+        draft.is_relay, draft.undoes = True, undoes
+        return draft
 
-    def test(self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None) -> Node:
+    def test(
+        self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None
+    ) -> FunctionDraft:
         """Add a node that asks whether *function* holds, in *region*, which is by default that of the component."""
-        node = self._node(Kind.TEST, part, region)
-        node.runs(function, None, spread=spread)
-        self._compiler.add_reads(node, function)
+        draft = self._function(Kind.TEST, function, spread=spread, part=part, region=region)
         if not part:
-            self._compiler.outputs[self.name] = node
-        return node
+            self._compiler.outputs[self.name] = draft
+        return draft
 
-    def gate(self, expression: Expression, *, part: str = "") -> Node:
+    def gate(self, expression: Expression, *, part: str = "") -> GateDraft:
         """Add a gate over conditions of other components."""
-        node = self._node(Kind.GATE, part)
         expression = self._compiler.spelled_out(expression)
-        node.questions = questions_of(expression)
-        node.tests = {name: self._compiler.asked(name) for name in dict.fromkeys(leaves(expression))}
+        tests = {name: self._compiler.asked(name) for name in dict.fromkeys(leaves(expression))}
+        gate = GateDraft(self._name(part), self.name, self.region, questions_of(expression), tests)
+        self._compiler.add(gate)
         if not part:
-            self._compiler.outputs[self.name] = node
-        return node
+            self._compiler.outputs[self.name] = gate
+        return gate
 
-    def feed(self, node: Node) -> None:
+    def feed(self, node: AnyDraft) -> None:
         """Let the component's parents feed *node*."""
         self._compiler.feed(node, self.name)
 
-    def collect(self, node: Node) -> None:
+    def collect(self, node: FunctionDraft) -> None:
         """Let *node* run once on everything that the component's parents make in a scope."""
-        collect = self._compiler.node(f"\0batch of {self.name}", self.name, Kind.COLLECT, self.region)
+        collect = self._compiler.add(CollectDraft(f"\0batch of {self.name}", self.name, self.region))
         self._compiler.feed(collect, self.name)
         self._compiler.connect(collect, node, 0)
 
-    def link(self, first: Node, then: Node) -> None:
+    def link(self, first: FunctionDraft | GateDraft, then: FunctionDraft) -> None:
         """Let *first* feed *then*."""
         self._compiler.connect(first, then, 0)
 
-    def link_failure(self, first: Node, then: Node) -> None:
+    def link_failure(self, first: FunctionDraft, then: FunctionDraft) -> None:
         """Let the failures of *first* feed *then*."""
         self._compiler.connect(first, then, 0, errors=EVERYTHING)
 
-    def loop(self, turn: list[Node], until: Node, *, at_most: int, gives_last: bool) -> None:
+    def loop(self, turn: list[FunctionDraft], until: FunctionDraft, *, at_most: int, gives_last: bool) -> None:
         """Let *turn*, a chain of nodes that *until* follows, run again until it holds."""
-        for node, following in zip(turn, [*turn[1:], until], strict=True):
-            node.following, node.again = following, turn[0]
-            self.link(node, following)
-        until.again, until.at_most, until.gives_last = turn[0], at_most, gives_last
+        for draft, following in zip(turn, [*turn[1:], until], strict=True):
+            draft.first, draft.following = turn[0], following
+            self.link(draft, following)
+        until.first, until.at_most, until.gives_last = turn[0], at_most, gives_last
 
-    def opening(self) -> Node:
+    def opening(self) -> LoopDraft:
         """Add a node that opens a scope for each turn of a loop."""
-        node = self._compiler.outputs[self.name] = self._node(Kind.LOOP, "")
-        return node
+        opening = self._compiler.add(LoopDraft(self.name, self.name, self.region))
+        self._compiler.outputs[self.name] = opening
+        return opening
 
-    def reopen(self, until: Node, start: str, *, at_most: int, gives_last: bool) -> None:
+    def reopen(self, until: FunctionDraft, start: str, *, at_most: int, gives_last: bool) -> None:
         """Let *until* end the turns that the component *start* opens, and open the next one."""
-        until.reopens, until.at_most, until.gives_last = self._compiler.outputs[start], at_most, gives_last
+        until.opening = cast("LoopDraft", self._compiler.outputs[start])
+        until.at_most, until.gives_last = at_most, gives_last
         self._compiler.untils[start] = until
 
-    def _node(self, kind: Kind, part: str, region: str | None = None) -> Node:
-        name = f"{self.name}.{part}" if part else self.name
-        return self._compiler.node(name, self.name, kind, region or self.region)
+    def _function(
+        self,
+        kind: Kind,
+        function: Function,
+        call: Callable[..., Any] | None = None,
+        *,
+        spread: bool = False,
+        part: str = "",
+        region: str | None = None,
+    ) -> FunctionDraft:
+        name, where = self._name(part), region or self.region
+        return self._compiler.add(
+            FunctionDraft(name, self.name, where, kind=kind, function=function, call=call, spread=spread)
+        )
+
+    def _name(self, part: str) -> str:
+        return f"{self.name}.{part}" if part else self.name

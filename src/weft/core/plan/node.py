@@ -3,21 +3,28 @@ The vertices that components expand to.  Internal: users see components.
 
 Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``STATE``); the others are part of the fold: a ``GATE``
 decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
-an ``each`` are through with a node, an ``EMIT`` hands on what a change of state emitted, a ``LOOP`` begins a turn.
+an ``each`` are through with a node, an ``EMIT`` hands on what a change of state emitted, a ``LOOP`` begins a turn, and
+an ``ENTRY`` stands for what a scope begins with.
+
+Each kind of the fold has its own class, and the kinds that run a function share one: all steps of a run pass through
+the same few lines, where Python reads a slot quickly as long as it is always of the same class (ADR 21).  What only
+some nodes have is a separate record, or None.  Nodes are made by drafts (``weft.core.plan.draft``), and frozen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, dataclass_transform, final
 
 from weft.core.compose.questions import Questions
-from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
 from weft.core.functions.references import Context, Read
 from weft.core.plan.arrival_order import ArrivalOrder
 from weft.typing import Wait
+
+T = TypeVar("T")
 
 
 class Kind(IntEnum):
@@ -43,224 +50,288 @@ class Kind(IntEnum):
     """Hands on the facts that a state change emitted."""
     LOOP = 9
     """Opens a scope for a turn of a loop."""
+    ENTRY = 10
+    """Hands on what a scope begins with: an input, an element, or the fact that begins a turn."""
 
 
+@dataclass_transform(eq_default=False, kw_only_default=True, frozen_default=True)
+def _frozen(cls: type[T]) -> type[T]:
+    """
+    Make *cls* a record that type checkers do not let anyone change.
+
+    Python itself would check by a function in place of each store, and there are thirty in a node: compiling a plan
+    would take a fifth longer.
+    """
+    return dataclass(slots=True, eq=False, kw_only=True, repr=False)(cls)
+
+
+@_frozen
+class Settling:
+    """The consequences when a node settles.  Only nodes that something waits for, directly or not, have one."""
+
+    upstream: tuple[Node, ...]
+    """The nodes that must settle first; of an exit, what opens the region, and what settles inside of it."""
+    dependents: tuple[Node, ...]
+    """The nodes of the same region that cannot settle before this one."""
+    unaffected: frozenset[Node]
+    """Those of *dependents* that take its failures alone, and so do not suffer from them."""
+    exit: ExitNode | None
+    """The node that waits, one region further out, for this one to settle in every scope."""
+    lone_exit: ExitNode | None
+    """The same, if nothing else happens when this node settles."""
+    held_exits: tuple[ExitNode, ...]
+    """Of the test of a loop over a graph: the exits of its region, which stay open while another turn may come."""
+
+
+@_frozen
+class Kept:
+    """How the fold keeps the facts of a node that it looks up itself."""
+
+    is_placed: bool
+    """Whether it is noted where its facts were made: it is read, or makes several results."""
+    levels: tuple[int, ...]
+    """In which scopes, counted outward, readers look for what this node made."""
+    by_place: bool
+    """Whether its values are read in the order of their places, not of the log: it may run often for one input."""
+    follows_log: bool
+    """Whether its facts are in the order of the log by nature: its states, or what was emitted with them."""
+
+
+@_frozen
+class Node:
+    """One vertex of a plan, as every delivery sees it.  Never changed once the plan is there."""
+
+    name: str
+    owner: str
+    """The name of the component that it belongs to."""
+    kind: Kind
+    region: str | None
+    routes: tuple[Route, ...] = ()
+    """Where its facts go: nodes, and the inlets by which they arrive there."""
+    plain_targets: tuple[FunctionNode, ...] = ()
+    """The targets of all routes, if each of them can run as soon as a fact arrives."""
+    settling: Settling | None = None
+    """The consequences when it settles; None where that is not tracked, since nothing waits for it."""
+    kept: Kept | None = None
+    """How the fold keeps its facts; None if it does not look them up."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.kind.name})"
+
+
+@_frozen
+class Receiver(Node):
+    """A node that runs or decides on facts as they arrive."""
+
+    passes_on: bool = False
+    """Whether it makes no fact, but lets facts through."""
+    has_one_inlet: bool = True
+    arrival_order: ArrivalOrder | None = None
+    """The order of facts that can come by several ways; None where there is only one."""
+    deduplicates: bool = False
+    """Whether the same fact may arrive by several ways, and must run only once."""
+
+
+# -- nodes that run a function -------------------------------------------------------------------
+
+
+@_frozen
+class Arguments:
+    """The arguments of a function, where these are not just the values of its facts."""
+
+    takes_no_values: bool
+    """Whether it has no parameters for values: it is only triggered."""
+    spread: int
+    """Over how many parameters one collection is spread; -1 is any number, 0 is not at all."""
+    by_keyword: tuple[str, ...]
+    """The names under which it takes its values, if it takes them by keyword."""
+    constants: Mapping[str, Any]
+    contexts: tuple[tuple[str, Context], ...]
+
+
+@_frozen
 class Reading:
     """One parameter that reads another component: which, how, and whether it must wait."""
 
-    __slots__ = ("levels", "parameter", "read", "target", "unit")
-
-    def __init__(self, parameter: str, read: Read, target: Node, unit: Node | None, levels: int) -> None:
-        self.parameter, self.read, self.target = parameter, read, target
-        self.unit = unit
-        """The node that must have settled first; None where the version before this input is read."""
-        self.levels = levels
-        """How many regions the reader's scope lies inside the scope in which *unit* settles."""
-
-
-class Hot:
-    """Attributes that every step looks at, side by side in memory: a plan may have more nodes than a cache holds."""
-
-    __slots__ = ("bare", "call", "easy", "is_test", "name", "simple")
+    parameter: str
+    read: Read
+    target: Node
+    initial: Initial | None
+    """The initial state of *target*, if it keeps one."""
+    unit: Node | None
+    """The node that must have settled first; None where the version before this input is read."""
+    levels: int
+    """How many regions the reader's scope lies inside the scope in which *unit* settles."""
 
 
-class Node(Hot):
-    """One vertex of a plan.  Complete, and never changed, once the plan is."""
+@_frozen
+class NodeState:
+    """The state of a node: how it begins, and what a change of it leads to."""
 
-    __slots__ = (
-        "again",
-        "arrival_order",
-        "arrivals",
-        "at_most",
-        "begin",
-        "blind",
-        "by_key",
-        "by_keyword",
-        "carries",
-        "closes",
-        "collects",
-        "component",
-        "contexts",
-        "deduplicates",
-        "dependents",
-        "emits",
-        "exits",
-        "fires",
-        "fixed",
-        "folds",
-        "following",
-        "follows_log",
-        "gathers",
-        "gives_last",
-        "handed",
-        "holds",
-        "initial",
-        "inlets",
-        "is_async",
-        "is_fan",
-        "is_inner",
-        "is_runnable",
-        "keeps",
-        "keyed",
-        "kind",
-        "lone",
-        "multi",
-        "needed",
-        "opened",
-        "owner",
-        "parents",
-        "passes_on",
-        "plain",
-        "questions",
-        "readings",
-        "records",
-        "region",
-        "reopens",
-        "rescues",
-        "routes",
-        "sees_states",
-        "shared",
-        "sources",
-        "spared",
-        "spread",
-        "stateful",
-        "tests",
-        "tracked",
-        "undoes",
-        "upstream",
-        "wait",
-    )
-
-    def __init__(self, name: str, owner: str, kind: Kind, region: str | None) -> None:
-        self.name, self.owner, self.kind, self.region = name, owner, kind, region
-        self.component: Any = None
-        """The component that it belongs to; policies match it."""
-        self.is_test, self.is_fan = kind is Kind.TEST, kind is Kind.FAN
-        self.is_runnable = kind in (Kind.WORK, Kind.TEST, Kind.FAN, Kind.STATE)
-        self.passes_on = kind in (Kind.TEST, Kind.GATE)
-        """Whether it makes no fact, but lets facts through."""
-        # What runs.
-        self.call: Callable[..., Any] = _nothing
-        self.is_async = False
-        self.fixed: Mapping[str, Any] | None = None
-        self.by_keyword: tuple[str, ...] = ()
-        self.contexts: tuple[tuple[str, Context], ...] = ()
-        self.readings: tuple[Reading, ...] = ()
-        self.blind = False
-        """Whether the function takes no values: it is only triggered."""
-        self.spread = 0
-        """Over how many parameters one collection is spread; -1 is any number, 0 is not at all."""
-        self.simple = True
-        """Whether it is called with the values of its facts and nothing else."""
-        self.folds = False
-        """Whether it is called with its state, the value of one fact, and nothing else."""
-        self.stateful = False
-        self.initial: Initial | None = None
-        self.begin: Callable[[], Any] = _nothing
-        """Makes the initial state."""
-        self.by_key = False
-        """Whether it keeps a state per key."""
-        self.sees_states = False
-        """Whether it is given all its states, and which of them are complete, in place of one."""
-        self.follows_log = False
-        """Whether its facts are in the order of the log by nature: its states, or what was emitted with them."""
-        self.emits: Node | None = None
-        """Of a state: what hands on the facts that its changes emit."""
-        self.fires: dict[str, Node] = {}
-        """Of a state: by part, what may run after a change of it."""
-        # Where facts go.
-        self.bare = False
-        """Whether there is nothing to do when it completes but to deliver its fact along *easy*."""
-        self.routes: tuple[tuple[Node, int], ...] = ()
-        self.rescues: tuple[Rescue, ...] = ()
-        """Where its failures go."""
-        self.easy: tuple[Node, ...] = ()
-        """The targets of all routes, if all of them are plain."""
-        self.plain = False
-        """Whether an arriving fact is ready to run at once."""
-        self.inlets = 0
-        self.multi = False
-        """Whether it may run more than once in one scope."""
-        self.arrival_order: ArrivalOrder | None = None
-        """The order of facts that can come by several ways; None where there is only one."""
-        self.arrivals: ArrivalOrder | None = None
-        """Of a gate: the ways by which facts can come."""
-        self.handed: Mapping[int, ArrivalOrder | None] = {}
-        """By parent of a join or collect: the same, of what a condition hands on to it."""
-        self.carries = False
-        """Whether it hands on everything that it was given, together with what it made."""
-        self.undoes = False
-        """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
-        self.deduplicates = False
-        """Whether the same fact may arrive by several ways, and must run only once."""
-        # Loops.
-        self.following: Node | None = None
-        """The next node in the turn of a loop."""
-        self.again: Node | None = None
-        """Of the test of a loop: what is run again where it does not hold.  Of a node of a turn: where it began."""
-        self.at_most = 0
-        """How many turns the loop of this test may make; 0 if it is none."""
-        self.reopens: Node | None = None
-        """Of the test of a loop over a graph: what opens a scope for the next turn."""
-        self.holds: tuple[Node, ...] = ()
-        """Of such a test: the exits of its region, which stay open as long as another turn may come."""
-        self.gives_last = False
-        """Whether a loop that made all its turns goes on with its last value, rather than fail."""
-        # Gates, joins, batches.
-        self.questions: Questions = ()
-        """The questions of a gate."""
-        self.tests: Mapping[str | int, Node] = {}
-        self.shared = False
-        """Whether several gates may ask this test about one fact."""
-        self.parents: tuple[str, ...] = ()
-        self.wait: Wait = "all"
-        self.needed = 0
-        self.closes = False
-        """Whether something happens when it settles."""
-        self.is_inner = False
-        """Whether a collect takes facts of an inner region."""
-        self.gathers: tuple[Node, int] | None = None
-        """The only route, if it leads to a collect."""
-        self.collects: tuple[tuple[Node, int], ...] = ()
-        """The collects that close the region this fan opens."""
-        # Settling.
-        self.tracked = False
-        self.sources = 0
-        """How many nodes must settle before this one can."""
-        self.upstream: list[Node] = []
-        self.dependents: tuple[Node, ...] = ()
-        self.spared: frozenset[Node] = frozenset()
-        """Those of its dependents that take its failures alone, and so do not suffer from them."""
-        self.exits: tuple[Node, ...] = ()
-        self.lone = False
-        """Whether its settling is of interest to nothing but its exit."""
-        self.records: tuple[int, ...] = ()
-        """In which scopes, counted outward, readers look for what this node made."""
-        self.opened: tuple[Node, ...] = ()
-        """The exits of the region that this fan opens."""
-        self.keeps = False
-        """Whether the fold itself looks its facts up: it is stateful, or read by another component."""
-        self.keyed = False
-        """Whether its values are read in the order of their places, not of the log: it may run often for one input."""
-
-    def runs(self, function: Function, call: Callable[..., Any] | None, *, spread: bool) -> None:
-        """Make this node run *function*, or *call* in its place."""
-        self.call = call or function.call
-        self.is_async = function.is_async
-        self.fixed = dict(function.constants) or None
-        self.by_keyword = function.required if function.by_keyword else ()
-        self.contexts = tuple(function.contexts.items())
-        self.blind = not function.required and not function.variadic
-        if spread:
-            self.spread = -1 if function.variadic else len(function.required)
-
-    def __repr__(self) -> str:
-        return f"Node({self.name!r}, {self.kind.name})"
+    initial: Initial
+    by_key: bool
+    """Whether there is one per key."""
+    sees_states: bool
+    """Whether the function is given all states, and which of them are complete, in place of one."""
+    emits: EmitNode | None
+    """The node that hands on the facts of a change; None if the state itself is the fact."""
+    fires: Mapping[str, FunctionNode]
+    """By part, what may run after a change."""
 
 
-Rescue = tuple[tuple[str, ...], Node, int]
+@_frozen
+class Turn:
+    """The place of a node in the turns of a loop over a chain of steps."""
+
+    first: FunctionNode
+    """Where a turn begins."""
+    following: FunctionNode | None
+    """The next node in the turn; None of the test that ends it."""
+
+
+@_frozen
+class LoopTest:
+    """The rules of the test at the end of a turn."""
+
+    at_most: int
+    """How many turns the loop may make."""
+    gives_last: bool
+    """Whether a loop that made all its turns goes on with its last value, rather than fail."""
+    opening: LoopNode | None
+    """Of a loop over a graph: the node that opens a scope for the next turn."""
+    may_repeat: bool
+    """Whether a turn may end more than once."""
+
+
+@_frozen
+class OpenedRegion:
+    """The region that a fan opens for the elements of its collection."""
+
+    exits: tuple[ExitNode, ...]
+    collects: tuple[tuple[CollectNode, int], ...]
+    """The collects that close it, and by which inlet the elements come."""
+
+
+@final
+@_frozen
+class FunctionNode(Receiver):
+    """A node that runs a function: work, a test, a fan, or a decision over a state."""
+
+    call: Callable[..., Any]
+    is_async: bool = False
+    component: Any = None
+    """The component that it belongs to; policies match it."""
+    is_test: bool = False
+    is_fan: bool = False
+    changes_state: bool = False
+    """Whether it decides over a state: its result is a change, or that nothing changes."""
+    # The arguments.
+    arguments: Arguments | None = None
+    """How it is called; None if that is with the values of its facts and nothing else."""
+    readings: tuple[Reading, ...] = ()
+    stateful: bool = False
+    """Whether it is called with its last value first, and so runs one at a time."""
+    folds_plainly: bool = False
+    """Whether it is called with its state, the value of one fact, and nothing else."""
+    state: NodeState | None = None
+    # What happens with the result.
+    only_delivers: bool = False
+    """Whether there is nothing to do when it completes but to deliver its fact to *plain_targets*."""
+    collect_route: tuple[CollectNode, int] | None = None
+    """The only route, if it leads to a collect."""
+    error_routes: tuple[ErrorRoute, ...] = ()
+    is_relay: bool = False
+    """Whether it hands on everything that it was given, together with what it made."""
+    undoes: bool = False
+    """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
+    shares_answers: bool = False
+    """Of a test: whether several gates may ask it about one fact."""
+    # Loops and regions.
+    turn: Turn | None = None
+    loop_test: LoopTest | None = None
+    opens: OpenedRegion | None = None
+
+
+# -- nodes of the fold ---------------------------------------------------------------------------
+
+
+@final
+@_frozen
+class GateNode(Receiver):
+    """Lets facts through if its questions come to yes."""
+
+    questions: Questions
+    tests: Mapping[str | int, FunctionNode]
+    """By name of a condition: the node that is asked."""
+    arrivals: ArrivalOrder | None
+    """The ways by which facts can come."""
+
+
+@final
+@_frozen
+class LoopNode(Receiver):
+    """Opens a scope for each turn of a loop over a graph."""
+
+    exits: tuple[ExitNode, ...]
+    """The exits of the region that it opens."""
+
+
+@final
+@_frozen
+class JoinNode(Node):
+    """Waits for facts of several parents."""
+
+    parents: tuple[str, ...]
+    wait: Wait
+    needed: int
+    """How many parents must have sent a fact."""
+    fires_when_settled: bool
+    """Whether it has to wait until nothing more can come."""
+    arrival_orders: tuple[ArrivalOrder | None, ...]
+    """By parent: the order of what a condition hands on to it, by several ways."""
+
+
+@final
+@_frozen
+class CollectNode(Node):
+    """Waits until nothing more can come, and then lets *reduce* run once on everything."""
+
+    reduce: FunctionNode
+    closes_region: bool
+    """Whether it takes facts of an inner region."""
+    arrival_orders: tuple[ArrivalOrder | None, ...]
+    """By inlet: the order of what a condition hands on to it, by several ways."""
+
+
+@final
+@_frozen
+class ExitNode(Node):
+    """Settles when a node of an inner region has settled for every element, or in every turn."""
+
+
+@final
+@_frozen
+class EmitNode(Node):
+    """Hands on the facts that a state change emitted."""
+
+
+@final
+@_frozen
+class EntryNode(Node):
+    """Hands on what a scope begins with; it is not in the table of nodes."""
+
+
+Target: TypeAlias = FunctionNode | GateNode | LoopNode | JoinNode | CollectNode
+"""A node that facts are sent to."""
+Route: TypeAlias = tuple[Target, int]
+"""A node, and the inlet by which facts arrive there."""
+ErrorRoute: TypeAlias = tuple[tuple[str, ...], Target, int]
 """The names of exceptions, and the node and inlet to which failures with one of them go."""
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    raise AssertionError("a node that is part of the fold was run")
+def successors(node: Node) -> Iterator[Node]:
+    """Yield the nodes to which what *node* makes goes."""
+    if isinstance(node, FunctionNode) and node.state is not None and node.state.emits is not None:
+        yield node.state.emits
+    for target, _ in node.routes:
+        yield target

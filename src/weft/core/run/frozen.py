@@ -26,7 +26,7 @@ from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
 from weft.core.lineage.lineage import Lineage
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.errors import RunFrozen
 
@@ -117,9 +117,9 @@ class FrozenMemory(Memory):
         """The failures that were kept, in order."""
         return self._dead_letters.copy()
 
-    def state_changes(self, node: Node) -> dict[Any, Any]:
+    def state_changes(self, node: FunctionNode) -> dict[Any, Any]:
         """Return the last state change of *node*, or of each of its keys; these are read from the log."""
-        if not node.by_key:
+        if node.state is None or not node.state.by_key:
             return super().state_changes(node)
         changes = (event for event in self.log if isinstance(event, ev.StateChanged))
         return {event.key: event for event in changes if event.component == node.name}

@@ -18,7 +18,7 @@ from weft.core.deferred import local
 from weft.core.failure import describe, text_of
 from weft.core.fold.fold import complete, fold, record
 from weft.core.fold.scope import Activation, Key
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode
 from weft.core.run.controls import Controls
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.errors import InvalidFallback, MissingContext, NotACollection, UnknownRunnable, WeftError
@@ -122,7 +122,7 @@ class Phases(Controls):
                     self.fail(activation, error, outcome.attempt, outcome.duration_ns)
                     return
             node = activation.node
-            refused = None if node.emits is None else _unfit(node, outcome.result)
+            refused = None if not node.changes_state else _unfit(node, outcome.result)
             if refused is not None:
                 self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
             elif node.is_fan:
@@ -236,9 +236,9 @@ class Phases(Controls):
         return self._done
 
 
-def _unfit(node: Node, result: Any) -> InvalidFallback | None:
+def _unfit(node: FunctionNode, result: Any) -> InvalidFallback | None:
     """Return what is wrong with a *result* of *node*, if that is a stateful component and this is not a decision."""
-    if node.emits is None or isinstance(result, StateChange | Ignored):
+    if not node.changes_state or isinstance(result, StateChange | Ignored):
         return None
     return InvalidFallback(
         f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "

@@ -27,7 +27,7 @@ from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output, fill, port_names
 from weft.core.lineage.explain import Explanation
 from weft.core.lineage.fact import Fact
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode, NodeState
 from weft.core.run.saga_status import saga_status
 from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, UnknownComponent
 from weft.typing import Address
@@ -190,16 +190,16 @@ class Queries(Drawable):
         Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended: of
         several undertakings one that is stuck, else the one that was last at work.
         """
-        name, node = self._stateful(which)
+        name, node, state = self._stateful(which)
         if isinstance(node.component, Saga):
             letters = [
                 each.event for each in (self.memory.letters or {}).values() if each.activation.node.owner == name
             ]
             return saga_status(node.component, name, self.memory.lineage, letters)
-        if node.by_key:
+        if state.by_key:
             return {key: change.state for key, change in self.memory.state_changes(node).items()}
         states = self.memory.produced.get(name)
-        return states[-1].value if states else node.begin()
+        return states[-1].value if states else state.initial.make()
 
     def is_complete(self, which: object, *, key: Any = None) -> bool:
         """
@@ -209,10 +209,10 @@ class Queries(Drawable):
         Args:
             key: which one, of a component that keeps a state per key; without it, all that have begun.
         """
-        name, node = self._stateful(which)
+        name, node, state = self._stateful(which)
         if isinstance(node.component, Saga):
             return bool(self.state_of(which).is_over) and not self._is_in_flight(name)
-        if key is not None and not node.by_key:
+        if key is not None and not state.by_key:
             raise DefinitionError(f"{name!r} keeps one state; leave key={key!r} out")
         if isinstance(node.component, FSM):
             return self.state_of(which) in node.component.final
@@ -225,14 +225,14 @@ class Queries(Drawable):
         memory = self.memory
         pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
         pending += [letter.activation for letter in (memory.letters or {}).values()]
-        return any(one.node.owner == saga and (one.node.carries or one.node.name == saga) for one in pending)
+        return any(one.node.owner == saga and (one.node.is_relay or one.node.name == saga) for one in pending)
 
-    def _stateful(self, which: object) -> tuple[str, Node]:
+    def _stateful(self, which: object) -> tuple[str, FunctionNode, NodeState]:
         name, _ = self._facts(which)
         node = self.memory.plan.nodes.get(name)
-        if node is None or node.initial is None:
+        if not isinstance(node, FunctionNode) or node.state is None:
             raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")
-        return name, node
+        return name, node, node.state
 
     def lineage(self, fact: Fact) -> list[Fact]:
         """Return everything that *fact* came from, the input first, *fact* last."""
@@ -267,7 +267,7 @@ class Queries(Drawable):
         memory = self.memory
         component = memory.workflow.components.get(name)
         node = memory.plan.nodes.get(name)
-        if (component is not None and not component.makes_facts) or (node is not None and node.is_test):
+        if (component is not None and not component.makes_facts) or (isinstance(node, FunctionNode) and node.is_test):
             return f"a {'condition' if component is None else component.kind} makes no values"
         if memory.failures and name in memory.failures:
             error = memory.failures[name].error

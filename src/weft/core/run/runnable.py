@@ -24,7 +24,7 @@ from weft.core.functions.current import Addition, announce
 from weft.core.functions.function import Function
 from weft.core.functions.hooks import in_place_of
 from weft.core.lineage.lineage import Lineage
-from weft.core.plan.node import Node
+from weft.core.plan.node import Arguments, FunctionNode
 from weft.core.run.child import Family
 from weft.errors import CannotSpread, MissingContext
 from weft.typing import Address
@@ -43,7 +43,7 @@ class RunnableRef(msgspec.Struct, frozen=True):
 class Runnable(msgspec.Struct, eq=False):
     """*component*, ready to run on its arguments."""
 
-    node: Node
+    node: FunctionNode
     run_id: str
     inputs: tuple[Address, ...]
     lineage: Lineage
@@ -102,11 +102,12 @@ class Runnable(msgspec.Struct, eq=False):
         Raises:
             MissingContext: the component reads no such key.
         """
-        known = {ref.key for _, ref in self.node.contexts}
+        contexts = () if self.node.arguments is None else self.node.arguments.contexts
+        known = {ref.key for _, ref in contexts}
         unknown = [(self.node.owner, key) for key in context if key not in known]
         if unknown:
             raise MissingContext(unknown)
-        changed = {parameter: context[ref.key] for parameter, ref in self.node.contexts if ref.key in context}
+        changed = {parameter: context[ref.key] for parameter, ref in contexts if ref.key in context}
         return replace(self, kwargs={**self.kwargs, **changed})
 
     def ref(self) -> RunnableRef:
@@ -163,13 +164,14 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     runnable = Runnable(node, memory.run_id, activation.key[1], memory.lineage, args, NOTHING)
     if memory.has_deadlines and not node.undoes:
         runnable.deadline = activation.scope.root.deadline
-    if node.simple:
+    arguments = node.arguments
+    if arguments is None:
         return runnable
     try:
-        runnable.args = _arguments(node, args, memory)
-        runnable.kwargs = _keywords(node, activation.pins, memory, context)
-        if node.by_keyword:
-            runnable.kwargs.update(zip(node.by_keyword, runnable.args, strict=True))
+        runnable.args = _values(node, arguments, args, memory)
+        runnable.kwargs = _keywords(node, arguments, activation.pins, memory, context)
+        if arguments.by_keyword:
+            runnable.kwargs.update(zip(arguments.by_keyword, runnable.args, strict=True))
             runnable.args = ()
     except PROPAGATES:
         raise
@@ -178,22 +180,24 @@ def bind(activation: Activation, memory: Memory, context: Mapping[str, Any]) -> 
     return runnable
 
 
-def _arguments(node: Node, args: tuple[Any, ...], memory: Memory) -> tuple[Any, ...]:
-    if node.blind:
+def _values(node: FunctionNode, arguments: Arguments, args: tuple[Any, ...], memory: Memory) -> tuple[Any, ...]:
+    if arguments.takes_no_values:
         return ()
-    if node.spread and len(args) == 1:
-        return _spread(node, args[0])
-    if node.sees_states:
-        return (States(memory.state_changes(node)), *args)
-    if node.stateful:
+    if arguments.spread and len(args) == 1:
+        return _spread(node.name, arguments.spread, args[0])
+    if node.stateful and node.state is not None:
+        if node.state.sees_states:
+            return (States(memory.state_changes(node)), *args)
         known = memory.produced.get(node.name)
-        return (known[-1].value if known else node.begin(), *args)
+        return (known[-1].value if known else node.state.initial.make(), *args)
     return args
 
 
-def _keywords(node: Node, pins: tuple[Any, ...], memory: Memory, context: Mapping[str, Any]) -> dict[str, Any]:
-    given = dict(node.fixed or {})
-    for parameter, ref in node.contexts:
+def _keywords(
+    node: FunctionNode, arguments: Arguments, pins: tuple[Any, ...], memory: Memory, context: Mapping[str, Any]
+) -> dict[str, Any]:
+    given = dict(arguments.constants)
+    for parameter, ref in arguments.contexts:
         own = f"{node.owner}.{ref.key}"
         if own in context:
             given[parameter] = context[own]
@@ -202,17 +206,17 @@ def _keywords(node: Node, pins: tuple[Any, ...], memory: Memory, context: Mappin
         else:
             given[parameter] = ref.fallback()
     for reading, pin in zip(node.readings, pins, strict=True):
-        given[reading.parameter] = resolve(memory, reading.read, reading.target, pin)
+        given[reading.parameter] = resolve(memory, reading, pin)
     return given
 
 
-def _spread(node: Node, value: Any) -> tuple[Any, ...]:
+def _spread(component: str, parameters: int, value: Any) -> tuple[Any, ...]:
     given, values = value, cast("tuple[Any, ...] | None", None)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         values = tuple(given)
-    if values is None or node.spread not in (-1, len(values)):
+    if values is None or parameters not in (-1, len(values)):
         raise CannotSpread(
-            f"{node.name!r} spreads its input over {'any' if node.spread < 0 else node.spread} parameters, "
+            f"{component!r} spreads its input over {'any' if parameters < 0 else parameters} parameters, "
             f"and got a {type(given).__name__}: {given!r:.60}"
         )
     return values

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode
 from weft.errors import InvalidPolicy
 from weft.policy.policy import Policy
 from weft.policy.policy_table import PolicyTables
@@ -19,7 +19,7 @@ def policy_tables(executors: Mapping[str, Executor]) -> dict[str, PolicyTables]:
     return {name: PolicyTables(partial(check_policy, executors, name)) for name in executors}
 
 
-def check_policy(executors: Mapping[str, Executor], executor: str, node: Node, policy: Policy) -> None:
+def check_policy(executors: Mapping[str, Executor], executor: str, node: FunctionNode, policy: Policy) -> None:
     """
     Refuse what these *executors* cannot honour; plain functions run on *executor* unless their policy says otherwise.
 

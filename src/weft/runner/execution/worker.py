@@ -25,7 +25,7 @@ from weft.core.failure import text_of
 from weft.core.fold.fold import record
 from weft.core.fold.memory import PAGE
 from weft.core.fold.scope import Activation
-from weft.core.plan.node import Node
+from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
 from weft.errors import (
@@ -511,12 +511,12 @@ class Worker:
             return False
         return self._runs_ahead(inflight.activation.node, inflight.needed)
 
-    def _runs_ahead(self, node: Node, needed: int) -> bool:
+    def _runs_ahead(self, node: FunctionNode, needed: int) -> bool:
         """Whether *node* may start although not all of the *needed* events are durable; the first ones must be."""
         lag, acknowledged = self.options.checkpoints.lag, self._unsaved.acknowledged
         if lag is None or not acknowledged:
             return acknowledged > 0
-        allowed = 0 if node.carries else lag  # a step of a saga never does
+        allowed = 0 if node.is_relay else lag  # a step of a saga never does
         return needed - allowed <= acknowledged
 
     def _update_state(self) -> None:
