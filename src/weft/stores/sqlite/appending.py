@@ -77,7 +77,7 @@ class Appender:
             if len(batch) == 1 and self._advance_alone(db, batch[0]):
                 return [None]
             with transaction(db):
-                created, definitions = self._believe(db, batch, loaded)
+                created, definitions = self._write(db, batch, loaded)
         except (_NotAsExpected, *BAD_DATA):
             self._keys.clear()
             self.last = None
@@ -105,7 +105,7 @@ class Appender:
         self.last = row[0], append.chain
         return True
 
-    def _believe(
+    def _write(
         self, db: sqlite3.Connection, batch: Sequence[Append], loaded: Loaded
     ) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""

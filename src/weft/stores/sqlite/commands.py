@@ -64,7 +64,7 @@ def save_facts(db: sqlite3.Connection, run: RunId, facts: Mapping[ContentHash, b
 def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
     """Own the run, in a new epoch."""
     with transaction(db):
-        key = _of_nobody_else(db, session, run)
+        key = _key_if_free(db, session, run)
         find(db, run)  # what is damaged is not touched
         db.execute(_ACQUIRE, (session.key, key))
         return find(db, run)[1]
@@ -93,13 +93,13 @@ def acquire_many(
     return taken
 
 
-def bury(db: sqlite3.Connection, session: Session) -> None:
+def remove_dead_sessions(db: sqlite3.Connection, session: Session) -> None:
     """Remove what dead sessions have left: what they owned is free."""
     with transaction(db):
         session.others_alive(db)
 
 
-def left_alone(error: DamagedRow) -> None:
+def log_unreadable(error: DamagedRow) -> None:
     """Tell of a run that cannot be read, and is left out."""
     _log.error("a run is left alone: %s", error)
 
@@ -113,7 +113,7 @@ def release(db: sqlite3.Connection, session: Session, runs: Iterable[RunId]) -> 
 def delete(db: sqlite3.Connection, session: Session, run: RunId) -> None:
     """Forget a run, its log and its facts."""
     with transaction(db):
-        _forget(db, _of_nobody_else(db, session, run))
+        _forget(db, _key_if_free(db, session, run))
 
 
 def purge(
@@ -132,7 +132,8 @@ def purge(
     return len(keys), len(keys) == most
 
 
-def _of_nobody_else(db: sqlite3.Connection, session: Session, run: RunId) -> int:
+def _key_if_free(db: sqlite3.Connection, session: Session, run: RunId) -> int:
+    """Return the key of *run*; raise RunOwned if another session that is alive owns it."""
     row = db.execute(_STANDING, (run,)).fetchone()
     if row is None:
         raise RunNotFound(run)

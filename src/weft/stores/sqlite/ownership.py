@@ -67,7 +67,7 @@ class Session:
             self.key = db.execute(_OPEN_SESSION, (self.token, self._host, os.getpid())).lastrowid or 0
         _remove_strays(db, self._database)
 
-    def retire(self, db: sqlite3.Connection) -> None:
+    def release_all(self, db: sqlite3.Connection) -> None:
         """Free every run that it holds, unless that would take long."""
         db.execute("pragma busy_timeout = 100")
         db.execute("delete from sessions where key = ?", (self.key,))
@@ -76,10 +76,10 @@ class Session:
         """Give the lock up."""
         if self._file is not None:
             _path(self._database, self.token).unlink(missing_ok=True)
-            self.forsake()
+            self.abandon()
 
-    def forsake(self) -> None:
-        """Close the file without a word: in a forked child, its parent goes on holding the lock."""
+    def abandon(self) -> None:
+        """Close the file and leave it there: in a forked child, the parent still holds the lock."""
         _sessions.discard(self)
         if self._file is not None:
             os.close(self._file)
@@ -185,11 +185,11 @@ def _remove_strays(db: sqlite3.Connection, database: Path) -> None:
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
-def _forsake_all() -> None:
+def _abandon_all() -> None:
     for session in list(_sessions):
         with suppress(OSError):  # closed already, by code that closes all files after a fork
-            session.forsake()
+            session.abandon()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forsake_all)
+    os.register_at_fork(after_in_child=_abandon_all)

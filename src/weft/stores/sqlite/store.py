@@ -141,7 +141,7 @@ class SQLiteStore:
             return
         try:
             await opened.reader.stop()
-            await self._answer(opened.writer.call(opened.session.retire))
+            await self._answer(opened.writer.call(opened.session.release_all))
         except StoreUnavailable as error:  # its runs are free without the lock, and the next one to open tidies up
             _log.debug("the session of %s could not be removed: %s", self.path, error)
         finally:
@@ -225,8 +225,8 @@ class SQLiteStore:
         self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
     ) -> Sequence[RunRecord]:
         """Return a page of the runs in one of *statuses* that no live session owns, oldest first."""
-        await self._write_about([], commands.bury)  # the rows of dead sessions, which would count as owners
-        return await self._read(reading.free_page, statuses, after, limit, commands.left_alone)
+        await self._write_about([], commands.remove_dead_sessions)  # whose rows would count as owners
+        return await self._read(reading.free_page, statuses, after, limit, commands.log_unreadable)
 
     async def release(self, runs: Iterable[RunId]) -> None:
         """Give these runs up; what is not owned by this store is left alone."""

@@ -37,7 +37,7 @@ _WORTH_A_CHECKPOINT = 1000  # rows, about as many pages
 _MOVED_BETWEEN_PARTS = 1 << 20  # bytes: more at once would be one long wait, and the log would become as long
 _IDLE = 0.05  # seconds without work, after which much is moved
 _QUIET = 1.0  # seconds without work, after which everything is
-_MOST_PATIENCE = 64.0  # seconds between two tries, if something is in the way
+_LONGEST_WAIT = 64.0  # seconds between two tries, if something is in the way
 
 
 Asked = tuple[Any, "asyncio.Future[Any]"]
@@ -88,14 +88,14 @@ class Writer(DatabaseThread):
         self._waiting: deque[Asked] = deque()  # for what is written ahead
         self._backlog: deque[Asked] = deque()  # what has waited, in front of the queue
         self._unmoved = 0  # bytes that were written ahead and are in the write-ahead log
-        self._is_littered = False  # whether there may be large values that are unneeded
+        self._needs_cleaning = False  # whether there may be large values that are unneeded
         self._since_checkpoint = 0
         self._is_behind = False  # whether something was done that is in the write-ahead log alone
-        self._patience, self._seen = _QUIET / 2, -1
+        self._tidy_after, self._seen = _QUIET / 2, -1
 
     def begin(self, db: sqlite3.Connection, session: int, file: StoreFile) -> None:
         """Write for this session from now on, as long as *file* is in its place; called in the thread."""
-        self._session, self._appender, self._file, self._is_littered = session, Appender(session), file, True
+        self._session, self._appender, self._file, self._needs_cleaning = session, Appender(session), file, True
         if self._note is not None:
             self._note.open(db)
 
@@ -118,7 +118,7 @@ class Writer(DatabaseThread):
 
     def removed(self) -> None:
         """Segments and large values were removed; called in the thread."""
-        self._is_littered = True
+        self._needs_cleaning = True
         if self._note is not None:
             self._note.doubt()
 
@@ -218,7 +218,7 @@ class Writer(DatabaseThread):
         size, error = attempt(self._write_part, db, ahead.load)
         if size:
             return
-        self._ahead, self._is_littered = None, True  # it may be refused
+        self._ahead, self._needs_cleaning = None, True  # it may be refused
         self._held, self._is_all_held = set(), False
         self._backlog.extendleft(reversed(self._waiting))
         self._waiting.clear()
@@ -242,18 +242,18 @@ class Writer(DatabaseThread):
         """Remove large values that are unneeded, in slices, as long as there is nothing else to do."""
         try:
             with without_waiting(db):
-                while self._is_littered and self._queue.empty():
+                while self._needs_cleaning and self._queue.empty():
                     if self._file is None or not self._file.is_in_place():
                         return
-                    self._is_littered = remove_some(db, self._session)
-                    self._is_behind |= self._is_littered
+                    self._needs_cleaning = remove_some(db, self._session)
+                    self._is_behind |= self._needs_cleaning
         except (sqlite3.Error, UnicodeDecodeError):  # another process writes, or the disk fails: after the next work
             return
 
     # --------------------------------------------------------------------------------------------
 
     def _worked(self) -> None:
-        self._is_behind, self._patience, self._seen = True, _QUIET / 2, -1
+        self._is_behind, self._tidy_after, self._seen = True, _QUIET / 2, -1
 
     def _next(self, db: sqlite3.Connection) -> Asked:
         while self._ahead is not None:
@@ -262,12 +262,12 @@ class Writer(DatabaseThread):
             self._go_on(db, self._ahead)
         if self._backlog:
             return self._backlog.popleft()
-        if self._is_littered:
+        if self._needs_cleaning:
             self._clean(db)
         while self._is_behind:
             is_much = self._since_checkpoint >= _WORTH_A_CHECKPOINT
             try:
-                return self._queue.get(timeout=_IDLE if is_much else self._patience)
+                return self._queue.get(timeout=_IDLE if is_much else self._tidy_after)
             except queue.Empty:
                 # If it cannot be done now (a reader is in the way, the disk fails), it is tried again, and a commit
                 # will say what is wrong.
@@ -284,7 +284,7 @@ class Writer(DatabaseThread):
         seen, (self._seen,) = self._seen, db.execute("pragma data_version").fetchone()
         if seen != self._seen:  # the first look, or another process writes and needs its log as it is
             return
-        self._patience = min(self._patience * 2, _MOST_PATIENCE)
+        self._tidy_after = min(self._tidy_after * 2, _LONGEST_WAIT)
         if self._file is not None and self._file.is_in_place() and emptied(db):
             self._is_behind = False
             if self._room is not None:
