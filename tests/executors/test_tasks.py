@@ -111,7 +111,7 @@ async def test_a_cancelled_coroutine_keeps_its_place_until_it_has_cleaned_up() -
 async def test_one_that_ignores_its_cancellation_is_reported_and_left(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "LAST_WORDS", 0.01)
+    monkeypatch.setattr(tasks, "CANCEL_GRACE", 0.01)
 
     async def stubborn(gate: Gate) -> str:
         while True:

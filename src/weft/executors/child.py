@@ -40,25 +40,25 @@ def serve(pipe: Connection[Any, Any], path: list[str]) -> None:
     sys.path[:] = path
     _die_with_the_parent()
     _leave_signals_to_the_parent()
-    voice, own = _Voice(pipe), os.getpid()
+    sender, own = _Sender(pipe), os.getpid()
     pipe.send_bytes(READY)
     while True:
         try:
             frame = pipe.recv_bytes()
         except (EOFError, ConnectionError):
             return
-        answer = _answer(frame, voice)
+        answer = _answer(frame, sender)
         if os.getpid() != own:  # the step has forked, and returned twice: only one may answer
             os._exit(0)
-        voice.answer(answer)
+        sender.answer(answer)
 
 
-def _answer(frame: bytes, voice: _Voice) -> bytes:
+def _answer(frame: bytes, sender: _Sender) -> bytes:
     """Run the work in *frame*, and return its outcome as a frame."""
     began, ticket = perf_counter_ns(), ticket_of(frame)
-    voice.begin(ticket)
+    sender.begin(ticket)
     try:
-        runnable = unpack(frame, partial(voice.beat, ticket))
+        runnable = unpack(frame, partial(sender.beat, ticket))
     except NotTransferable as error:
         return pack_outcome(ticket, Outcome("", (), "failed", None, error, 1, perf_counter_ns() - began))
     try:
@@ -68,7 +68,7 @@ def _answer(frame: bytes, voice: _Voice) -> bytes:
     return pack_outcome(ticket, outcome)
 
 
-class _Voice:
+class _Sender:
     """Sends the frames of this process: heartbeats, from any thread of the running step, and then the answer."""
 
     def __init__(self, pipe: Connection[Any, Any]) -> None:

@@ -46,7 +46,7 @@ class Outbox(Generic[T]):
     def mute(self) -> None:
         """Stop waking the owner: it has closed, and its loop may be gone when the last thread ends."""
         self._is_muted = True
-        self._wake = _nobody
+        self._wake = _ignore
 
     def take(self) -> list[T]:
         """Remove and return everything.  Only the owner calls this."""
@@ -57,5 +57,5 @@ class Outbox(Generic[T]):
         return [items.popleft() for _ in range(len(items))]
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """Do nothing."""

@@ -143,12 +143,12 @@ class Pool:
         self._queue.put(work)
         if self._serving < self.max_workers:
             try:
-                self._hire()
+                self._start_thread()
             except RuntimeError:
                 if self._serving == 0:
                     self.cancel(ticket)
                     raise
-                self._lament()
+                self._warn_of_few_threads()
 
     def started(self, ticket: int) -> float | None:
         """Return when *ticket* began to run."""
@@ -194,9 +194,9 @@ class Pool:
             self._lent.add(ticket)
             self._serving -= 1
             try:
-                self._hire()
+                self._start_thread()
             except RuntimeError:
-                self._lament()
+                self._warn_of_few_threads()
 
     def reclaim(self, ticket: int) -> None:
         """Count the thread of *ticket* again; if there are then too many, the next free one ends."""
@@ -256,7 +256,7 @@ class Pool:
     def _busy(self) -> int:
         return len(self._waiting) + len(self._running) - len(self._lent)
 
-    def _hire(self) -> None:
+    def _start_thread(self) -> None:
         """Start a thread if there is work and no thread is free."""
         if self._is_open and self._serving < self._most() and self._busy > self._serving:
             name = f"weft-worker-{next(_numbers)}"
@@ -275,18 +275,18 @@ class Pool:
         self._serving -= 1
         self._left += 1
         if self._most() > 0:
-            self._hire()
+            self._start_thread()
         elif self._is_open:
             _log.error("%s; waiting steps continue when one of them ends", ThreadsExhausted(self._left))
 
     def _return(self) -> None:
         """Start a thread for waiting work, in place of one that hung until now."""
         try:
-            self._hire()
+            self._start_thread()
         except RuntimeError:
-            self._lament()
+            self._warn_of_few_threads()
 
-    def _lament(self) -> None:
+    def _warn_of_few_threads(self) -> None:
         _log.warning("%s continues with %d threads: no more can be started", self._name, self._serving)
 
     def _serve(self) -> None:

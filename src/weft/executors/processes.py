@@ -38,7 +38,7 @@ from weft.executors.pool import Pool, Work
 from weft.executors.transfer import is_sign_of_life, pack, ticket_of, unpack_outcome
 
 CAPACITY = 1_000
-FAREWELL = 1.0
+EXIT_GRACE = 1.0
 """For how many seconds a process may clean up after its pipe was closed."""
 
 
@@ -138,7 +138,7 @@ class _Child:
         """Let the process end by itself, or else kill it."""
         if self._pipe is not None:
             self._pipe.close()
-        self._bury()
+        self._reap()
 
     # -- talking ---------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class _Child:
     def _ready(self, work: Work) -> Connection[Any, Any]:
         """Return the pipe to a process that waits for work; the time of *work* counts from here."""
         if self._is_spent or (self._watch is not None and self._watch.has_news()):
-            self._bury()  # killed, or died while idle: either way this is not an attempt of this work
+            self._reap()  # killed, or died while idle: either way this is not an attempt of this work
         if self._pipe is None:
             self._start(work)
             self._receive(work)  # the frame READY
@@ -202,14 +202,14 @@ class _Child:
 
     def _died(self, work: Work) -> WorkerDied:
         """Reap the process, and return the error about it."""
-        code, component = self._bury(), work.runnable.component
+        code, component = self._reap(), work.runnable.component
         if work.is_stopped or code is None:
             return WorkerDied(component, code, "has ended", "it was cancelled, or the executor was closed")
         if code < 0:
             return WorkerDied(component, code, f"was killed by {_signal(-code)}", _BY_SIGNAL)
         return WorkerDied(component, code, f"exited with code {code}", _BY_EXIT)
 
-    def _bury(self) -> int | None:
+    def _reap(self) -> int | None:
         """Make sure that the process has ended, forget it, and return its exit code."""
         with self._lock:
             process, pipe, watch = self._process, self._pipe, self._watch
@@ -218,7 +218,7 @@ class _Child:
         if process is None or pipe is None or watch is None:
             return None
         pipe.close()
-        if not watch.has_ended(FAREWELL):
+        if not watch.has_ended(EXIT_GRACE):
             process.kill()
         with _FAMILY:
             process.join()

@@ -21,7 +21,7 @@ from weft.errors import ExecutorClosed, ExecutorFull
 from weft.executors.outbox import Outbox
 
 CAPACITY = 1_000
-LAST_WORDS = 1.0
+CANCEL_GRACE = 1.0
 """For how many seconds, at most, ``close`` lets cancelled coroutines clean up."""
 
 _log = logging.getLogger(__name__)
@@ -120,8 +120,8 @@ class TaskExecutor:
         for ticket in given_up:
             self.cancel(ticket)
         if self._tasks:
-            _, stubborn = await asyncio.wait(list(self._tasks.values()), timeout=LAST_WORDS)
-            for task in stubborn:
+            _, remaining = await asyncio.wait(list(self._tasks.values()), timeout=CANCEL_GRACE)
+            for task in remaining:
                 _log.warning("%r ignores its cancellation and is abandoned: let CancelledError pass", task)
         if self._outbox is not None:
             self._outbox.mute()

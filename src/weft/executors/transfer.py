@@ -116,10 +116,10 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     node = FunctionNode(name=component, owner=component, kind=kind, region=None, call=call, is_test=is_condition)
     addresses = tuple(range(len(inputs)))
     pulse = beat if is_heard else None
-    return Runnable(node, run_id, addresses, _Elsewhere(inputs), args, kwargs, attempt, own_key=key, pulse=pulse)
+    return Runnable(node, run_id, addresses, _SentLineage(inputs), args, kwargs, attempt, own_key=key, pulse=pulse)
 
 
-class _Elsewhere(Lineage):
+class _SentLineage(Lineage):
     """Stands in for the log, which stays in the process of the run; it has only the *inputs*."""
 
     __slots__ = ("_inputs",)
