@@ -33,7 +33,7 @@ MOST_TASKS = 256
 """How many coroutines run at once by default."""
 MOST_THREADS = 32
 """How many plain functions run in parallel because their policy says so."""
-_TURN = 0.001
+_SLICE = 0.001
 """For how many seconds plain functions run before other tasks of the event loop may."""
 
 
@@ -109,13 +109,13 @@ class _Loop:
         self.off_loop = off_loop
         """Whether plain functions must not see an event loop, since the caller has none."""
         self.waiting = _Line()
-        self.turn = asyncio.Semaphore(self.threads)
+        self.places = asyncio.Semaphore(self.threads)
         """Held by plain functions that have to wait for something, where there is no pool of threads."""
         self.pool: ThreadPoolExecutor | None = None
-        self.aside: ThreadPoolExecutor | None = None
+        self.extra_pool: ThreadPoolExecutor | None = None
         self.stop = threading.Event()
         self.ended: deque[Outcome | BaseException] = deque()
-        self.under_way: set[asyncio.Future[Outcome]] = set()
+        self.in_flight: set[asyncio.Future[Outcome]] = set()
         self.wake = asyncio.Event()
 
     async def go(self) -> None:
@@ -131,13 +131,13 @@ class _Loop:
                 self._line_up(run.memory.newly_ready)
                 run.memory.newly_ready.clear()
                 self._dispatch()
-                if not self.ended and not self.under_way:
+                if not self.ended and not self.in_flight:
                     if not self.waiting:  # waiting activations are offered too, and must not be started twice
                         self._line_up(run.memory.offered())  # a callback may have looked at what became ready
                     if not self.waiting:
                         return
                     continue
-                if self.waiting and not self.ended and len(self.under_way) < self.limit:
+                if self.waiting and not self.ended and len(self.in_flight) < self.limit:
                     await asyncio.sleep(0)
                     continue
                 if not self.ended:
@@ -153,7 +153,7 @@ class _Loop:
             run.is_driven = False
             self.stop.set()
             await self._abandon()
-            for pool in (self.pool, self.aside):
+            for pool in (self.pool, self.extra_pool):
                 if pool is not None:
                     pool.shutdown(wait=True)
 
@@ -166,8 +166,8 @@ class _Loop:
     def _dispatch(self) -> None:
         """Start waiting activations, up to the limit; those that run inline have ended when this returns."""
         memory = self.run.memory
-        until = monotonic() + _TURN
-        while self.waiting and len(self.under_way) < self.limit and monotonic() < until:
+        until = monotonic() + _SLICE
+        while self.waiting and len(self.in_flight) < self.limit and monotonic() < until:
             activation = self.waiting.pop()
             if memory.ready.get(activation.key) is not activation:
                 continue
@@ -193,7 +193,7 @@ class _Loop:
     ) -> bool:
         """Run a plain function in this loop: at once if it never waits, else as a task; return whether as a task."""
         failed = None
-        if (policy is None or (policy.is_reactive and runnable.deadline is None)) and not self.turn.locked():
+        if (policy is None or (policy.is_reactive and runnable.deadline is None)) and not self.places.locked():
             outcome = execute(runnable)
             if policy is None or outcome.status == "completed":
                 self.ended.append(outcome)
@@ -204,13 +204,13 @@ class _Loop:
             work = aexecute(runnable)
         else:
             work = driver.aexecute(runnable, policy, failed=failed, current=current)
-        self._watch(asyncio.ensure_future(self._in_turn(work)))
+        self._watch(asyncio.ensure_future(self._one_at_a_time(work)))
         return True
 
-    async def _in_turn(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    async def _one_at_a_time(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
         """Do the *work* of a plain function that may have to wait: others like it wait too, but not the loop."""
         try:
-            async with self.turn:
+            async with self.places:
                 return await work
         finally:
             work.close()
@@ -221,9 +221,9 @@ class _Loop:
             return None
         if policy is None or policy.execution_mode != "async":
             return self.pool
-        if self.aside is None:
-            self.aside = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="weft-aside")
-        return self.aside
+        if self.extra_pool is None:
+            self.extra_pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="weft-aside")
+        return self.extra_pool
 
     def _policy(self, activation: Activation) -> tuple[Policy | None, Any, Any]:
         """Return the policy of *activation*, its driver, and a function that returns later policies; or Nones."""
@@ -234,11 +234,11 @@ class _Loop:
         return policy, PolicyDriver(clock=policies.clock), current_policy(policies, activation)
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
-        self.under_way.add(future)
+        self.in_flight.add(future)
         future.add_done_callback(self._finish)
 
     def _finish(self, future: asyncio.Future[Outcome]) -> None:
-        self.under_way.discard(future)
+        self.in_flight.discard(future)
         if future.cancelled():
             self.ended.append(asyncio.CancelledError())
         else:
@@ -255,7 +255,7 @@ class _Loop:
 
     async def _abandon(self) -> None:
         """Cancel everything that is still in flight, and wait until it has ended."""
-        for future in list(self.under_way):
+        for future in list(self.in_flight):
             future.cancel()
-        if self.under_way:
-            await asyncio.wait(list(self.under_way))
+        if self.in_flight:
+            await asyncio.wait(list(self.in_flight))

@@ -208,7 +208,7 @@ def _reply(outcome: Outcome) -> Reply:
     return Returned(outcome.result, outcome.added, outcome.duration_ns)
 
 
-class _Aside:
+class _ThreadAttempt:
     """An attempt on a separate thread, which may be abandoned."""
 
     def __init__(self, runnable: Runnable, finished: Callable[[], None]) -> None:
@@ -235,20 +235,20 @@ class _Aside:
 
 def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
     done = threading.Event()
-    aside = _Aside(runnable, done.set)
-    return aside.reply() if done.wait(timeout) else _overran(runnable, timeout)
+    attempt = _ThreadAttempt(runnable, done.set)
+    return attempt.reply() if done.wait(timeout) else _overran(runnable, timeout)
 
 
 async def _aattempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
     done = asyncio.Event()
-    aside = _Aside(runnable, _waker(done))
+    attempt = _ThreadAttempt(runnable, _waker(done))
     try:
         async with asyncio.timeout(None) as limit:
             with _ending(limit, timeout):
                 await done.wait()
     except TimeoutError:
         return _overran(runnable, timeout)
-    return aside.reply()
+    return attempt.reply()
 
 
 def _overran(runnable: Runnable, timeout: float) -> Raised:
