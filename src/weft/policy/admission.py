@@ -104,7 +104,7 @@ class Admission:
             return DeadlineExceeded(self.component)
         wait = limits.rate_wait(rate, self._turn, now=now)
         while wait > 0:
-            yield Pause(wait, unless=_bell(rate))
+            yield Pause(wait, unless=_returned_key(rate))
             wait = self._move_up(rate)
         return None
 
@@ -121,7 +121,7 @@ class Admission:
         if moved == turn:
             return wait
         self._turn = moved
-        _ring(self.given.counters, rate)
+        _tell_waiting(self.given.counters, rate)
         return limits.rate_wait(rate, moved, now=now)
 
     def _leave_turn(self, turn: float) -> None:
@@ -130,7 +130,7 @@ class Admission:
         if self.given.counters.update(
             ("rate_limit", rate.name), lambda state: limits.rate_left(rate, state, turn, now=now)
         ):
-            _ring(self.given.counters, rate)
+            _tell_waiting(self.given.counters, rate)
 
     # -- concurrency -----------------------------------------------------------------------------
 
@@ -169,11 +169,11 @@ _EARLY = 0.0005
 """How many seconds too early a timer may fire."""
 
 
-def _bell(rate: limits.RateLimit) -> CounterKey:
+def _returned_key(rate: limits.RateLimit) -> CounterKey:
     """Return the counter that changes when places of *rate* are given back, but not when they are taken."""
-    return (limits.BELL, rate.name)
+    return (limits.RATE_RETURNED, rate.name)
 
 
-def _ring(counters: Counters, rate: limits.RateLimit) -> None:
+def _tell_waiting(counters: Counters, rate: limits.RateLimit) -> None:
     """Wake the runnables that wait for later places of *rate*."""
-    counters.update(_bell(rate), lambda rung: ((rung or 0) + 1, None))
+    counters.update(_returned_key(rate), lambda returned: ((returned or 0) + 1, None))

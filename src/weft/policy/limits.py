@@ -169,7 +169,7 @@ def breaker_wait(breaker: CircuitBreaker, state: BreakerState, *, now: float) ->
 # -- rates ---------------------------------------------------------------------------------------
 
 
-BELL = "rate_limit_left"
+RATE_RETURNED = "rate_limit_left"
 """The kind of the counter that counts how many places of a rate were given back."""
 
 

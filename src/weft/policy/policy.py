@@ -202,7 +202,7 @@ def _callable(*names: str) -> Callable[[Policy], None]:
     return check
 
 
-def _nobody_waits(policy: Policy) -> None:
+def _no_coroutines(policy: Policy) -> None:
     """Refuse coroutine functions: the functions of a policy are called between attempts, where nothing is awaited."""
     for name in _CALLED:
         value = getattr(policy, name)
@@ -232,7 +232,7 @@ def _exceptions(policy: Policy) -> None:
             raise InvalidPolicy(f"{name}={value!r}: use a tuple of exception classes")
 
 
-def _belongings(policy: Policy) -> None:
+def _pairs(policy: Policy) -> None:
     if policy.on_failure == "fallback" and policy.fallback is None:
         raise InvalidPolicy("on_failure='fallback' needs fallback=, a function of the runnable and the error")
     if (policy.on_failure == "compensate") != (policy.compensation is not None):
@@ -258,7 +258,7 @@ _CHECKS: tuple[Callable[[Policy], None], ...] = (
     _not_negative("base_delay", "max_delay", "delay"),
     _positive("timeout", "deadline", "queue_timeout", "heartbeat"),
     _callable("fallback", "compensation", "idempotency_key"),
-    _nobody_waits,
+    _no_coroutines,
     _exceptions,
     _is_a("circuit_breaker", CircuitBreaker),
     _is_a("rate_limit", RateLimit),
@@ -268,7 +268,7 @@ _CHECKS: tuple[Callable[[Policy], None], ...] = (
     _is_a("executor", str),
     _is_a("telemetry_prefix", str),
     _is_a("checkpoint_after", bool),
-    _belongings,
+    _pairs,
 )
 
 _NEEDS_A_RUNNER = ("queue_timeout", "heartbeat", "checkpoint_after", "executor", "telemetry_prefix", "log_level")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.policy.instructions import Await, Pause
-from weft.policy.limits import BELL
+from weft.policy.limits import RATE_RETURNED
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 
@@ -19,7 +19,7 @@ _MOST = 3
 """How many runnables are named."""
 
 _LIMITS = {
-    BELL: "a turn of the rate limit",
+    RATE_RETURNED: "a turn of the rate limit",
     "circuit_breaker": "the circuit breaker",
     "concurrency_limit": "a place in the concurrency limit",
 }
