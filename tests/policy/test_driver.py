@@ -27,7 +27,7 @@ from weft.policy.driver import (
     conduct,
 )
 from weft.policy.instructions import Begun
-from weft.policy.limits import BELL, BreakerState, RateState, UseState
+from weft.policy.limits import RATE_RETURNED, BreakerState, RateState, UseState
 
 COMPONENT = step(lambda x, model=context("model", default="large"): x, name="work")
 [RUNNABLE] = Workflow("w", COMPONENT).plan(1).prepare()
@@ -308,12 +308,12 @@ def test_a_runnable_that_waits_for_a_turn_takes_an_earlier_one_that_was_given_ba
     partner.lead()
     first, second = (conduct(RUNNABLE, partner.policy, partner.conditions()) for _ in range(2))
     next(first)
-    assert next(second) == Pause(20.0, unless=(BELL, "mail"))
+    assert next(second) == Pause(20.0, unless=(RATE_RETURNED, "mail"))
     partner.now += 1.0
 
     first.close()
 
-    assert second.send(None) == Pause(9.0, unless=(BELL, "mail"))
+    assert second.send(None) == Pause(9.0, unless=(RATE_RETURNED, "mail"))
 
 
 def test_no_attempt_starts_if_the_place_comes_free_after_the_deadline() -> None:

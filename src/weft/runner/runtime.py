@@ -217,7 +217,7 @@ class Runtime:
         self.children.close()
         workers = list(self.registry)
         await self._finish_attempts(dispatcher, workers, deadline)
-        self.waiters.hang_up()
+        self.waiters.drop_calls()
         for grace in self._graces:
             grace.hurry(0.0)
         for worker in workers:

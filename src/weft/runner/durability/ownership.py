@@ -95,7 +95,7 @@ class Ownership:
             return None
         self._kept[run] = None
         try:
-            record = await self._patiently(lambda: store.acquire(run))
+            record = await self._retrying(lambda: store.acquire(run))
         except (RunNotFound, RunOwned):
             self._kept.pop(run, None)
             raise
@@ -107,7 +107,7 @@ class Ownership:
         store = self._owned()
         last: RunRecord | None = None
         while True:
-            page = await self._patiently(lambda: store.list_free(statuses=statuses, after=last, limit=PAGE))  # noqa: B023
+            page = await self._retrying(lambda: store.list_free(statuses=statuses, after=last, limit=PAGE))  # noqa: B023
             if not page:
                 return
             last = page[-1]
@@ -122,7 +122,7 @@ class Ownership:
         store = self._owned()
         owned: list[RunRecord] = []
         self._kept.update(dict.fromkeys(runs))
-        for run, answer in (await self._patiently(lambda: store.acquire_many(runs))).items():
+        for run, answer in (await self._retrying(lambda: store.acquire_many(runs))).items():
             self._kept.pop(run, None)
             if isinstance(answer, RunRecord):
                 owned.append(answer)
@@ -132,13 +132,13 @@ class Ownership:
 
     async def load(self, run: str, owned: RunRecord | None) -> AcquiredRun:
         """Load *run*, which was acquired: *owned* is its record since then."""
-        loaded = await self._patiently(lambda: self._store.load_since(run, 0))
+        loaded = await self._retrying(lambda: self._store.load_since(run, 0))
         return self._checked(run, loaded, owned)
 
     async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[AcquiredRun]:
         """Yield the runs whose records these are, loaded a few at a time."""
         for records in _groups(owned):
-            found = await self._patiently(lambda: self._store.load_many([each.id for each in records]))  # noqa: B023
+            found = await self._retrying(lambda: self._store.load_many([each.id for each in records]))  # noqa: B023
             for record in records:
                 yield self._checked(record.id, found[record.id], record)
 
@@ -165,7 +165,7 @@ class Ownership:
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.durability.recovery.recover`."""
-        return await self._patiently(lambda: recover(self._store, loaded, pause=self._pause, **given))
+        return await self._retrying(lambda: recover(self._store, loaded, pause=self._pause, **given))
 
     async def _pause(self) -> None:
         """Let everything else in the loop have its turn; stop here if the runner was closed meanwhile."""
@@ -189,7 +189,7 @@ class Ownership:
         store = self._store
         if runs and isinstance(store, OwnedStore):
             self._kept.update(dict.fromkeys(runs))
-            await self._patiently(lambda: store.release(runs))
+            await self._retrying(lambda: store.release(runs))
             for run in runs:
                 self._kept.pop(run, None)
 
@@ -247,7 +247,7 @@ class Ownership:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _retrying(self, call: Callable[[], Awaitable[T]]) -> T:
         return await self._asked(retry_while_unavailable(call, while_=self._may_wait))
 
     async def _asked(self, answer: Awaitable[T]) -> T:

@@ -75,9 +75,9 @@ class _LimitQueue:
     """The runnables that wait for one limit."""
 
     def __init__(
-        self, dispatcher: Dispatcher, key: CounterKey, deserted: Callable[[], object], *, one_by_one: bool
+        self, dispatcher: Dispatcher, key: CounterKey, on_empty: Callable[[], object], *, one_by_one: bool
     ) -> None:
-        self._dispatcher, self._deserted, self._one_by_one = dispatcher, deserted, one_by_one
+        self._dispatcher, self._on_empty, self._one_by_one = dispatcher, on_empty, one_by_one
         self._line: list[Place] = []
         """A heap, in which those that have left stay until they come first or are too many."""
         self._waiting: dict[InFlight, Place] = {}
@@ -103,14 +103,14 @@ class _LimitQueue:
         del self._waiting[place.inflight]
         if len(self._line) > 64 and len(self._line) > 2 * len(self._waiting):
             self._line = sorted(self._waiting.values())
-        self._close_if_deserted()
+        self._close_if_empty()
 
-    def _close_if_deserted(self) -> None:
+    def _close_if_empty(self) -> None:
         if not self._waiting and self._asking is None and not self._is_closed:
             self._is_closed = True
             self._line.clear()
             self._stop()
-            self._deserted()
+            self._on_empty()
 
     def _changed(self) -> None:
         """The limit may have changed; called from any thread."""
@@ -139,7 +139,7 @@ class _LimitQueue:
                 place = heapq.heappop(self._line)
                 if self._wake(place) and place.inflight in self._waiting:
                     break
-        self._close_if_deserted()
+        self._close_if_empty()
 
     def _wake(self, place: Place) -> bool:
         """Let the runnable at *place* ask again; return whether it was still there."""

@@ -31,7 +31,7 @@ _log = logging.getLogger("weft.runner")
 class _Call:
     """One call of on_complete."""
 
-    __slots__ = ("heir", "is_dropped", "task", "worker")
+    __slots__ = ("is_dropped", "successor", "task", "worker")
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -39,7 +39,7 @@ class _Call:
         self.task: asyncio.Task[None] | None = None
         self.is_dropped = False
         """Whether the runner itself has cancelled it, because its run has left."""
-        self.heir: Worker | None = None
+        self.successor: Worker | None = None
         """Another worker of the run, which has come to its end meanwhile, and is told when this call has ended."""
 
 
@@ -78,7 +78,7 @@ class Waiters:
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
         """Return a future that ends when *predicate* holds for the run."""
-        future = self._add(worker, _Wish(predicate).answer)
+        future = self._add(worker, _Predicate(predicate).answer)
         self.progressed(worker)
         return future
 
@@ -166,7 +166,7 @@ class Waiters:
         if is_to_call_back(worker):
             call = self._calling.get(worker.id)
             if call is not None:  # once that one has ended, this comes again
-                call.heir = worker
+                call.successor = worker
                 return
             call = self._calling[worker.id] = _Call(worker)
             call.task = asyncio.get_running_loop().create_task(self._notify(call, worker))
@@ -199,9 +199,9 @@ class Waiters:
                 self.settled(worker)
         elif task.exception() is None:
             worker.noticed(period)
-        heir = call.heir
-        if heir is not None and heir is not worker and heir.is_settled:
-            self.settled(heir)
+        successor = call.successor
+        if successor is not None and successor is not worker and successor.is_settled:
+            self.settled(successor)
 
     def is_calling(self, worker: Worker) -> bool:
         """Whether on_complete of *worker* is being called."""
@@ -227,7 +227,7 @@ class Waiters:
                 tasks.append(call.task)
         await deadline.wait(tasks)
 
-    def hang_up(self) -> None:
+    def drop_calls(self) -> None:
         """Wait for no callback any more: those that have not returned are called again when their runs are resumed."""
         for call in self._calling.values():
             self._drop(call)
@@ -258,7 +258,7 @@ class Waiters:
         """The run has left the runner, and callers that wait are told so."""
         call = self._calling.get(worker.id)
         if call is not None and call.worker is worker:
-            call.heir = None
+            call.successor = None
             if call.task is not None and not self.is_called_by(worker):  # it is called again when the run is resumed
                 self._drop(call)
                 del self._calling[worker.id]
@@ -335,14 +335,14 @@ class _Waiter:
             self.future.exception()  # a caller that waits hears of it; without one, that is not news
 
 
-class _Wish:
+class _Predicate:
     """A caller's wish that *predicate* holds for a run, as durable as its strategy asks for."""
 
-    __slots__ = ("_granted", "_looked_at", "_predicate")
+    __slots__ = ("_found", "_looked_at", "_predicate")
 
     def __init__(self, predicate: Callable[[Run], bool]) -> None:
         self._predicate = predicate
-        self._granted: Run | None = None
+        self._found: Run | None = None
         """The run for which it held, while that is not durable yet."""
         self._looked_at = -1
         """How many events were durable when the run was last looked at."""
@@ -350,15 +350,15 @@ class _Wish:
     def answer(self, worker: Worker) -> Run | BaseException | None:
         """Return the run for which the predicate holds, or why it never will; None if it does not hold yet."""
         stored, is_strict = worker.acknowledged, worker.options.checkpoints.lag is not None
-        if self._granted is None and not (is_strict and stored == self._looked_at):
+        if self._found is None and not (is_strict and stored == self._looked_at):
             self._looked_at = stored
             try:
-                self._granted = worker.run.where(self._predicate)
+                self._found = worker.run.where(self._predicate)
             except BaseException as error:  # noqa: BLE001 - the caller's predicate is the caller's problem
                 return _tellable(error)
-        granted = self._granted
-        if granted is not None and (not is_strict or stored >= len(granted.memory.log)):
-            return granted
+        found = self._found
+        if found is not None and (not is_strict or stored >= len(found.memory.log)):
+            return found
         is_over = worker.is_settled and worker.state in ("parked", "cancelled")
         return _over(worker) if is_over else None
 
