@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from weft.cli.screen import Screen, polite
+from weft.cli.screen import Screen, errors_in_one_line
 from weft.errors import CorruptStore, LostCommits
 from weft.stores import SQLiteView
 
@@ -23,20 +23,20 @@ def looking(screen: Screen, file: Path, *, is_endless: bool = False) -> Generato
     Args:
         is_endless: the answer may have no end, so lost commits are reported before it.
     """
-    with polite(screen), SQLiteView(file) as view:
-        complaint = _complaint(view, file)
-        if complaint is not None and is_endless:
-            screen.complain(complaint)
+    with errors_in_one_line(screen), SQLiteView(file) as view:
+        problem = _problem(view, file)
+        if problem is not None and is_endless:
+            screen.complain(problem)
         try:
             yield view
         finally:
-            if complaint is not None and not is_endless:
-                screen.complain(complaint)
-        if complaint is not None:
+            if problem is not None and not is_endless:
+                screen.complain(problem)
+        if problem is not None:
             raise typer.Exit(1)
 
 
-def _complaint(view: SQLiteView, file: Path) -> str | None:
+def _problem(view: SQLiteView, file: Path) -> str | None:
     """Return why *view* may not show everything that was committed, or None if it does."""
     try:
         view.check_commits()

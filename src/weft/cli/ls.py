@@ -55,8 +55,8 @@ def ls(
             screen.note(
                 f"{count(len(left), 'run')} with work left and no owner: weft resume {file} --all --import MODULE"
             )
-        for complaint in damaged:
-            screen.complain(complaint)
+        for problem in damaged:
+            screen.complain(problem)
         if damaged:
             raise typer.Exit(1)
 

@@ -19,7 +19,7 @@ from weft.cli import stored
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
 from weft.cli.progress import Progress
-from weft.cli.screen import Screen, polite
+from weft.cli.screen import Screen, errors_in_one_line
 from weft.cli.text import count, shown
 from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.run.run import Run
@@ -74,7 +74,7 @@ def resume(
         raise typer.BadParameter(
             "use it with --all; a parked run that is named is resumed anyway", param_hint="--parked"
         )
-    with polite(screen):
+    with errors_in_one_line(screen):
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
         with SQLiteView(file) as view:
@@ -98,8 +98,8 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
         damaged=lambda error: damaged.setdefault(str(error), error),
     ):
         found += page
-    for complaint in damaged:
-        screen.complain(complaint)
+    for problem in damaged:
+        screen.complain(problem)
     held = [record.id for record in found if record.id in owners]
     if held:
         screen.note(f"{count(len(held), 'run')} with living owners: skipped")

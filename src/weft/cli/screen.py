@@ -21,7 +21,7 @@ from weft.cli.text import as_json, plain
 from weft.errors import WeftError
 
 
-class _Unheard(Console):
+class _DetachableConsole(Console):
     """A stream that ignores a closed pipe."""
 
     def on_broken_pipe(self) -> None:
@@ -39,7 +39,7 @@ class Screen:
     """
 
     def __init__(self, *, goes_on: bool = False) -> None:
-        make = _Unheard if goes_on else Console
+        make = _DetachableConsole if goes_on else Console
         self.out = make(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._err = make(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -107,7 +107,7 @@ class Screen:
 
 
 @contextmanager
-def polite(screen: Screen) -> Generator[None, None, None]:
+def errors_in_one_line(screen: Screen) -> Generator[None, None, None]:
     """Print an error of Weft in one line, without a traceback, and end with 1."""
     try:
         yield

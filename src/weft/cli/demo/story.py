@@ -43,7 +43,7 @@ class Told(msgspec.Struct, frozen=True):
         return [called for called in self.first if called.ending == "returned"]
 
     @property
-    def under_way(self) -> list[Called]:
+    def in_flight(self) -> list[Called]:
         """The calls that had begun and had not ended."""
         return [called for called in self.first if not called.ending]
 
@@ -62,7 +62,7 @@ class Told(msgspec.Struct, frozen=True):
             *(f"{called.title} got another key" for called in self.again if called.key != keys[called.title]),
             *(
                 f"{called.title} was in flight, and did not run again"
-                for called in self.under_way
+                for called in self.in_flight
                 if called.title not in {each.title for each in self.again}
             ),
         ]
@@ -76,11 +76,11 @@ def tell(folder: Path | None = None) -> bool:
                 return _tell(Path(made))
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            _complain(f"{folder} is not empty; name a folder that is, or one that does not exist")
+            _print_error(f"{folder} is not empty; name a folder that is, or one that does not exist")
             return False
         return _tell(folder.resolve())
     except (WeftError, OSError) as error:
-        _complain(str(error))
+        _print_error(str(error))
         return False
 
 
@@ -96,7 +96,7 @@ def _tell(folder: Path) -> bool:
     _title("What the file says")
     print(f"  {before.record.head} events, {before.record.status}, owner: {before.owner or 'none alive'}")
     _list("had run", _titles(at_the_kill.had_run))
-    _list("was in flight", _titles(at_the_kill.under_way))
+    _list("was in flight", _titles(at_the_kill.in_flight))
     _list("had not begun", _waiting(before.run()))
 
     _title(f"Process {os.getpid()}, which never saw the beginning, resumes it")
@@ -114,9 +114,9 @@ def _tell(folder: Path) -> bool:
     print(f"  {run.value('ship')}")
     print(f"  {len(run.log())} events, one history; {ended - killed:.2f} s from the kill to the result")
     if world.reservations() != 1:
-        _complain("the warehouse should have made one reservation")
+        _print_error("the warehouse should have made one reservation")
     for broken in (problems := told.broken_promises()):
-        _complain(broken)
+        _print_error(broken)
     return not problems and world.reservations() == 1
 
 
@@ -145,8 +145,8 @@ def _is_in_the_middle(world: World) -> bool:
             run = stored.read(view, RUN).run()
     except (StoreNotFound, RunNotFound):
         return False
-    under_way = {called.title for called in Told(world.calls(), []).under_way}
-    is_waiting = {"reserve", f"price of {STUCK}"} <= under_way and world.reservations() == 1
+    in_flight = {called.title for called in Told(world.calls(), []).in_flight}
+    is_waiting = {"reserve", f"price of {STUCK}"} <= in_flight and world.reservations() == 1
     return is_waiting and len(run.productions("price")) == len(ORDER["basket"]) - 1
 
 
@@ -191,5 +191,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     print(f"weft demo: {text}", file=sys.stderr)
