@@ -45,7 +45,7 @@ class Trip(Piece, frozen=True):
         return number % 30
 
     @property
-    def mendable(self) -> tuple[str, ...]:
+    def repairable(self) -> tuple[str, ...]:
         """The compensations."""
         return tuple(f"{deed.name}.undo" for deed in self.deeds if deed.is_undone)
 

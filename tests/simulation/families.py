@@ -107,14 +107,14 @@ def told(creations: list[tuple[bool, Life]]) -> str:
     return f" [{', '.join(lines)}]" if creations else ""
 
 
-def see_to(starts: tuple[Start, ...], x: int, kin: Mapping[str, Workflow]) -> Steps:
+def see_to(starts: tuple[Start, ...], x: int, children: Mapping[str, Workflow]) -> Steps:
     """Start all children, and wait for them or not; yield what is to be done for that."""
     here, made, left = current(), list[Any](), list[tuple[Start, Any]]()
     for start in starts:
         for number in range(start.count):
             name = f"{here.run_id}~{here.idempotency_key[:12]}~{start.child.name}{number}" if start.is_named else None
             options = {"id": name, "cancel_with_parent": start.goes_along}
-            handle = yield "start", (kin[start.child.name], x + start.offset + number), options
+            handle = yield "start", (children[start.child.name], x + start.offset + number), options
             if start.is_seen_off:
                 made.append((yield from see_off(start, handle)))
             else:
@@ -186,11 +186,11 @@ async def in_loop(steps: Steps) -> Any:
 def starting(starts: tuple[Start, ...], bad: int, *, is_plain: bool) -> Callable[..., Any]:
     """Return the function of a step that starts children, unless *bad* divides what it gets."""
 
-    def plain(x: int, kin: Any = context("kin")) -> Any:
-        return in_thread(see_to(starts, refuse(x, bad), kin))
+    def plain(x: int, children: Any = context("children")) -> Any:
+        return in_thread(see_to(starts, refuse(x, bad), children))
 
-    async def awaited(x: int, kin: Any = context("kin")) -> Any:
-        return await in_loop(see_to(starts, refuse(x, bad), kin))
+    async def awaited(x: int, children: Any = context("children")) -> Any:
+        return await in_loop(see_to(starts, refuse(x, bad), children))
 
     return bare(plain if is_plain else awaited)
 
@@ -241,7 +241,7 @@ class Family(Piece, frozen=True):
         return number % 30
 
     @property
-    def kin(self) -> dict[str, Workflow]:
+    def children(self) -> dict[str, Workflow]:
         """The workflows that it and its children start, by name."""
         return {child.name: child.workflow() for start in self.starts for child in start.child.all()}
 

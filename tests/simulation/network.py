@@ -102,9 +102,9 @@ class Network(msgspec.Struct, frozen=True):
             yield outlets[place.source], place.fragment()
 
     @property
-    def mendable(self) -> frozenset[str]:
+    def repairable(self) -> frozenset[str]:
         """The steps that may fail for good until they are mended."""
-        return frozenset(place.part(part) for place in self.places for part in place.piece.mendable)
+        return frozenset(place.part(part) for place in self.places for part in place.piece.repairable)
 
     @property
     def losable(self) -> frozenset[str]:
@@ -117,14 +117,14 @@ class Network(msgspec.Struct, frozen=True):
         return {place.part(part): policy for place in self.places for part, policy in place.piece.policies.items()}
 
     @property
-    def kin(self) -> dict[str, Workflow]:
+    def children(self) -> dict[str, Workflow]:
         """The workflows that steps start."""
-        return {name: workflow for place in self.places for name, workflow in place.piece.kin.items()}
+        return {name: workflow for place in self.places for name, workflow in place.piece.children.items()}
 
     @property
     def patient(self) -> frozenset[str]:
         """The components that wait for those."""
-        mine = {place.name for place in self.places if place.piece.kin}
+        mine = {place.name for place in self.places if place.piece.children}
         return frozenset(mine.union(*(place.piece.patient for place in self.places)))
 
     @property
@@ -136,13 +136,13 @@ class Network(msgspec.Struct, frozen=True):
         """Return *trial* with what may happen to this network, and what *verdict* says of its children."""
         return msgspec.structs.replace(
             trial,
-            mendable=self.mendable,
+            repairable=self.repairable,
             losable=self.losable,
             policies=self.policies,
             amends=self.amends,
-            kin=self.kin,
+            children=self.children,
             patient=self.patient,
-            check_kin=verdict.kin,
+            check_children=verdict.children,
         )
 
 
@@ -213,7 +213,7 @@ class Verdict:
             made[place.piece.name] = [fact for facts in came.facts for fact in facts]
             yield from self.compare(run, place, came)
 
-    def kin(self, run: Run, runs: Mapping[str, Run]) -> Iterator[str]:
+    def children(self, run: Run, runs: Mapping[str, Run]) -> Iterator[str]:
         """Yield what is wrong with the children of *run*, which was looked at just now."""
         found, wanted = told_of(lives(run, runs)), told_of(self.creations)
         if found != wanted:
@@ -236,7 +236,7 @@ class Verdict:
             yield from self.total(run, place, came)
         if came.state is not NOTHING and run.state_of(name) != came.state:
             yield f"the state of {name} should be {came.state} and is {run.state_of(name)}"
-        in_doubt = {place.part(part) for part in (*place.piece.mendable, *place.piece.losable)}
+        in_doubt = {place.part(part) for part in (*place.piece.repairable, *place.piece.losable)}
         failed = {part for part in run.failures if part == name or owns(place, part)} - in_doubt
         if failed != {place.part(part) for part in came.failed}:
             yield f"of {name}, {came.failed} should fail and {failed} did"
@@ -362,7 +362,7 @@ def retold(log: list[Any], place: Place) -> Retold:
 def lost(log: list[Any], place: Place, told: Retold) -> Lost:
     """Return what a person or a policy gave up: that did not complete in the end."""
     found: dict[tuple[str, Any], Any] = {}
-    doubtful = {place.part(part): part for part in (*place.piece.mendable, *place.piece.losable)}
+    doubtful = {place.part(part): part for part in (*place.piece.repairable, *place.piece.losable)}
     for event in log:
         if isinstance(event, ev.ENDINGS) and event.component in doubtful:
             address = event.inputs[0]

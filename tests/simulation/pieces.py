@@ -69,7 +69,7 @@ class Piece(msgspec.Struct, frozen=True):
         raise NotImplementedError
 
     @property
-    def mendable(self) -> tuple[str, ...]:
+    def repairable(self) -> tuple[str, ...]:
         """The parts that may fail for good until they are mended; ``""`` is the piece itself."""
         return ()
 
@@ -84,7 +84,7 @@ class Piece(msgspec.Struct, frozen=True):
         return {}
 
     @property
-    def kin(self) -> dict[str, Workflow]:
+    def children(self) -> dict[str, Workflow]:
         """The workflows that it starts, by name."""
         return {}
 

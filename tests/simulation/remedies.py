@@ -28,7 +28,7 @@ class Fragile(Piece, frozen=True):
         return Fragile(name, dice.random() < 0.5)
 
     @property
-    def mendable(self) -> tuple[str, ...]:
+    def repairable(self) -> tuple[str, ...]:
         """Itself, if it is kept when it fails."""
         return ("",) if self.is_kept else ()
 

@@ -205,7 +205,7 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
         return [] if run.values("fragile") or run.skipped == ["fragile"] else ["neither"]
 
     fragile = Workflow("w", step(lambda x: x, name="fragile"))
-    trial = Trial(fragile, (1,), check, mendable=frozenset({"fragile"}))
+    trial = Trial(fragile, (1,), check, repairable=frozenset({"fragile"}))
     rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
 
     tried, given_up = (
@@ -219,7 +219,7 @@ def test_what_may_fail_until_it_is_mended_completes_or_is_given_up() -> None:
 
 def test_a_retry_that_a_crash_loses_is_not_a_second_execution_where_the_log_runs_behind() -> None:
     fragile = Workflow("w", step(lambda x: x, name="fragile"))
-    trial = Trial(fragile, (1,), lambda _: [], mendable=frozenset({"fragile"}))
+    trial = Trial(fragile, (1,), lambda _: [], repairable=frozenset({"fragile"}))
     rules = ((DEFAULT, Policy(on_failure="dead_letter")),)
     scenario = Scenario(rules=rules, breaks=1.0, discards=0.5, strategy=as_checkpoints("on_complete"))
     crashing = [replace(scenario, crashes=(turn,)) for turn in range(10, 40, 2)]

@@ -199,7 +199,7 @@ def family_of(family: Family, values: list[int], shape: Any) -> tuple[Run, dict[
             )
             for name in ("async", "thread")
         }
-        async with AsyncRunner(executors=executors, context={"kin": network.kin}) as runner:
+        async with AsyncRunner(executors=executors, context={"children": network.children}) as runner:
             await runner.start_workflow("r", workflow)
             for value in values:
                 await runner.run("r", value)
@@ -216,7 +216,7 @@ def family_of(family: Family, values: list[int], shape: Any) -> tuple[Run, dict[
 def test_a_family_says_what_becomes_of_its_children(family: Family, shape: Any) -> None:
     run, runs, verdict = family_of(family, [1, 2, 7, 9], shape)
 
-    wrong = [*verdict(run), *verdict.kin(run, runs)]
+    wrong = [*verdict(run), *verdict.children(run, runs)]
 
     assert wrong == []
 
@@ -227,7 +227,7 @@ def test_another_child_is_noticed(other: Child) -> None:
     _, network = alone(Family("p", (start(other, fate="left"),)), "plain")
     verdict = Verdict(network, [1, 2, 7, 9])
 
-    wrong = [*verdict(run)], [*verdict.kin(run, runs)]
+    wrong = [*verdict(run)], [*verdict.children(run, runs)]
 
     assert wrong[0] == []
     assert any("its children should become" in each for each in wrong[1])

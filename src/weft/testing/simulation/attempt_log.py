@@ -57,9 +57,9 @@ class AttemptLog:
     ) -> None:
         self._dice, self._scenario, self._heads, self._tell = dice, scenario, heads, tell
         self._patient = trial.patient
-        self._mendable, self._breakable = trial.mendable, trial.mendable | trial.losable
+        self._repairable, self._breakable = trial.repairable, trial.repairable | trial.losable
         self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
-        self._limits = LimitChecks(scenario, but=trial.mendable)
+        self._limits = LimitChecks(scenario, but=trial.repairable)
         self.executions: list[Execution] = []
         self.problems: list[str] = []
         self._by_key: dict[str, list[Execution]] = {}
@@ -75,8 +75,8 @@ class AttemptLog:
         """The runs of which a dead letter was retried."""
         self.retried: set[tuple[str, str, tuple[Address, ...], int]] = set()
         """Run, component and inputs of each dead letter that was retried, and the life in which it was."""
-        self._hanging: set[str] = set()
-        self._under_way: Counter[str] = Counter()
+        self._hung: set[str] = set()
+        self._in_flight: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._life = 0
         self._closed: set[int] = set()
@@ -89,9 +89,9 @@ class AttemptLog:
     def new_life(self, now: float) -> None:
         """Note that a process has begun; the attempts in flight of the last one are lost."""
         self._life += 1
-        self._under_way.clear()
+        self._in_flight.clear()
         self._refused.clear()
-        self._hanging.clear()
+        self._hung.clear()
         self._limits.begin_life(now)
 
     def closed(self) -> None:
@@ -128,7 +128,7 @@ class AttemptLog:
         if isinstance(runnable, PolicyCall):
             return self._dice.choice((0.0, 0.01, 1.0))
         if self._flakes.get(key, 0) > 0 and self._is_limited(runnable) and self._dice.random() < 0.5:
-            self._hanging.add(key)
+            self._hung.add(key)
             return 100 * TIMEOUT
         if runnable.pulse is not None and not self._is_timed(runnable) and self._dice.random() < 0.3:
             return 3 * TIMEOUT  # longer than its heartbeat allows
@@ -136,11 +136,11 @@ class AttemptLog:
 
     def beats(self, runnable: Runnable) -> float:
         """Return how often an attempt sends a heartbeat."""
-        return 0.0 if self._key(runnable) in self._hanging else TIMEOUT / 3
+        return 0.0 if self._key(runnable) in self._hung else TIMEOUT / 3
 
     def _is_limited(self, runnable: Runnable) -> bool:
         """Return whether a hanging attempt is ended, even if its policy changes meanwhile."""
-        if runnable.component in self._mendable and runnable.run_id in self.mended:  # under its own policy
+        if runnable.component in self._repairable and runnable.run_id in self.mended:  # under its own policy
             return False
         policies = self._scenario.policies_of(runnable.component)
         is_timed = all(each.timeout is not None for each in policies)
@@ -165,9 +165,9 @@ class AttemptLog:
         """Note that an attempt begins, or a function of a policy is called."""
         key, run, now = self._key(runnable), runnable.run_id, asyncio.get_running_loop().time()
         component, durable = runnable.component, self._heads.get(run, 0)
-        self._under_way[run] += 1
-        if self._under_way[run] > self._scenario.max_concurrency:
-            self.problems.append(f"{run}: {self._under_way[run]} runnables are in flight at once")
+        self._in_flight[run] += 1
+        if self._in_flight[run] > self._scenario.max_concurrency:
+            self.problems.append(f"{run}: {self._in_flight[run]} runnables are in flight at once")
         if isinstance(runnable, PolicyCall):
             asked = question(runnable, attempts=len(self.of(key)), durable=durable)
             self._tell(f"{run} calls the {asked.kind} of {asked.name}")
@@ -205,14 +205,14 @@ class AttemptLog:
         """Note that an attempt has ended."""
         if isinstance(runnable, PolicyCall):
             self.asked(self._key(runnable))[-1].ending = ending
-            self._under_way[runnable.run_id] -= 1
+            self._in_flight[runnable.run_id] -= 1
             return
         execution = self._by_key[self._key(runnable)][-1]
         execution.ending = ending
-        self._under_way[execution.run] -= 1
-        if execution.key in self._hanging and ending != "cancelled":
+        self._in_flight[execution.run] -= 1
+        if execution.key in self._hung and ending != "cancelled":
             self.problems.append(f"{execution.run}: {execution.component}{execution.inputs} hung, and was not ended")
-        self._hanging.discard(execution.key)
+        self._hung.discard(execution.key)
         self._limits.ends(execution.component, ending, asyncio.get_running_loop().time())
 
     # -- attempts that must not begin ------------------------------------------------------------
@@ -246,7 +246,7 @@ class AttemptLog:
             if seq <= new.durable:  # including an Absent, which is not in the log
                 continue
             source = getattr(runnable.lineage.log[seq - 1], "component", "")
-            is_sure = source and source not in self._mendable  # which may have run under its own policy
+            is_sure = source and source not in self._repairable  # which may have run under its own policy
             policies = self._scenario.policies_of(source) if is_sure else ()
             if policies and all(policy.checkpoint_after for policy in policies):
                 self.problems.append(f"{new.run}: {new.component}{new.inputs} was started before {source} was stored")

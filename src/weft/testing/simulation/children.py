@@ -37,7 +37,7 @@ async def read(store: FullStore, name: str, trial: Trial) -> Stored:
     """Return the run *name*, which is a run of *trial* or a child run."""
     loaded = await store.load_since(name, 0)
     stored = loaded.record
-    workflow = trial.kin.get(stored.workflow, trial.workflow)
+    workflow = trial.children.get(stored.workflow, trial.workflow)
     bodies = [segment.body for segment in loaded.segments]
     wanted = references(bodies)
     definitions = await store.load_definitions(wanted.definitions)

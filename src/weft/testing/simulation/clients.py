@@ -68,8 +68,8 @@ class Clients:
         async with asyncio.TaskGroup() as clients:
             for run in self._scenario.runs:
                 clients.create_task(self._client(runner, store, run), name=f"the client of {run}")
-        if self._trial.kin:
-            await self._see_off(runner, store)
+        if self._trial.children:
+            await self._finish(runner, store)
 
     async def close(self, runner: AsyncRunner) -> bool:
         """
@@ -78,15 +78,15 @@ class Clients:
         Raises:
             UnwrittenEvents: not everything could be written.
         """
-        patience = self._patience()
-        if patience is not None:
+        seconds = self._cancelled_after()
+        if seconds is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(seconds):
                     await runner.close()
                 return True
             self._tell("the caller of close() was cancelled, and calls it again")
         await runner.close()
-        return patience is None
+        return seconds is None
 
     def closed(self) -> None:
         """Note that the runner of this process was closed, and reported that everything is written."""
@@ -116,7 +116,7 @@ class Clients:
 
     # -- callers -----------------------------------------------------------------------------------
 
-    def _patience(self) -> float | None:
+    def _cancelled_after(self) -> float | None:
         """Return after how many seconds a caller is cancelled; None if it is not."""
         if not self._scenario.impatience or self._dice.random() >= self._scenario.impatience:
             return None
@@ -124,21 +124,21 @@ class Clients:
 
     async def _made(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call; a caller that is cancelled repeats it."""
-        while (patience := self._patience()) is not None:
+        while (seconds := self._cancelled_after()) is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(seconds):
                     return await call()
             self._tell("a caller was cancelled")
         return await call()
 
     async def _stop(self, runner: AsyncRunner, run: str) -> None:
         """Stop a run; a caller that is cancelled may stop it again."""
-        patience = self._patience()
-        if patience is None:
+        seconds = self._cancelled_after()
+        if seconds is None:
             await runner.stop(run)
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 await runner.stop(run)
             return
         self._tell(f"the caller that stops {run} was cancelled")
@@ -146,7 +146,7 @@ class Clients:
             with suppress(WorkflowNotFound):  # it has left by now
                 await runner.stop(run)
 
-    async def _crowd(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
+    async def _give_together(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
         """Let several callers use a run at once."""
         options, inputs, key = self._options(), self._trial.inputs, f"input {number}"
         calls: dict[str, Callable[[], Awaitable[object]]] = {
@@ -172,7 +172,7 @@ class Clients:
             if name in ("start", "start_many", "resume", "resume_all"):
                 raise
         except RunParked:
-            if not self._trial.mendable:
+            if not self._trial.repairable:
                 raise
 
     # -- one client ------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Clients:
         if dice.random() < scenario.checkpoints:
             await self._made(lambda: runner.checkpoint(run))
         if scenario.crowds and dice.random() < scenario.crowds:
-            await self._crowd(runner, run, number, value)
+            await self._give_together(runner, run, number, value)
         if scenario.rules and dice.random() < scenario.rulings:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await runner.set_policies(run, dice.choice((scenario.rules, scenario.others or scenario.rules)))
@@ -266,7 +266,7 @@ class Clients:
     async def _cancelled(self, store: FullStore, run: str) -> None:
         """Record that a run is cancelled with its children, and check that all of them are."""
         self._attempts.cancelled.add(run)
-        if self._trial.kin:
+        if self._trial.children:
             members = await _seen(family(store, run, self._trial))
             closed = doomed(members, run, is_cancelled=True, with_root=True)
             self._attempts.cancelled |= closed
@@ -321,7 +321,7 @@ class Clients:
             self.problems.append(f"{run}: reported idle with something left to do")
         self._tell(f"{run} is idle after {len(seen.log())} events")
 
-    async def _see_off(self, runner: AsyncRunner, store: FullStore) -> None:
+    async def _finish(self, runner: AsyncRunner, store: FullStore) -> None:
         """Wait for child runs, including those of other lives, that no step waits for."""
         if not self._scenario.resumes_all:
             await runner.resume_all(**self._options())
@@ -347,7 +347,7 @@ class Clients:
                 seen = await runner.get_workflow(run)
                 if not seen.dead_letters:
                     raise
-            letters = [letter for letter in seen.dead_letters if letter.component in self._trial.mendable]
+            letters = [letter for letter in seen.dead_letters if letter.component in self._trial.repairable]
             if not letters:
                 return seen
             await self._settle(runner, seen, letters)

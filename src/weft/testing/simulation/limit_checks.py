@@ -34,7 +34,7 @@ class LimitChecks:
     def begin_life(self, now: float) -> None:
         """Note that a process has begun: limits belong to a process, and start again."""
         self._born = now
-        self._under_way: Counter[str] = Counter()
+        self._in_flight: Counter[str] = Counter()
         self._starts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._opened: dict[str, float] = {}
@@ -50,9 +50,9 @@ class LimitChecks:
         """Note that an attempt of *component* begins; return what is wrong with that."""
         wrong: list[str] = []
         if (places := self._limit(ConcurrencyLimit, component)) is not None:
-            self._under_way[places.name] += 1
-            if self._under_way[places.name] > places.limit:
-                wrong.append(f"{self._under_way[places.name]} are in flight where {places.limit} may be")
+            self._in_flight[places.name] += 1
+            if self._in_flight[places.name] > places.limit:
+                wrong.append(f"{self._in_flight[places.name]} are in flight where {places.limit} may be")
         if (rate := self._limit(RateLimit, component)) is not None:
             self._starts[rate.name] += 1
             count = self._starts[rate.name]
@@ -77,7 +77,7 @@ class LimitChecks:
     def ends(self, component: str, ending: Ending, now: float) -> None:
         """Note that an attempt of *component* has ended."""
         if (places := self._limit(ConcurrencyLimit, component)) is not None:
-            self._under_way[places.name] -= 1
+            self._in_flight[places.name] -= 1
         if (breaker := self._limit(CircuitBreaker, component)) is None:
             possible = [policy.circuit_breaker for policy in self._scenario.policies_of(component)]
             self._unsure.update(each.name for each in possible if each is not None)

@@ -49,7 +49,7 @@ class Trial(msgspec.Struct, frozen=True):
     context: Mapping[str, Any] = {}
     then: Callable[[Any, str], Awaitable[object]] | None = None
     """Called with the runner and the id when the run is idle; in every life, so it may be repeated."""
-    mendable: frozenset[str] = frozenset()
+    repairable: frozenset[str] = frozenset()
     """
     The components that may fail for good until they are repaired: the client then retries or discards their dead
     letters.  They get policies that keep dead letters; compensations of a saga always keep them.
@@ -59,15 +59,15 @@ class Trial(msgspec.Struct, frozen=True):
     policies: Mapping[str, Policy] = {}
     """By component: fields of its policy, whatever else is drawn for it."""
     amends: Mapping[str, Callable[[Any], Any]] = {}
-    """By mendable component: a function that turns the input of its dead letter into another input."""
-    kin: Mapping[str, Workflow] = {}
+    """By repairable component: a function that turns the input of its dead letter into another input."""
+    children: Mapping[str, Workflow] = {}
     """
-    The workflows that steps start as children, by name.  Steps find them in ``context("kin")``, with the policies that
-    were drawn.  A step cancels a child for the reason :data:`UNWANTED`.
+    The workflows that steps start as children, by name.  Steps find them in ``context("children")``, with the policies
+    that were drawn.  A step cancels a child for the reason :data:`UNWANTED`.
     """
     patient: frozenset[str] = frozenset()
     """The components that wait for children, so that it is unknown how long they take."""
-    check_kin: Callable[[Run, Mapping[str, Run]], Iterable[str]] = _all_are_well
+    check_children: Callable[[Run, Mapping[str, Run]], Iterable[str]] = _all_are_well
     """Returns what is wrong with the children of a finished run, and with their children; called with all of them."""
 
 
@@ -106,7 +106,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     flakes: float = 0.0
     """The share of runnables with attempts that fail or hang, never more than there are retries."""
     breaks: float = 0.0
-    """The share of mendable or losable runnables whose attempts all fail, until they are repaired."""
+    """The share of repairable or losable runnables whose attempts all fail, until they are repaired."""
     discards: float = 0.0
     """How often a dead letter is discarded instead of retried."""
     amends: float = 0.0

@@ -38,7 +38,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         runs=("a", "b", "c")[: dice.choice((1, 1, 2, 3))],
         max_concurrency=dice.choice((1, 2, 16)),
         workers=dice.choice((1, 2, 8)),
-        executor="inline" if not rules and not trial.kin and dice.random() < 0.5 else "thread",
+        executor="inline" if not rules and not trial.children and dice.random() < 0.5 else "thread",
         store="file" if dice.random() < 0.06 else "memory",
         components=frozenset(trial.workflow.components),
         rules=rules,
@@ -54,7 +54,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         starts_whole=dice.random() < 0.5,
         is_wanted_twice=dice.random() < 0.3,
         stops=dice.choice((0.0, 0.3)),
-        cancels=dice.choice((0.0, 0.3) if trial.kin else (0.0, 0.0, 0.0, 0.3)),
+        cancels=dice.choice((0.0, 0.3) if trial.children else (0.0, 0.0, 0.0, 0.3)),
         interrupts=dice.choice((None, _turn(dice, 40))),
         rulings=dice.choice((0.0, 0.2, 0.5)),
         repeats=dice.choice((0.0, 0.3)),
@@ -117,13 +117,13 @@ def _limits(dice: Random) -> _Limits:
 
 def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
     """Return policies for some components and a default, all with the same *retries*, and alternatives to them."""
-    said = {*trial.mendable, *trial.losable, *trial.policies}
+    said = {*trial.repairable, *trial.losable, *trial.policies}
     if not retries and not said and dice.random() < 0.4:
         return (), ()
     components = trial.workflow.components
     names = [name for name in components if dice.random() < 0.4]
-    names += sorted(((trial.mendable | {*trial.policies}) & set(components) | trial.patient) - set(names))
-    parts = [name for name in sorted(trial.mendable - set(components)) if dice.random() < 0.4]
+    names += sorted(((trial.repairable | {*trial.policies}) & set(components) | trial.patient) - set(names))
+    parts = [name for name in sorted(trial.repairable - set(components)) if dice.random() < 0.4]
     limits = _limits(dice)
 
     def drawn() -> Rules:
@@ -139,7 +139,7 @@ def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
 
 def _suited(trial: Trial, name: str, policy: Policy) -> Policy:
     """Return *policy* adapted to the component *name* of a trial."""
-    if name in trial.mendable:
+    if name in trial.repairable:
         policy = msgspec.structs.replace(policy, on_failure="dead_letter")
     if name in trial.patient:  # it would time out if its children are slow, and hold a limit that they need
         free = ("timeout", "heartbeat", "concurrency_limit", "circuit_breaker", "executor")

@@ -216,7 +216,7 @@ class _Simulation:
         await runner.open()
         dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         dispatcher.draw = self.dice.random  # otherwise jitter would be different every time
-        runner.register(self.trial.workflow, *self.trial.kin.values())
+        runner.register(self.trial.workflow, *self.trial.children.values())
         if self.life <= len(scenario.closings):
             return await self._cut_short(runner, connection, scenario.closings[self.life - 1])
         await self.clients.use(runner, connection.inner)
@@ -288,12 +288,12 @@ class _Simulation:
 
 def _ruled(trial: Trial, scenario: Scenario) -> Trial:
     """Return *trial* with the policies of *scenario*, and its children where its steps look for them."""
-    workflow, kin = trial.workflow, trial.kin
+    workflow, children = trial.workflow, trial.children
     if scenario.rules:
         workflow = workflow.with_policies(scenario.rules)
-        kin = {name: child.with_policies(scenario.rules) for name, child in kin.items()}
-    context = {**trial.context, "kin": kin} if kin else trial.context
-    return replace(trial, workflow=workflow, kin=kin, context=context)
+        children = {name: child.with_policies(scenario.rules) for name, child in children.items()}
+    context = {**trial.context, "children": children} if children else trial.context
+    return replace(trial, workflow=workflow, children=children, context=context)
 
 
 class _LoopClock:

@@ -40,7 +40,7 @@ def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptL
         problems.append(f"something is left to do: {run.prepare()}")
     if run.memory.received != len(trial.inputs):
         problems.append(f"it has had {run.memory.received} inputs of {len(trial.inputs)}")
-    if trial.mendable and run.dead_letters:
+    if trial.repairable and run.dead_letters:
         problems.append(f"dead letters are left: {run.dead_letters}")
     problems += _History(run, trial, scenario, attempts).problems()
     if not problems and scenario.deadline != TIGHT:
@@ -62,7 +62,7 @@ def examine_family(members: Family, root: str, trial: Trial, scenario: Scenario,
             problems += [f"{name}: {each}" for each in wrong]
     if not problems and scenario.deadline != TIGHT and root not in closed:
         runs = {name: member.run for name, member in members.items()}
-        problems += [f"{root}: {each}" for each in trial.check_kin(runs[root], runs)]
+        problems += [f"{root}: {each}" for each in trial.check_children(runs[root], runs)]
     return problems
 
 
@@ -183,7 +183,7 @@ class _History:
             yield f"{name} says attempt {attempt}, and the last one executed was {executions[-1].attempt}"
         policies = self.scenario.policies_of(event.component)
         is_mended = (
-            event.component in self.trial.mendable and self.run.id in self.attempts.mended
+            event.component in self.trial.repairable and self.run.id in self.attempts.mended
         )  # perhaps not durably
         is_durable = policies and all(policy.execution_mode == "durable" for policy in policies)
         if is_durable and not life.chances and not is_mended:
