@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -82,11 +83,35 @@ def machine(libraries: Iterable[Library]) -> dict[str, Any]:
         "implementation": platform.python_implementation(),
         "system": platform.system(),
         "architecture": platform.machine(),
+        "compiler": platform.python_compiler(),
+        "build": build(),
         "cpus": os.cpu_count(),
         "packages": {
             library.name: library.version if library.module else library.missing.reason for library in libraries
         },
     }
+
+
+def build() -> dict[str, Any]:
+    """Say how the interpreter was made: that alone can make it faster or slower by a third."""
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    flags = f"{sysconfig.get_config_var('PY_CFLAGS') or ''} {sysconfig.get_config_var('PY_CORE_LDFLAGS') or ''}"
+    return {
+        "pgo": "--enable-optimizations" in arguments or "-fprofile-use" in flags,
+        "lto": "--with-lto" in arguments or "-flto" in flags,
+        "optimization": next((flag for flag in reversed(flags.split()) if flag.startswith("-O")), ""),
+        "debug": bool(sysconfig.get_config_var("Py_DEBUG")),
+        "arguments": arguments,
+    }
+
+
+def interpreter(machine: Mapping[str, Any]) -> str:
+    """Return one line about the interpreter of *machine*, for a table: its version, compiler and build."""
+    made = machine["build"]
+    kinds = [name.upper() if made[name] else f"no {name.upper()}" for name in ("pgo", "lto")]
+    debug = ["debug"] if made["debug"] else []
+    told = ", ".join((machine["compiler"], *kinds, made["optimization"] or "-O unknown", *debug))
+    return f"{machine['implementation']} {machine['python']} ({told})"
 
 
 def document(lines: Iterable[Line], measured: Mapping[Case, Measured], libraries: Sequence[Library]) -> dict[str, Any]:

@@ -3,7 +3,7 @@ Measure Weft and its alternatives, print the table, write the results.
 
     python benchmarks/run.py
     python benchmarks/run.py --quick --only 'chain|map'
-    python benchmarks/run.py --only 'throughput|latency|encoding|memory|neighbours|killing' --folder /mnt/data
+    python benchmarks/run.py --only 'throughput|latency|encoding|memory|neighbours|resuming|live|killing' --folder /mnt
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> int:
             lines += (line(subject, row, libraries, measured) for row in subject.rows)
 
     described = report.machine(libraries)
-    print(f"Python {described['python']}, {described['cpus']} CPUs;", end=" ")
+    print(f"{report.interpreter(described)}, {described['cpus']} CPUs;", end=" ")
     print(", ".join(f"{name} {version}" for name, version in described["packages"].items()))
     print("CPU time, minimum of repeats; in parentheses, times Weft's.\n")
     print(report.table(lines, libraries))

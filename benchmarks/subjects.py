@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.harness import Timing, Weight
 
@@ -55,9 +56,12 @@ def weight(work: str, size: int, label: str, *, target: float) -> Row:
     return Row(label, "bytes", work, (size,), _bytes, target)
 
 
-def growth(work: str, size: int, label: str) -> Row:
-    """The exponent of the time from *size* to four times that; 1 is linear."""
-    return Row(f"growth of {label}, {size:,} to {4 * size:,}", "exponent", work, (4 * size, size), _exponent, 1.15)
+def growth(work: str, size: int, label: str, *, times: int = 4, target: float = 1.15) -> Row:
+    """The exponent of the time from *size* to *times* that; 1 is linear."""
+    large = times * size
+    return Row(
+        f"growth of {label}, {size:,} to {large:,}", "exponent", work, (large, size), partial(_exponent, times), target
+    )
 
 
 def _micros(timing: Timing) -> float:
@@ -76,8 +80,8 @@ def _bytes(weight: Weight) -> float:
     return weight.each
 
 
-def _exponent(large: Timing, small: Timing) -> float:
-    return math.log(large.minimum / small.minimum, 4)
+def _exponent(times: int, large: Timing, small: Timing) -> float:
+    return math.log(large.minimum / small.minimum, times)
 
 
 SUBJECTS = (
@@ -167,6 +171,7 @@ SUBJECTS = (
             growth("chain", 1_000, "chain"),
             growth("leaves", 500, "leaves"),
             growth("map_reduce", 2_500, "map"),
+            growth("map_reduce", 2_500, "map", times=16, target=1.1),
             growth("inputs", 2_500, "inputs"),
             growth("rules_all_firing", 100, "rules"),
         ),

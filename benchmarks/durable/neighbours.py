@@ -1,7 +1,7 @@
 """
 How long a small run waits beside a large one: all runs of a runner share one event loop.
 
-Workflows of one step are started one after the other, first with nothing beside them, then beside each of four large
+Workflows of one step are started one after the other, first with nothing beside them, then beside each of six large
 pieces of work.  The figure is what the worst of them took, from start to result, above the worst of those that had
 the runner to themselves.
 
@@ -21,13 +21,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.durable import interrupted
 from benchmarks.durable.line import Line
-from benchmarks.durable.workload import add_one, chain
+from benchmarks.durable.workload import STEPS, add_one, chain
 from weft import AsyncRunner, Policy, Workflow, each, reduce, step
 from weft.stores import MemoryStore, SQLiteStore
 
 MOST_MILLISECONDS = 60.0
-ELEMENTS, ITEMS = 200_000, 1_000_000
+ELEMENTS, ITEMS, RUNS = 200_000, 1_000_000, 20_000
 IDLE = 2.0
 """For how many seconds the small runs have the runner to themselves."""
 COMPUTING = "a step that computes on a thread"
@@ -50,7 +51,8 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
     """Measure the small runs beside each of the large ones, on each store."""
     scale = 20 if quick else 1
     for store in ("memory", "sqlite"):
-        waits = asyncio.run(_measured(_store(store, folder), ELEMENTS // scale, ITEMS // scale))
+        with interrupted.holding():
+            waits = asyncio.run(_measured(_store(store, folder), ELEMENTS // scale, ITEMS // scale, RUNS // scale))
         idle = waits.pop("nothing")
         for work, beside in waits.items():
             above = (beside.worst - idle.worst) * 1e3
@@ -60,7 +62,7 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
             yield Line("neighbours", f"a small run beside {work}", how, above, "ms", target, beside=seen)
 
 
-async def _measured(store: MemoryStore | SQLiteStore, elements: int, items: int) -> dict[str, Waits]:
+async def _measured(store: MemoryStore | SQLiteStore, elements: int, items: int, runs: int) -> dict[str, Waits]:
     """Return how long the small runs took beside each piece of work, and beside nothing."""
     workflow, small = _map_reduce(), chain(1)
     async with store:
@@ -76,8 +78,14 @@ async def _measured(store: MemoryStore | SQLiteStore, elements: int, items: int)
             COMPUTING: lambda runner: _run(runner, _computing(), 10 * items, "thread"),
         }
         found: dict[str, Waits] = {}
-        for name, work in works.items():
-            async with AsyncRunner(store, executor="inline") as runner:
+        await interrupted.leave(store, runs)
+        many: dict[str, Callable[[AsyncRunner], Awaitable[Any]]] = {
+            f"a start of {runs:,} runs, collector seldom": lambda runner: _started(runner, runs),
+            f"a resume_all of {runs:,} runs, collector seldom": lambda runner: interrupted.resume_all(runner, runs),
+        }
+        for name, work in (works | many).items():
+            options = {**interrupted.OPTIONS, "collector": "seldom"} if name in many else {"executor": "inline"}
+            async with AsyncRunner(store, **options) as runner:
                 gc.collect()
                 gc.freeze()  # what the measurement itself keeps is nothing that a collection has to look at
                 found[name] = await _beside(runner, small, work(runner))
@@ -99,6 +107,11 @@ async def _beside(runner: AsyncRunner, small: Workflow, work: Awaitable[Any]) ->
         await asyncio.sleep(due - perf_counter())
     await busy
     return waits
+
+
+async def _started(runner: AsyncRunner, count: int) -> None:
+    handles = await runner.start_many(chain(STEPS), range(count))
+    await handles.gather()
 
 
 async def _resumed(runner: AsyncRunner, workflow: Workflow) -> None:

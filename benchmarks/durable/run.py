@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.durable import encoding, killing, latency, memory, neighbours, throughput
+from benchmarks.durable import encoding, killing, latency, live, memory, neighbours, resuming, throughput
 from benchmarks.durable.line import Line, table
 
 KILLING = "killing"
@@ -28,6 +28,8 @@ def run(folder: Path, only: str, *, quick: bool, full: bool) -> dict[str, Any] |
         "encoding": partial(encoding.measure, quick=quick),
         "memory": partial(memory.measure, quick=quick, full=full),
         "neighbours": partial(neighbours.measure, quick=quick),
+        "resuming": partial(resuming.measure, quick=quick),
+        "live": partial(live.measure, quick=quick),
     }
     wanted = {name: measure for name, measure in subjects.items() if re.search(only, name)}
     kills = re.search(only, KILLING) is not None

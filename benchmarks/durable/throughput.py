@@ -2,15 +2,16 @@
 Many workflows at once: steps per second, on each store and executor, beside the alternatives.
 
 A sample is the whole life of all runs, in a store that is new and open: started together, every
-result awaited and checked.  An alternative does fewer workflows of the same shape, since it needs
-the same time for each of them; all of them write to a SQLite file in the same folder.
+result awaited and checked; by ``start`` and ``result`` for each, and by ``start_many`` and ``gather``.
+An alternative does fewer workflows of the same shape, since it needs the same time for each of them;
+all of them write to a SQLite file in the same folder.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -23,6 +24,8 @@ from weft import AsyncRunner
 from weft.ports.store import LogStore
 from weft.stores import MemoryStore, SQLiteStore
 
+RunMany = Callable[[AsyncRunner, int], Awaitable[list[int]]]
+"""Starts so many runs in a runner, and returns their results."""
 STRATEGY = "every_cycle"
 FIVE = chain(STEPS)
 TARGETS = {
@@ -31,6 +34,8 @@ TARGETS = {
     ("sqlite", "inline"): 12_000,
     ("sqlite", "thread"): 8_000,
 }
+TOGETHER = {("memory", "inline"): 37_500, ("memory", "thread"): 18_000, ("sqlite", "inline"): 18_000}
+"""The same for runs that are started in one call and awaited in one: one and a half times as many."""
 ALTERNATIVES = {
     "DBOS": ("dbos", "benchmarks.alternatives.dbos"),
     "LangGraph": ("langgraph.checkpoint.sqlite", "benchmarks.alternatives.langgraph_sqlite"),
@@ -41,11 +46,14 @@ ALTERNATIVES = {
 def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
     """Measure all of them, in turns."""
     count, few, rounds = (200, 20, 2) if quick else (1_000, 100, 5)
-    works = {case: partial(run_weft, folder, *case, count) for case in TARGETS}
+    works = {(*case, run_many): partial(run_weft, folder, *case, run_many, count) for case, run_many in _cases()}
     samples = in_turns(works, rounds)
     for (store, executor), target in TARGETS.items():
-        yield _line(samples[store, executor], count, f"{store}, {executor}{_how(store)}", target)
-    thread = count * STEPS / samples["sqlite", "thread"].best
+        yield _line(samples[store, executor, _one_by_one], count, f"{store}, {executor}{_how(store)}", target)
+    for (store, executor), target in TOGETHER.items():
+        how = f"{store}, {executor}{_how(store)}, start_many"
+        yield _line(samples[store, executor, _together], count, how, target)
+    thread = count * STEPS / samples["sqlite", "thread", _one_by_one].best
     for name, (package, module) in ALTERNATIVES.items():
         if not _is_there(package):
             continue  # versions() says so
@@ -58,19 +66,33 @@ def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
         yield Line("throughput", f"{name}, {few} x {STEPS} at once", driver.HOW, speed, "steps/s", beside=beside)
 
 
-def run_weft(folder: Path, store: str, executor: str, count: int, samples: Samples) -> None:
+def run_weft(folder: Path, store: str, executor: str, run_many: RunMany, count: int, samples: Samples) -> None:
     """Run *count* workflows at once to their results, in a store of their own."""
     inner = Path(tempfile.mkdtemp(dir=folder))
     made: LogStore = MemoryStore() if store == "memory" else SQLiteStore(inner / "runs.db")
-    asyncio.run(_run_many(made, executor, count, samples))
+    asyncio.run(_run_many(made, executor, run_many, count, samples))
 
 
-async def _run_many(store: LogStore, executor: str, count: int, samples: Samples) -> None:
+async def _run_many(store: LogStore, executor: str, run_many: RunMany, count: int, samples: Samples) -> None:
     async with AsyncRunner(store, executor=executor, checkpoint=STRATEGY) as runner:
         with samples:
-            handles = await asyncio.gather(*(runner.start(FIVE, i, id=f"run-{i}") for i in range(count)))
-            results = await asyncio.gather(*(handle.result() for handle in handles))
+            results = await run_many(runner, count)
         assert results == [i + STEPS for i in range(count)]
+
+
+async def _one_by_one(runner: AsyncRunner, count: int) -> list[int]:
+    handles = await asyncio.gather(*(runner.start(FIVE, i, id=f"run-{i}") for i in range(count)))
+    return await asyncio.gather(*(handle.result() for handle in handles))
+
+
+async def _together(runner: AsyncRunner, count: int) -> list[int]:
+    handles = await runner.start_many(FIVE, range(count), ids=[f"run-{i}" for i in range(count)])
+    return await handles.gather()
+
+
+def _cases() -> Iterator[tuple[tuple[str, str], RunMany]]:
+    yield from ((case, _one_by_one) for case in TARGETS)
+    yield from ((case, _together) for case in TOGETHER)
 
 
 def run_alternative(run_many: Callable[[int, int], None], count: int, samples: Samples) -> None:

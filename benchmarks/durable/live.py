@@ -1,0 +1,62 @@
+"""
+What a step costs among many live runs: CPU time per step of 10,000 workflows at once, beside that of 1,000.
+
+More live runs are more objects that the garbage collector looks at.  It is measured with the thresholds that Python has
+and with those of ``Runner(collector="seldom")``; only these have a target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.durable.line import Line
+from benchmarks.durable.sampling import Samples, in_turns
+from benchmarks.durable.workload import STEPS, chain
+from weft import AsyncRunner
+from weft.stores import SQLiteStore
+
+FEW, MANY = 1_000, 10_000
+MOST_TIMES = 1.25
+FIVE = chain(STEPS)
+WAYS = ("start", "start_many")
+COLLECTORS = ("unchanged", "seldom")
+
+
+def measure(folder: Path, *, quick: bool) -> Iterator[Line]:
+    """Run few and many at once, in turns, started one by one and together."""
+    few, many, rounds = (100, 500, 1) if quick else (FEW, MANY, 3)
+    cases = product(WAYS, COLLECTORS, (few, many))
+    samples = in_turns({case: partial(_run, folder, *case) for case in cases}, rounds)
+    for way, collector in product(WAYS, COLLECTORS):
+        costs = {count: samples[way, collector, count].least_cpu / count / STEPS * 1e6 for count in (few, many)}
+        yield Line(
+            "live",
+            f"a step among {many:,} live runs, to one among {few:,}",
+            f"sqlite, inline, {way}, collector {collector}",
+            costs[many] / costs[few],
+            "x, CPU",
+            MOST_TIMES if collector == "seldom" else None,
+            beside=f"{costs[many]:.1f} µs and {costs[few]:.1f}",
+        )
+
+
+def _run(folder: Path, way: str, collector: Any, count: int, samples: Samples) -> None:
+    path = Path(tempfile.mkdtemp(dir=folder)) / "runs.db"
+    asyncio.run(_run_all(SQLiteStore(path), way, collector, count, samples))
+
+
+async def _run_all(store: SQLiteStore, way: str, collector: Any, count: int, samples: Samples) -> None:
+    async with AsyncRunner(store, executor="inline", collector=collector) as runner:
+        with samples:
+            if way == "start":
+                handles = await asyncio.gather(*(runner.start(FIVE, i) for i in range(count)))
+                results = await asyncio.gather(*(handle.result() for handle in handles))
+            else:
+                results = await (await runner.start_many(FIVE, range(count))).gather()
+        assert results == [i + STEPS for i in range(count)]
