@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from callers import T
 from parents import careless, children_of, parent_of
-from weather import double, runner_on, virtually
+from weather import double, now, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step
-from weft.errors import StepFailed
+from weft.errors import StepFailed, StepTimeout
 from weft.policy import DEFAULT
 from weft.ports.store import LogStore
 from weft.runner.options import WorkerHooks
@@ -247,25 +247,33 @@ async def test_coroutines_that_wait_leave_room_for_their_children() -> None:
         assert [await handle.result() for handle in handles] == [3] * 12
 
 
-def test_a_thread_that_waited_too_long_is_let_go() -> None:
-    opened, let_go = threading.Event(), threading.Event()
-    slow = Workflow("slow", step(lambda x: opened.wait(60) and x, name="slow"))
+@virtually
+async def test_a_thread_that_waited_too_long_is_let_go() -> None:
+    let_go = threading.Event()
 
     def wait(x: int) -> Any:
+        child = current().start_child(double, x)
         try:
-            return current().start_child(slow, x).result()
+            return child.result()
         except BaseException:
             let_go.set()
             raise
 
-    parent = Workflow("parent", step(wait)).with_policies([(DEFAULT, Policy(timeout=0.05))])
-    with Runner() as runner:
-        with pytest.raises(StepFailed):
-            runner.start(parent, 1).result()
-        in_time = let_go.wait(30)  # it is told by then, and comes round when it does
-        opened.set()
+    parent = Workflow("parent", step(wait)).with_policies([("wait", Policy(timeout=5.0))])
+    threads = SimulatedExecutor(
+        lambda runnable: 60.0 if runnable.component == "double" else 0.0,
+        blocks=lambda runnable: runnable.component == "wait",
+    )
+    async with AsyncRunner(
+        executors={"thread": threads}
+    ) as runner:  # time passes when the thread waits, and not before
+        run = await (await runner.start(parent, 1)).wait()
+        ended = now()
 
-    assert in_time
+        await until_nothing_moves()
+        assert let_go.wait(20)
+    assert isinstance(run.failures["wait"].__cause__, StepTimeout)
+    assert ended == 5.0
 
 
 @virtually
