@@ -12,6 +12,7 @@ to do next, and is told what came of it.
 from __future__ import annotations
 
 from functools import partial
+from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
@@ -149,6 +150,7 @@ class Attempts:
             self._finish(inflight, _failed(inflight.runnable, error))
             return
         if inflight.state == "done":  # a listener has cancelled the run
+            instructions.close()
             return
         match instruction:
             case Attempt():
@@ -375,8 +377,9 @@ class Attempts:
     def give_up(self, inflight: InFlight) -> None:
         """Lose interest in *inflight*, and leave the limits that it was let through."""
         self._dispatcher.withdraw(inflight)
-        if inflight.instructions is not None:
-            inflight.instructions.close()
+        instructions = inflight.instructions
+        if instructions is not None and getgeneratorstate(instructions) != GEN_RUNNING:  # else it is closed later
+            instructions.close()
 
 
 def _in_time(attempt: Attempt, outcome: Outcome) -> Outcome:

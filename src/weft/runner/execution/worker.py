@@ -297,7 +297,8 @@ class Worker:
         """Start nothing more; return what executors have."""
         self.is_stopping = True
         for inflight in self.queue.in_state("encoding"):  # it has ended, and must not run again because of its size
-            self.dispatcher.guard(self, self._encode_rest, inflight)
+            if inflight.state == "encoding":  # else a listener has stopped the run meanwhile
+                self.dispatcher.guard(self, self._encode_rest, inflight)
         in_flight = self.queue.by_key.values()  # what waits, in line or for a child, is not waited for
         self._give_up({each for each in in_flight if each.is_started and not self.dispatcher.is_lent(each)})
         return list(self.queue.by_key.values())
