@@ -32,8 +32,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from weft.core.components.accumulator import check_fold
 from weft.core.components.builder import Builder, Parts
+from weft.core.components.folding import check_fold
 from weft.core.components.message_names import by_part, check_names, content, label, name_in
 from weft.core.components.state_change import Call, Decision, Ignored, StateChange, as_function
 from weft.core.functions.function import Function

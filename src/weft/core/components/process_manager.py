@@ -25,8 +25,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from weft.core.components.accumulator import check_fold
 from weft.core.components.builder import Builder, Parts
+from weft.core.components.folding import check_fold
 from weft.core.components.message_names import by_part, label, name_in
 from weft.core.components.state_change import Call, Decision, Ignored, StateChange, States, adapted, as_function
 from weft.core.compose.component import check_arity

@@ -11,20 +11,17 @@ elements of the first, then of the second, and still fires once.  Returning :cla
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import msgspec
 
-from weft.core.components.accumulator import check_fold
+from weft.core.components.folding import Folding
 from weft.core.components.map import elements_of
-from weft.core.compose.component import Component
-from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
-from weft.core.functions.identity import hidden_state
 from weft.core.functions.initial import Initial
 
 if TYPE_CHECKING:
@@ -42,45 +39,17 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reduce(Component):
+class Reduce(Folding):
     """How a batch becomes one value."""
 
-    function: Function
-    initial: Initial
     kind: ClassVar[str] = "reduce"
-    folds: ClassVar[bool] = True
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the reducer as it was written; inside ``@workflow``, draw it, fed by the one value it gets."""
-        tracer = tracing()
-        if tracer is not None:
-            return tracer.draw(self, args, kwargs)
-        return self.function.plainly(args, kwargs)
-
-    def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this reduce among renamed components."""
-        return replace(super().renamed(names), function=self.function.renamed(names))
-
-    def functions(self) -> dict[str, Function]:
-        """Return the reducer."""
-        return {"": self.function}
-
-    def check_width(self, width: int, source: str) -> None:
-        """Require a function of accumulator and element."""
-        check_fold(self.label, self.function, width, source, state="accumulator")
+    folds_into: ClassVar[str] = "accumulator"
 
     def expand(self, into: Expansion) -> None:
         """A node that collects, which is part of the fold, and one that runs."""
         fold = _afold if self.function.is_async else _fold
         node = into.work(self.function, call=partial(fold, self.function.call, self.initial, not into.closes_map))
         into.collect(node)
-
-    def _held(self) -> list[object]:
-        return [*super()._held(), *hidden_state(self.initial.init)]
-
-    def details(self) -> bytes:
-        """The value to begin with."""
-        return self.initial.identity
 
 
 # Partials of functions at the top of the module, not closures: these can be sent to a worker process.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from weft.core.components.accumulator import check_fold
+from weft.core.components.folding import check_fold
 from weft.core.compose.component import Component, check_arity, check_name, short
 from weft.core.functions.function import Function
 from weft.core.functions.identity import hidden_state
