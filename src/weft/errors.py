@@ -9,7 +9,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── InvalidJoin             a join in an invalid place, or with too few parents
     │   ├── InvalidPolicy           a policy that makes no sense, or cannot be honoured here
     │   ├── MixedRegions            a component both inside and outside an ``each``
-    │   ├── MutualWait              components that read each other would wait for ever
+    │   ├── MutualWait              components that read each other would wait forever
     │   ├── PortMismatch            the result of a component does not fit the next one
     │   ├── TracingError            a value was used while the graph is only being drawn
     │   ├── UnknownComponent        no component has this name
@@ -90,7 +90,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── ChangedCode             a function has changed since the log was written
     │   ├── UnknownClass            a run has values of a class that is not known here
     │   └── UnresolvedFunction      a function cannot be found again
-    ├── Stuck                       all tasks wait for ever, in a test on virtual time
+    ├── Stuck                       all tasks wait forever, in a test on virtual time
     ├── UnencodableValue            a value that cannot be written to a log
     ├── InvalidDrawing              an unknown direction or kind of picture
     └── UnidentifiableValue         a value without a canonical form has no hash
@@ -158,7 +158,7 @@ class MixedRegions(DefinitionError):
 
 
 class MutualWait(DefinitionError):
-    """Components that read each other would wait for each other for ever."""
+    """Components that read each other would wait for each other forever."""
 
     def __init__(self, cycle: Sequence[str]) -> None:
         path = " -> ".join([*cycle, cycle[0]])
@@ -895,7 +895,7 @@ class UnknownClass(ResolutionError):
 
 
 class Stuck(WeftError):
-    """All tasks wait for ever, which is noticed at once on virtual time; *who* lists them and what they wait for."""
+    """All tasks wait forever, which is noticed at once on virtual time; *who* lists them and what they wait for."""
 
     def __init__(self, who: str) -> None:
         super().__init__(f"{who}; find out what should have woken them")

@@ -358,7 +358,7 @@ def test_a_retry_that_starts_other_children_is_found(monkeypatch: pytest.MonkeyP
 def test_parents_that_keep_the_places_of_their_children_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dispatcher, "lend", lambda *_: 0)
 
-    assert any("all tasks wait for ever" in each for each in problems_of(delegating(), Scenario(workers=1), seeds=1))
+    assert any("all tasks wait forever" in each for each in problems_of(delegating(), Scenario(workers=1), seeds=1))
 
 
 CANCELLING = Scenario(cancels=1.0, interrupts=6)

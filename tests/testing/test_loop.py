@@ -1,4 +1,4 @@
-"""The loop on virtual time: nothing waits really, the order is always the same, and waiting for ever is an error."""
+"""The loop on virtual time: nothing waits really, the order is always the same, and waiting forever is an error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_timeouts_are_virtual() -> None:
 
 
 def test_a_time_since_the_epoch_is_not_an_endless_wait() -> None:
-    """Rounding must not leave a timer a hair in the future, for ever."""
+    """Rounding must not leave a timer a hair in the future, forever."""
 
     async def main() -> float:
         for wait in (0.001, 1e-7, 0.1, 1 / 3):

@@ -8,7 +8,7 @@ A thread cannot be stopped.  If its work was cancelled, for instance by a timeou
 work ends, and the result is dropped.  It does not count as one of *max_workers*, so another one takes its place, until
 *max_left* hang like that; from then on there are fewer and fewer.  When all of them hang, no slot is free, an error is
 logged, and waiting work continues when one of them ends.
-A step that may hang for ever belongs in :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
+A step that may hang forever belongs in :class:`~weft.executors.processes.ProcessExecutor`, which can kill it.
 """
 
 from __future__ import annotations

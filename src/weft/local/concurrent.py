@@ -64,7 +64,7 @@ def raise_first(run: Run, since: int) -> None:
 
 
 def enter(run: Run) -> None:
-    """Refuse to drive a *run* that is being driven: a step that waits for its own run would wait for ever."""
+    """Refuse to drive a *run* that is being driven: a step that waits for its own run would wait forever."""
     if run.is_driven:
         raise AlreadyRunning(run.id)
     run.is_driven = True

@@ -20,7 +20,7 @@ class Handle(Generic[R]):
     __slots__ = ("_runner", "_via", "id")
 
     def __init__(self, runner: R, run_id: str, via: Callable[[Any], Any] | None = None) -> None:
-        """Hold the run *run_id*; *via* makes what the methods give of what those of *runner* give."""
+        """Hold the run *run_id*; *via* turns what a method of *runner* returns into what the handle returns."""
         self._runner: Any = runner
         self._via = via
         self.id = run_id
@@ -29,27 +29,27 @@ class Handle(Generic[R]):
         return got if self._via is None else self._via(got)
 
     def send(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Any:
-        """Give the run a further input."""
+        """Send the run a further input."""
         return self._given(self._runner.run(self.id, value, key=key, deadline=deadline))
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Wait until there is nothing left to do; give the run."""
+        """Wait until there is nothing left to do; return the run."""
         return self._given(self._runner.wait(self.id, timeout))
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait until there is nothing left to do; give the output, or raise what failed."""
+        """Wait until there is nothing left to do; return the output, or raise what failed."""
         return self._given(self._runner.result(self.id, timeout))
 
     def results(self) -> Any:
-        """Give what the leaves have made so far."""
+        """Return what the leaves have made so far."""
         return self._given(self._runner.get_results(self.id))
 
     def status(self) -> Any:
-        """Give the state of the run."""
+        """Return the state of the run."""
         return self._given(self._runner.status(self.id))
 
     def log(self) -> Any:
-        """Give everything that has happened."""
+        """Return everything that has happened, in order."""
         return self._given(self._runner.log(self.id))
 
     def cancel(self, reason: str = "") -> Any:

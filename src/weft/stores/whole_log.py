@@ -1,8 +1,8 @@
 """
 A runner on a store that only knows whole logs.
 
-The least a store can do is to put and get a log by its id.  This makes a log that grows of that: what was written
-is kept here, and every append puts the whole log again.  That costs as much as the log is long, so it is for short
+The least a store can do is to put and get a log by its id.  This adapter makes a growing log of that: it keeps
+what was written, and every append puts the whole log again.  That costs as much as the log is long, so it is for short
 runs, and for stores that have nothing better to offer.
 """
 

@@ -1,7 +1,7 @@
 """
 An event loop on virtual time: nothing really waits, and the same program takes the same turns every time.
 
-When all tasks wait, time jumps to the next timer.  When there is no timer either, all tasks wait for ever: that is
+When all tasks wait, time jumps to the next timer.  When there is no timer either, all tasks wait forever: that is
 an error, which lists them.
 
     >>> async def main():
@@ -109,9 +109,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         """Advance by *timeout* seconds: there is nothing else to wait for."""
         if timeout is None:
-            raise Stuck(f"all tasks wait for ever: {self._waiting()}")
+            raise Stuck(f"all tasks wait forever: {self._waiting()}")
         if timeout > 0:
-            # To the timer itself, not to now + timeout: rounding could leave it slightly short, for ever.
+            # To the timer itself, not to now + timeout: rounding could leave it slightly short, forever.
             self._now = max(self._now, self._scheduled[0].when())
         return []
 
@@ -149,7 +149,7 @@ def run_virtually(main: Coroutine[Any, Any, T], *, start: float = 0.0) -> T:
     Run *main* in a new loop, on virtual time.
 
     Raises:
-        Stuck: all tasks wait for ever.
+        Stuck: all tasks wait forever.
     """
     loop = VirtualLoop(start)
     try:

@@ -1,9 +1,9 @@
 """
 A batch of appends, in one transaction.
 
-The fast way believes the batch: it adds all events with a compare-and-set and counts what
-was added.  Only if that is less than it should be does the slow way ask, run by run, who is
-refused and why.  The two differ in nothing but speed.
+The fast path assumes that every append of the batch is valid: it adds all events with a compare-and-set and counts the
+rows that were added.  If there are fewer than expected, the slow path finds out, run by run, which append is refused
+and why.  The two differ in nothing but speed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 The last commit, noted beside the database.
 
 What was committed is in the write-ahead log until a checkpoint, and SQLite ends that log at the first byte that is
-wrong: everything behind it is gone without a word.  So every commit that adds events notes in a small file which
+wrong: everything after it is lost silently.  So every commit that adds events notes in a small file which
 segment it wrote last.  **What is lost of a log is lost from its end**, so if that segment is there, nothing is
 missing; if it is not, a store that is opened says so.
 

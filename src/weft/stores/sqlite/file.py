@@ -1,8 +1,8 @@
 """
-The file that an open store is in, as long as it is the one at its path.
+Checks that the file of an open store is still the one at its path.
 
 SQLite goes on writing to the file that it has opened, whatever becomes of its name.  So before anything is written or
-read, and again before a commit is acknowledged, a store looks whether its file is still where others will look for it.
+read, and again before a commit is acknowledged, a store checks that its file is still where others will look for it.
 If it is not, the store is **unavailable as long as its file may come back**: it was moved, or its disk is not mounted.
 Only a file that has no name left cannot come back.
 

@@ -1,8 +1,8 @@
 """
-The questions to the file that do not change it.
+Reads runs from the file; nothing here changes it.
 
-Every question is one read transaction, so a record and the segments that come with it are
-of the same moment, even while another process is appending.
+Every call is one read transaction, so a record and the segments that come with it are of the same moment, even while
+another process is appending.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Rows of the file, before anything believes them.
+Checks the rows of the file before anything uses them.
 
-A file can be edited by hand, mended by a tool or damaged where no checksum of SQLite looks.  Whatever is read goes
-through here: what a column must not hold is an error that names the run, the column and what was found there, and it
-is the error of that run alone.
+A file can be edited by hand, repaired by a tool or damaged where SQLite has no checksum.  Everything that is read is
+checked here: a value that a column must not have is an error that names the run, the column and the value, and only
+that run fails with it.
 
     >>> moment("run 'a'", "runs.created_at", "yesterday")
     Traceback (most recent call last):
