@@ -53,7 +53,7 @@ async def main(path: str, kind: str) -> None:
         assert await store.append([last]) == [None]
         if kind == "removed":
             await store.delete("r")
-            while store._opened.writer._is_littered:
+            while store._opened.writer._needs_cleaning:
                 await store._opened.writer.call(lambda _: None)
     sys.stdout.write("done\n")
 

@@ -45,7 +45,7 @@ async def recovered(path: Path) -> int | None:
     """Open the store after the crash; return how many events the run has, once everything is removed that is left."""
     async with loader.store_at(str(path)) as store:
         assert store._opened is not None
-        while store._opened.writer._is_littered:
+        while store._opened.writer._needs_cleaning:
             await store._opened.writer.call(lambda _: None)
         return (await store.find("r")).head if await store.exists("r") else None
 

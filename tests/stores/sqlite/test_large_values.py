@@ -95,7 +95,7 @@ def rows_of(path: Path) -> dict[str, int]:
 async def left(store: SQLiteStore) -> dict[str, int]:
     """Return how many rows are there once nothing is left to be removed."""
     assert store._opened is not None
-    while store._opened.writer._is_littered:
+    while store._opened.writer._needs_cleaning:
         await on_writer(store, counted)
     return await store._opened.writer.call(counted)
 
