@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from weft.core.compose.questions import next_question
+from weft.core.fold import settling
 from weft.core.fold.scope import Activation, Ending, Order, Scope
 from weft.core.lineage.lineage import Cell
 from weft.core.plan.node import FunctionNode, GateNode
@@ -49,14 +50,14 @@ def decide(memory: Memory, state: GateState) -> None:
     if at:
         memory.deliver(gate, state.facts, state.inputs, state.scope, state.order)
     if gate.settling is not None:
-        memory.close(gate, state.scope)
+        settling.close(memory, gate, state.scope)
 
 
 def abandon(memory: Memory, state: GateState, ending: Ending) -> None:
     """A condition that the gate needs will never answer."""
     if state.gate.settling is not None:
         state.scope.end(state.gate.name, ending)
-        memory.close(state.gate, state.scope)
+        settling.close(memory, state.gate, state.scope)
 
 
 def _ask(memory: Memory, test: FunctionNode, state: GateState) -> bool | None:
@@ -96,7 +97,7 @@ def reach_shared_condition(
         if node.settling is not None:
             if not isinstance(holds, bool):
                 scope.end(node.name, holds)
-            memory.close(node, scope)
+            settling.close(memory, node, scope)
         return
     pending = memory.pending(key)
     if pending is None:

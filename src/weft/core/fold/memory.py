@@ -404,10 +404,6 @@ class Memory:
                 self.enqueue(following)
                 self.state_queues[node.name] = queue
 
-    def close(self, node: Node, scope: Scope) -> None:
-        """One source or one activation of a tracked *node* in *scope* is done with."""
-        settling.close(self, node, scope)
-
     def end(self, activation: Activation, ending: Ending) -> None:
         """*activation* made nothing: *ending* says why."""
         self._tell(activation, ending)
