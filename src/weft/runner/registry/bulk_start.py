@@ -34,8 +34,13 @@ from weft.runner.registry.registry import RunRegistry
 from weft.runner.slices import pause
 from weft.runner.waiting.waiters import Waiters
 
-AT_ONCE: Final = 128
-"""How many runs are started before those that are here have their turn; their beginnings are one commit."""
+AT_ONCE: Final = 64
+"""
+How many runs are started before those that are here have their turn; their beginnings are one commit.
+
+The runs of about five slices are active at once if each has five steps, and a small run beside them shares its commits.
+With twice as many it took twice as long, and these cost as much CPU, on SQLite up to 6 % less.
+"""
 _CHECKED: Final = 1024
 """How many inputs are looked at in one slice."""
 _BYTES: Final = 128
