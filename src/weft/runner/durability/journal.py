@@ -101,9 +101,9 @@ class Journal:
         """While closing: until when an unavailable store is tried again."""
         self._gave_up: Exception | None = None
         """Why nothing more is written: the store stayed unavailable until the time to close was up."""
-        self.away: Exception | None = None
+        self.outage: Exception | None = None
         """Why nothing can be written just now; None if all is well."""
-        self.away_since = 0.0
+        self.outage_since = 0.0
         """When that began, by the clock of the loop."""
         self.batches = 0
         self.is_telling = False
@@ -273,10 +273,10 @@ class Journal:
                     )
             except StoreUnavailable as error:
                 self._told(STORE_EXCEPTION, appends, started, error)
-                if self.away is None:
+                if self.outage is None:
                     _log.warning("the store is unavailable: %s; trying again", error)
-                    self.away_since = asyncio.get_running_loop().time()
-                self.away = error
+                    self.outage_since = asyncio.get_running_loop().time()
+                self.outage = error
                 if not await self._waited(wait):
                     self._gave_up = error
                     return [error] * len(appends)
@@ -289,9 +289,9 @@ class Journal:
                 _log.exception("the store cannot write run %r", appends[0].run)
                 return [error]
             else:
-                if self.away is not None:
+                if self.outage is not None:
                     _log.warning("the store is back")
-                    self.away = None
+                    self.outage = None
                 if bus.store_stop:
                     self._told(STORE_STOP, appends, started)
                 return results

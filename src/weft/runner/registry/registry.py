@@ -179,7 +179,7 @@ class RunRegistry:
         Raises:
             WorkflowAlreadyStarted: a run of this id is here.
         """
-        worker = self._hired(run, workflow, options)
+        worker = self._new_worker(run, workflow, options)
         if policies is None:
             worker.policies.check_all()
         else:
@@ -212,7 +212,7 @@ class RunRegistry:
             del self._workers[worker.id]
         self._waiters.gone(worker)
 
-    def _hired(self, run: str, workflow: Workflow, options: RunOptions) -> Worker:
+    def _new_worker(self, run: str, workflow: Workflow, options: RunOptions) -> Worker:
         check_text("id", run)
         if run in self._workers:
             raise WorkflowAlreadyStarted(run)

@@ -39,9 +39,9 @@ def _store(worker: Worker) -> Iterator[str]:
     """Yield what the store still has to do."""
     journal, unwritten = worker.dispatcher.journal, len(worker.run.memory.log) - worker.acknowledged
     events = "1 event is" if unwritten == 1 else f"{unwritten:,} events are"
-    if journal.away is not None and unwritten:
-        ago = worker.dispatcher.monotonic() - journal.away_since
-        yield f"the store has been unavailable for {_seconds(ago)}, and {events} not written ({journal.away})"
+    if journal.outage is not None and unwritten:
+        ago = worker.dispatcher.monotonic() - journal.outage_since
+        yield f"the store has been unavailable for {_seconds(ago)}, and {events} not written ({journal.outage})"
     elif unwritten and worker.is_idle and not worker.is_settled:
         yield f"{events} not written yet"
 
