@@ -172,7 +172,11 @@ def lone_reaction(event: AnyEvent) -> bytes | None:
     """
     if type(event) is not ReactionOccurred or kind_of(event.value) not in SHORT:
         return None
-    return _body((event,), (event,))
+    try:
+        data = _encode((event,))
+    except OverflowError:  # a number that MessagePack cannot hold
+        return None
+    return _segment_head.pack(_VERSION, zlib.crc32(data)) + data
 
 
 def _encoded(event: Any, value: Any) -> Encoded:

@@ -139,6 +139,26 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         log.append(event)
 
 
+def react(memory: Memory, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+    """
+    Record what :func:`complete` records, where there is less to look at.
+
+    *activation* is ready, has no policy and no earlier attempt, and its node only delivers what it makes.
+    """
+    name, inputs = key = activation.key
+    ready, log = memory.ready, memory.log
+    del ready[key]
+    if memory.unopened is not None and not ready:
+        memory.open_more()
+    seq = len(log) + 1
+    event = ev.ReactionOccurred(seq, name, inputs, value, attempt, duration_ns)
+    node = activation.node
+    if node.plain_targets:
+        address = ALONE[seq] if seq < len(ALONE) else (seq,)
+        memory.deliver(node, (event,), address, activation.scope, activation.order)
+    log.append(event)
+
+
 # -- one function per event ----------------------------------------------------------------------
 
 

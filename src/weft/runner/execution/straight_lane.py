@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.core.fold.fold import react
 from weft.core.fold.scope import Activation
-from weft.core.run.runnable import bind
+from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.log import needs_encoding
 from weft.log.codec import encode_at_once
 from weft.log.module_names import kind_of
@@ -49,7 +50,8 @@ class StraightLane:
 
         It goes to the queue if it would overtake others there, a policy holds the run, or a listener wants to know.
         """
-        memory, key = worker.run.memory, activation.key
+        run, node, key = worker.run, activation.node, activation.key
+        memory = run.memory
         ready = memory.ready
         if self._queue.line or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
             worker.queue_upcoming(activation)
@@ -59,19 +61,28 @@ class StraightLane:
         if ready.get(key) is not activation:  # it was removed from the run meanwhile
             return
         worker.at_once -= 1
-        runnable = bind(activation, memory, worker.run.context)
+        runnable = bind(activation, memory, run.context)
         runnable.family = worker.dispatcher.family
         outcome = self._run(runnable)
         if ready.get(key) is not activation or worker.is_dead:  # it has cancelled its own run
             return
         result, encoded = outcome.result, None
-        if outcome.status == "completed" and (
-            kind_of(result) in SHORT or not needs_encoding(result) or (encoded := encode_at_once(result)) is not None
-        ):
-            worker.fold(activation, outcome, encoded)
+        if outcome.status != "completed":
+            self._hand_on(worker, activation, runnable, outcome)
+            return
+        if kind_of(result) in SHORT or not needs_encoding(result) or (encoded := encode_at_once(result)) is not None:
+            if encoded is None and node.only_delivers and not outcome.added:  # as nearly always
+                worker.units += 1
+                react(memory, activation, result, outcome.attempt, outcome.duration_ns)
+            else:
+                worker.fold(activation, outcome, encoded)
             if worker.observer is not None:
                 worker.observer(worker)
-            return
+        else:
+            self._hand_on(worker, activation, runnable, outcome)
+
+    def _hand_on(self, worker: Worker, activation: Activation, runnable: Runnable, outcome: Outcome) -> None:
+        """Go on as if the runnable had been queued and started: it has failed, or has made a large value."""
         inflight = worker.queue_upcoming(activation)
         worker.queue.start_first()
         inflight.runnable, inflight.executor = runnable, self._executor

@@ -365,8 +365,12 @@ class Worker:
         while True:
             if memory.unopened is not None:
                 self._open_more()
-            if memory.newly_ready:
-                self._take_in()
+            ready = memory.newly_ready
+            if ready:
+                if len(ready) == 1 and not queue.by_key and self.upcoming is None and self._goes_straight(ready[0]):
+                    self.upcoming, self._needed = ready.pop(), len(log)
+                else:
+                    self._take_in()
             known, stored = len(log), unsaved.acknowledged
             if known != stored:
                 if self._is_eager:
@@ -424,11 +428,8 @@ class Worker:
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""
         memory = self.run.memory
-        if self.upcoming is not None:
+        if self.upcoming is not None:  # it is not alone any more
             self.queue_upcoming(self.upcoming)
-        elif len(memory.newly_ready) == 1 and not self.queue.by_key and self._goes_straight(memory.newly_ready[0]):
-            self.upcoming, self._needed = memory.newly_ready.pop(), len(memory.log)
-            return
         offered, memory.newly_ready = memory.newly_ready, []
         if self.options.hooks is not None and self.options.hooks.transform is not None:
             offered = self._transformed(offered)
