@@ -7,14 +7,18 @@ A result is in flight until all of it is encoded.  An input is encoded before th
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
 from weft.core.run.runnable import Outcome
 from weft.errors import UnencodableValue
 from weft.log import Encoded, encode_once
-from weft.runner.slices import pause
+from weft.runner.slices import let_threads_run, pause
+
+if TYPE_CHECKING:
+    from weft.runner.execution.inflight import InFlight
+    from weft.runner.execution.worker import Worker
 
 T = TypeVar("T")
 
@@ -45,6 +49,36 @@ class PendingResult:
             except UnencodableValue as error:
                 self.outcome, self._slices = replace(self.outcome, status="failed", result=None, error=error), None
         return self._slices is None
+
+
+def encode_result(worker: Worker, inflight: InFlight) -> None:
+    """Encode the value of what has ended; if it is a large one, let other runs go on in between."""
+    assert inflight.result is not None  # noqa: S101
+    if inflight.result.go_on() or worker.is_stopping:
+        encode_rest(worker, inflight)
+        return
+    if inflight.state != "encoding":
+        worker.queue.move(inflight, "encoding")
+    worker.dispatcher.loop.call_soon(worker.dispatcher.guard, worker, _encode_more, worker, inflight)
+
+
+def _encode_more(worker: Worker, inflight: InFlight) -> None:
+    result = inflight.result
+    if inflight.state != "encoding" or result is None:  # the run was stopped or cancelled
+        return
+    let_threads_run()
+    encode_result(worker, inflight)
+    if result.is_done:
+        worker.turn()
+
+
+def encode_rest(worker: Worker, inflight: InFlight) -> None:
+    """Encode what is left of a value, and take it into the run."""
+    result = inflight.result
+    assert result is not None  # noqa: S101
+    while not result.go_on():
+        pass
+    worker.finish(inflight, result.outcome, result.encoded)
 
 
 def exhausted(slices: Generator[None, None, T]) -> T:

@@ -47,12 +47,12 @@ from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
-from weft.runner.execution.large_values import PendingResult, exhausted
+from weft.runner.execution.large_collections import open_more
+from weft.runner.execution.large_values import PendingResult, encode_rest, encode_result, exhausted
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import RunQueue
 from weft.runner.execution.status import has_news, orphans, status_to_store, stuck
 from weft.runner.options import RunOptions, check_text
-from weft.runner.slices import let_threads_run
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
@@ -81,7 +81,6 @@ class Worker:
 
     __slots__ = (
         "_is_eager",
-        "_is_opening",
         "_is_strict",
         "_lane",
         "_needed",
@@ -93,6 +92,7 @@ class Worker:
         "id",
         "is_dead",
         "is_leaving",
+        "is_opening",
         "is_settled",
         "is_stopping",
         "lost",
@@ -172,7 +172,7 @@ class Worker:
         """Whether on_complete is still to be called, now that the run is idle."""
         self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
-        self._is_opening = False
+        self.is_opening = False
         """Whether it will have another turn, to take in more elements of a large collection."""
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
@@ -298,7 +298,7 @@ class Worker:
         self.is_stopping = True
         for inflight in self.queue.in_state("encoding"):  # it has ended, and must not run again because of its size
             if inflight.state == "encoding":  # else a listener has stopped the run meanwhile
-                self.dispatcher.guard(self, self._encode_rest, inflight)
+                self.dispatcher.guard(self, encode_rest, self, inflight)
         in_flight = self.queue.by_key.values()  # what waits, in line or for a child, is not waited for
         self._give_up({each for each in in_flight if each.is_started and not self.dispatcher.is_lent(each)})
         return list(self.queue.by_key.values())
@@ -364,7 +364,7 @@ class Worker:
         queue, unsaved = self.queue, self._unsaved
         while True:
             if memory.unopened is not None:
-                self._open_more()
+                open_more(self)
             ready = memory.newly_ready
             if ready:
                 if len(ready) == 1 and not queue.by_key and self.upcoming is None and self._goes_straight(ready[0]):
@@ -392,38 +392,6 @@ class Worker:
             self.state = "running" if queue.slots_used or queue.line else "waiting"
         else:
             self._update_state()
-
-    def _open_more(self) -> None:
-        """Take more elements of a large collection in, if there are slots for them or their time runs already."""
-        memory = self.run.memory
-        if self.options.hooks is not None and self.options.hooks.transform is not None:  # it puts all of them in order
-            memory.open_all()
-        elif not self._is_opening and not memory.newly_ready and self._wants_more():
-            memory.open_more()
-            if memory.unopened is not None:
-                self._is_opening = True
-                self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._open_again)
-
-    def _wants_more(self) -> bool:
-        """Whether there are slots for more than what runs and what is in line; what waits for time takes none."""
-        queue = self.queue
-        return queue.slots_used + len(queue.line) < self.options.max_concurrency or self._is_timed()
-
-    def _is_timed(self) -> bool:
-        """Whether a policy of elements that are not taken in counts from when they became ready."""
-        memory = self.run.memory
-        for opening in memory.unopened or () if self.policies.rules else ():
-            table = self.policies.table(self.run.workflow, opening.scope.plan)
-            for target in opening.targets:
-                policy, _ = table.of(target.name)
-                if policy is not None and (policy.queue_timeout is not None or policy.delay):
-                    return True
-        return False
-
-    def _open_again(self) -> None:
-        self._is_opening = False
-        if self.run.memory.unopened is not None and self._wants_more():
-            self.turn()
 
     def _take_in(self) -> None:
         """Put what became ready in line; of what is durable, note that it is about to start."""
@@ -558,7 +526,7 @@ class Worker:
             and needs_encoding(outcome.result)
         ):
             inflight.result = PendingResult(outcome, encode_once(outcome.result, key[0]))
-            self._encode(inflight)  # which comes back here
+            encode_result(self, inflight)  # which comes back here
             return
         self.queue.move(inflight, "done")
         self.fold(activation, outcome, encoded)
@@ -579,33 +547,6 @@ class Worker:
             self.run.apply(outcome)
         if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
             self._unsaved.keep(encoded)
-
-    def _encode(self, inflight: InFlight) -> None:
-        """Encode the value of what has ended; if it is a large one, let other runs go on in between."""
-        assert inflight.result is not None  # noqa: S101
-        if inflight.result.go_on() or self.is_stopping:
-            self._encode_rest(inflight)
-            return
-        if inflight.state != "encoding":
-            self.queue.move(inflight, "encoding")
-        self.dispatcher.loop.call_soon(self.dispatcher.guard, self, self._encode_more, inflight)
-
-    def _encode_more(self, inflight: InFlight) -> None:
-        result = inflight.result
-        if inflight.state != "encoding" or result is None:  # the run was stopped or cancelled
-            return
-        let_threads_run()
-        self._encode(inflight)
-        if result.is_done:
-            self.turn()
-
-    def _encode_rest(self, inflight: InFlight) -> None:
-        """Encode what is left of a value, and take it into the run."""
-        result = inflight.result
-        assert result is not None  # noqa: S101
-        while not result.go_on():
-            pass
-        self.finish(inflight, result.outcome, result.encoded)
 
     # -- what the journal tells ------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""
+A large collection on its way into a run: its elements are taken in a page at a time, as there are slots for them.
+
+A map over a hundred thousand elements must neither hold the loop nor fill the queue.  So the fold makes a page of
+elements ready, and the worker asks for the next one when it has room for more than what runs and what is in line; then
+other runs have their turn before the page after that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.runner.execution.worker import Worker
+
+
+def open_more(worker: Worker) -> None:
+    """Take in more elements for *worker*, if there are slots for them or their time runs already."""
+    memory, hooks = worker.run.memory, worker.options.hooks
+    if hooks is not None and hooks.transform is not None:  # it puts all of them in order
+        memory.open_all()
+    elif not worker.is_opening and not memory.newly_ready and _wants_more(worker):
+        memory.open_more()
+        if memory.unopened is not None:
+            worker.is_opening = True
+            worker.dispatcher.loop.call_soon(worker.dispatcher.guard, worker, _open_again, worker)
+
+
+def _open_again(worker: Worker) -> None:
+    worker.is_opening = False
+    if worker.run.memory.unopened is not None and _wants_more(worker):
+        worker.turn()
+
+
+def _wants_more(worker: Worker) -> bool:
+    """Whether there are slots for more than what runs and what is in line; what waits for time takes none."""
+    queue = worker.queue
+    return queue.slots_used + len(queue.line) < worker.options.max_concurrency or _is_timed(worker)
+
+
+def _is_timed(worker: Worker) -> bool:
+    """Whether a policy of elements that are not taken in counts from when they became ready."""
+    policies = worker.policies
+    for opening in worker.run.memory.unopened or () if policies.rules else ():
+        table = policies.table(worker.run.workflow, opening.scope.plan)
+        for target in opening.targets:
+            policy, _ = table.of(target.name)
+            if policy is not None and (policy.queue_timeout is not None or policy.delay):
+                return True
+    return False
