@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 
-from tests.runner.weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 from weft import AsyncRunner, Policy, Run, Workflow, condition, each, step, telemetry
 from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched
 from weft.errors import StepFailed, WaitTimeout

@@ -13,8 +13,8 @@ from callers import T
 from parents import careless, children_of, parent_of
 from weather import double, now, runner_on, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step
-from weft.errors import StepFailed, StepTimeout
+from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step, telemetry
+from weft.errors import NoRun, StepFailed, StepTimeout
 from weft.policy import DEFAULT
 from weft.ports.store import LogStore
 from weft.runner.options import WorkerHooks
@@ -274,6 +274,34 @@ async def test_a_thread_that_waited_too_long_is_let_go() -> None:
         assert let_go.wait(20)
     assert isinstance(run.failures["wait"].__cause__, StepTimeout)
     assert ended == 5.0
+
+
+def test_a_thread_that_begins_to_wait_when_its_attempt_is_over_is_told_so() -> None:
+    cut_short, ended = threading.Event(), threading.Event()
+    told: list[BaseException] = []
+
+    def wait(x: int) -> Any:
+        child = current().start_child(Workflow("endless", step(lambda x: ended.wait(20), name="endless")), x)
+        assert cut_short.wait(20)
+        try:
+            return child.result()
+        except BaseException as error:
+            told.append(error)
+            raise
+        finally:
+            ended.set()
+
+    parent = Workflow("parent", step(wait)).with_policies([("wait", Policy(timeout=0.05))])
+    telemetry.attach("cut short", ["weft.runner.runnable.timeout"], lambda *_: cut_short.set())
+    try:
+        with Runner() as runner:
+            run = runner.start(parent, 1).wait(20)
+            assert ended.wait(20)
+    finally:
+        telemetry.detach("cut short")
+
+    assert isinstance(run.failures["wait"].__cause__, StepTimeout)
+    assert [type(error) for error in told] == [NoRun]
 
 
 @virtually

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.core import events as ev
 from weft.core.fold.fold import record
+from weft.core.functions.current import announced
 from weft.core.functions.identity import digest
 from weft.core.functions.references import MISSING
 from weft.core.run.runnable import Runnable
@@ -72,11 +73,10 @@ class ChildRuns:
                 "a coroutine function, or let the component run on a thread (executor='thread')"
             )
         made = self._in_loop(self._start(parent, workflow, value, id, with_parent, options))
-        mine = threading.get_ident()
 
         def wait(work: Coroutine[Any, Any, Any]) -> Any:
-            is_step = threading.get_ident() == mine  # another thread waits for itself, and has no place to lend
-            return self._in_loop(self._aside(parent, work) if is_step else work, work).result()
+            is_step = announced() is parent  # other code waits for itself, and has no place to lend
+            return self._in_loop(self._aside_step(parent, work) if is_step else work, work).result()
 
         return Handle(self._runner, made.result(), wait)
 
@@ -146,6 +146,20 @@ class ChildRuns:
         return worker, inflight
 
     # -- waiting ---------------------------------------------------------------------------------
+
+    async def _aside_step(self, parent: Runnable, work: Coroutine[Any, Any, T]) -> T:
+        """
+        As :meth:`_aside`, for the thread of *parent* itself, which cannot be woken once its attempt is over.
+
+        Raises:
+            NoRun: it is over already.
+        """
+        try:
+            self._in_flight(parent)
+        except NoRun:
+            work.close()
+            raise NoRun(f"this attempt of {parent.component!r} is over, and waits for its children no more") from None
+        return await self._aside(parent, work)
 
     async def _aside(self, parent: Runnable, work: Awaitable[T]) -> T:
         """Await *work* on behalf of *parent*, which lends its place meanwhile."""
