@@ -89,7 +89,7 @@ MEANINGS: Final[dict[str, str]] = {
     "reason": "why, in words",
     "restarts": "how many restarts there have been within the time that the limit counts",
     "size": "how many runnables",
-    "status": "the state of the run, such as `idle` or `completed`",
+    "status": "the state of the run, such as `idle` or `cancelled`",
     "store": "the class of the store",
     "time": "seconds since the epoch",
     "timeout": "the timeout in seconds",
