@@ -1,8 +1,8 @@
 """
-The runner for scripts and threads: the same methods, blocking.
+The runner for scripts and threads: the methods of :class:`AsyncRunner`, but blocking.
 
-It owns a thread with an event loop, in which an :class:`AsyncRunner` lives.  All methods can be called from any
-thread, also from inside of a running event loop, which they block.
+It owns a thread with an event loop, in which an :class:`AsyncRunner` runs.  All methods can be called from any
+thread, even inside a running event loop, which they block.
 
     >>> from weft import Workflow, step
     >>> with Runner() as runner:
@@ -86,13 +86,13 @@ class Runner:
 
     def close(self, *, grace: float | None = None) -> None:
         """
-        Start nothing more, let what is in flight end, write everything, and give up all runs.
+        Start nothing more, let steps in flight end, write everything, and release all runs.
 
-        A second caller joins the first; if it says a shorter *grace*, that holds.  Callers that wait for something else
-        are told that it is closed.  A Ctrl-C hurries it: what is in flight is left, and everything is still written.
+        A second caller joins the first; the shorter *grace* applies to both.  Callers that wait for something else get
+        ``RunnerClosed``.  A Ctrl-C ends the grace time: steps in flight are abandoned, and everything is still written.
 
         Raises:
-            UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
+            UnwrittenEvents: the store stayed unavailable; the runner is closed nevertheless.
         """
         self._check_thread()
         with termination.closing(self):
@@ -183,7 +183,7 @@ class Runner:
         self._inner.register(*offered)
 
     def run(self, id: str, value: Any, **options: Any) -> None:
-        """Give the run *id* an input; see :meth:`AsyncRunner.run`."""
+        """Send the run *id* an input; see :meth:`AsyncRunner.run`."""
         self._do(self._inner.run(id, value, **options))
 
     def wait(self, id: str, timeout: float | None = None) -> Run:
@@ -201,11 +201,11 @@ class Runner:
     def gather(
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
-        """Wait until each of *runs* has had nothing left to do; see :meth:`AsyncRunner.gather`."""
+        """Wait until all of *runs* have had nothing left to do; see :meth:`AsyncRunner.gather`."""
         return self._do(self._inner.gather(list(runs), timeout, return_exceptions=return_exceptions))
 
     def get_results(self, id: str) -> dict[str, Any]:
-        """Return what the leaves of the run *id* have made so far."""
+        """Return the values that the leaves of the run *id* have produced so far."""
         return self._do(self._inner.get_results(id))
 
     def get_workflow(self, id: str) -> Run:
@@ -233,7 +233,7 @@ class Runner:
         return self._do(self._inner.stored(**filters))
 
     def records(self, **filters: Any) -> list[RunRecord]:
-        """Return what the store knows of its runs, oldest first."""
+        """Return the records of the runs in the store, oldest first."""
         return self._do(self._inner.records(**filters))
 
     def count(self, **filters: Any) -> int:
@@ -241,11 +241,11 @@ class Runner:
         return self._do(self._inner.count(**filters))
 
     def delete(self, id: str) -> None:
-        """Forget the stored run *id*; see :meth:`AsyncRunner.delete`."""
+        """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))
 
     def purge(self, *, before: float, **filters: Any) -> int:
-        """Forget closed runs that were last written *before* a time; return how many."""
+        """Delete closed runs that were last written *before* a time; see :meth:`AsyncRunner.purge`."""
         return self._do(self._inner.purge(before=before, **filters))
 
     def checkpoint(self, id: str) -> None:
@@ -253,16 +253,16 @@ class Runner:
         self._do(self._inner.checkpoint(id))
 
     def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
-        """Let go of the run *id*; see :meth:`AsyncRunner.stop`."""
+        """Release the run *id*; see :meth:`AsyncRunner.stop`."""
         self._do(self._inner.stop(id, persist=persist, grace=grace))
 
     def resume(self, id: str, **options: Any) -> Handle[Self]:
-        """Bring the stored run *id* back, and go on with it; see :meth:`AsyncRunner.resume`."""
+        """Load the stored run *id*, and continue it; see :meth:`AsyncRunner.resume`."""
         self._do(self._inner.resume(id, **options))
         return Handle(self, id)
 
     def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
-        """Bring back every stored run that has something to do and is free; see :meth:`AsyncRunner.resume_all`."""
+        """Resume every stored run that has something to do and is free; see :meth:`AsyncRunner.resume_all`."""
         return [Handle(self, handle.id) for handle in self._do(self._inner.resume_all(parked=parked, **options))]
 
     def cancel(self, id: str, reason: str = "") -> None:
@@ -270,24 +270,24 @@ class Runner:
         self._do(self._inner.cancel(id, reason))
 
     def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
-        """Let these *policies* hold for the run *id* from the next decision on."""
+        """Put *policies* in force for the run *id*, from the next decision on."""
         self._do(self._inner.set_policies(id, policies, mode=mode))
 
     def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
-        """Return what ``set_policies`` would change for work of the run *id* that is pending."""
+        """Return what ``set_policies`` would change for pending work of the run *id*."""
         return self._do(self._inner.preview(id, policies, mode=mode))
 
     def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
-        """Give dead letters of the run *id* another chance."""
+        """Retry dead letters of the run *id*."""
         self._do(self._inner.retry(id, which, policy=policy, input=input))
 
     def discard(self, id: str, which: object = None) -> None:
-        """Give dead letters of the run *id* up."""
+        """Discard dead letters of the run *id*."""
         self._do(self._inner.discard(id, which))
 
 
 def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
-    """Be the thread of a runner, until the loop is stopped."""
+    """Run the event loop of a runner on this thread, until the loop is stopped."""
     asyncio.set_event_loop(loop)
     try:
         while not is_over.is_set():
@@ -301,7 +301,7 @@ def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
 
 
 async def _last_words() -> None:
-    """Cancel the tasks that are left in the loop, so that their callers learn of it; leave those that do not end."""
+    """Cancel the remaining tasks of the loop, so that their callers get an error; abandon those that do not end."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -1,9 +1,9 @@
 """
-When what has happened becomes durable.
+Checkpoint strategies: when the events of a run become durable.
 
 | strategy | what is written, and when | after a crash |
 | --- | --- | --- |
-| ``every_cycle`` | the input before it runs; what was made before what depends on it | what was in flight runs again |
+| ``every_cycle`` | the input before it runs; a result before its dependents start | what was in flight runs again |
 | ``pipelined`` | the same, while dependents run, up to *depth* events ahead | up to *depth* events run again |
 | ``every_n(n)`` | after every *n* completed runnables, and when idle | up to *n* of them run again |
 | ``on_complete`` | when nothing is left to do | everything since the run was last idle |

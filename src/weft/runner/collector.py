@@ -1,7 +1,7 @@
 """
-The thresholds of Python's garbage collector while runners are open that ask for others.
+Changes the thresholds of Python's garbage collector while a runner is open that asks for it.
 
-A process has one collector, so this is a setting of the whole process:
+The thresholds belong to the whole process:
 
     >>> import gc
     >>> before = gc.get_threshold()
@@ -12,9 +12,9 @@ A process has one collector, so this is a setting of the whole process:
     >>> gc.get_threshold() == before
     True
 
-Of several runners, and of what the application has set itself, the thresholds are in force under which all objects are
-looked at most rarely.  The last runner that is closed restores what it found.  A collector that the application has
-switched off stays off, and thresholds that the application sets meanwhile stay as they are.
+If several runners ask for thresholds, or the application has set some itself, those with the rarest full collections
+are in force.  The last runner that is closed restores the thresholds that were there before.  If the application has
+switched the collector off, it stays off; if the application sets thresholds meanwhile, they stay as they are.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def as_thresholds(given: object) -> Thresholds | None:
 
 
 def hold(thresholds: Thresholds) -> None:
-    """Let at least these *thresholds* be in force, until they are released."""
+    """Put *thresholds* in force, unless rarer ones are, until they are released."""
     global _found, _set  # noqa: PLW0603 - the collector is one for the process, too
     with _lock:
         now = gc.get_threshold()
@@ -74,7 +74,7 @@ def hold(thresholds: Thresholds) -> None:
 
 
 def release(thresholds: Thresholds) -> None:
-    """Ask for *thresholds* no longer."""
+    """Withdraw a request for *thresholds*."""
     global _set  # noqa: PLW0603
     with _lock:
         _held.remove(thresholds)
@@ -91,6 +91,6 @@ def _apply() -> Thresholds:
 
 
 def _until_all(thresholds: Thresholds) -> int:
-    """Return how many new objects there are, about, before all of them are looked at."""
+    """Return about how many new objects there may be before the next full collection."""
     young, middle, old = thresholds
     return young * (middle + 1) * (old + 1)

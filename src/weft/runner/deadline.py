@@ -1,8 +1,8 @@
 """
-A point in time that can be brought forward while something waits for it.
+The end of a grace time, which can be brought forward while something waits for it.
 
-A run that is stopped, and a runner that is closed, give what is in flight a grace time.  A second caller may be in a
-greater hurry than the first: then everything that waits for the deadline waits for the earlier one.
+When a run is stopped or a runner is closed, the steps in flight get a grace time.  A second caller may ask for a
+shorter one: then everything that waits for the deadline waits for the earlier time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The handle of one run, which its caller gets and keeps; and those of many that were started together.
+Handles: how a caller refers to one run, or to many that were started together.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ class Handle(Generic[R]):
     """
     A run of a runner.
 
-    Of an ``AsyncRunner`` the methods give awaitables; of a ``Runner`` they block.
+    The methods block in a handle of a ``Runner``, and return awaitables in one of an ``AsyncRunner``.
     """
 
     __slots__ = ("_runner", "_via", "id")
 
     def __init__(self, runner: R, run_id: str, via: Callable[[Any], Any] | None = None) -> None:
-        """Hold the run *run_id*; *via* turns what a method of *runner* returns into what the handle returns."""
+        """Refer to the run *run_id*; *via* converts what a method of *runner* returns."""
         self._runner: Any = runner
         self._via = via
         self.id = run_id
@@ -41,7 +41,7 @@ class Handle(Generic[R]):
         return self._given(self._runner.result(self.id, timeout))
 
     def results(self) -> Any:
-        """Return what the leaves have made so far."""
+        """Return the values that the leaves have produced so far."""
         return self._given(self._runner.get_results(self.id))
 
     def status(self) -> Any:
@@ -53,7 +53,7 @@ class Handle(Generic[R]):
         return self._given(self._runner.log(self.id))
 
     def cancel(self, reason: str = "") -> Any:
-        """Close the run; what is in flight is stopped or left behind."""
+        """Close the run; attempts in flight are cancelled or abandoned."""
         return self._given(self._runner.cancel(self.id, reason))
 
     def __repr__(self) -> str:
@@ -64,18 +64,18 @@ class Handles(Sequence[Handle[R]]):
     """
     Runs of a runner that were started together, in the order of their inputs.
 
-    Of an ``AsyncRunner`` :meth:`gather` returns an awaitable; of a ``Runner`` it blocks.
+    :meth:`gather` blocks in the handles of a ``Runner``, and returns an awaitable in those of an ``AsyncRunner``.
     """
 
     __slots__ = ("_runner", "ids")
 
     def __init__(self, runner: R, ids: Sequence[str]) -> None:
-        """Hold the runs with these *ids*."""
+        """Refer to the runs with these *ids*."""
         self._runner = runner
         self.ids = ids
 
     def gather(self, timeout: float | None = None, *, return_exceptions: bool = False) -> Any:
-        """Wait until there is nothing left to do in any of them; return their outputs, or raise the first error."""
+        """Wait until all runs have nothing left to do; return their outputs in order, or raise the first error."""
         runner: Any = self._runner
         return runner.gather(self.ids, timeout, return_exceptions=return_exceptions)
 

@@ -1,5 +1,5 @@
 """
-The options of a run that is started or resumed, and hooks into its life.
+The options of a run that is started or resumed, and the hooks of its worker.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         on_complete_args: tuple[Any, ...] = (),
         hooks: WorkerHooks | None = None,
     ) -> RunOptions:
-        """Return what holds for one run that was told this, where these hold for all."""
+        """Return these options with some of them replaced, for one run."""
         return RunOptions(
             max_concurrency=self.max_concurrency if max_concurrency is None else max_concurrency,
             checkpoints=self.checkpoints if checkpoint is None else as_checkpoints(checkpoint),

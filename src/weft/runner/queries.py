@@ -1,7 +1,7 @@
 """
-The questions to a runner: how its runs stand, what is stored, and when they are done.
+The queries of a runner: waiting for runs, reading their state, and listing what is stored.
 
-Nothing here changes a run.
+None of them changes a run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AT_ONCE: Final = 512
 
 
 class RunnerQueries:
-    """The part of a runner that only answers."""
+    """The methods of a runner that change nothing."""
 
     _runtime: Runtime
 
@@ -39,7 +39,7 @@ class RunnerQueries:
         Raises:
             WorkflowNotFound: there is no such run here.
             WaitTimeout: it took longer than *timeout* seconds.
-            RunParked: it needs a person.
+            RunParked: it was set aside until a person resumes it.
         """
         return (await self._done_in(id, timeout)).frozen_copy()
 
@@ -85,7 +85,7 @@ class RunnerQueries:
         """
         Wait until each of *runs* has had nothing left to do; return their outputs, in order.
 
-        All of them are waited for, also if one fails.  Then the error of the first one that has none is raised.
+        All of them are waited for, even if one fails.  Then the first error, in the order of *runs*, is raised.
 
         Args:
             runs: their ids, or handles of them.
@@ -113,7 +113,7 @@ class RunnerQueries:
         return [member.value if member.error is None else member.error for member in group.members]
 
     async def _joined(self, group: WaitGroup, timeout: float | None) -> None:
-        """Wait until it is known what came of all runs of *group*, or until the time is up."""
+        """Wait until every run of *group* has a result or an error, or until the time is up."""
         wait = asyncio.timeout(timeout)
         try:
             async with wait:
@@ -145,7 +145,7 @@ class RunnerQueries:
     # -- looking ---------------------------------------------------------------------------------
 
     async def get_results(self, id: str) -> dict[str, Any]:
-        """Return what the leaves of the run *id* have made so far."""
+        """Return the values that the leaves of the run *id* have produced so far."""
         return (await self._runtime.worker(id)).run.results()
 
     async def get_workflow(self, id: str) -> Run:
@@ -173,7 +173,7 @@ class RunnerQueries:
         return [found.id for found in await self.records(**filters)]
 
     async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return what the store knows of its runs, oldest first."""
+        """Return the records of the runs in the store, oldest first; *filters* are those of its ``list``."""
         self._runtime.check_open()
         return await self._runtime.ownership.records(**filters)
 

@@ -74,18 +74,18 @@ class AsyncRunner(RunnerQueries):
                 unless it is open already.
             executor: where plain functions run: ``"thread"``, ``"inline"`` or ``"process"``.
             max_concurrency: how many runnables of one run may be in flight at once.
-            checkpoint: when what has happened becomes durable; a run may say otherwise.
+            checkpoint: when events become durable; a run can choose another strategy.
             context: values for parameters that read ``context(key)``; never stored.
-            grace: how many seconds what is in flight gets to end when the runner is closed.
+            grace: how many seconds steps in flight get to end when the runner is closed.
             threads: how many threads there are at most.
             processes: how many worker processes there are at most.
             executors: more executors, by name, or others in place of the usual ones.
             clock: where the time of day comes from.
-            counters: where the states of limits live.
+            counters: where the states of limits are kept.
             modules: modules of the application whose functions stored runs may name; see :meth:`register`.
             collector: how often Python's garbage collector looks for cycles while the runner is open.  That is a
-                setting of the process: ``"seldom"`` is for one with thousands of live runs, where each look takes
-                long; three numbers are those of ``gc.set_threshold``.
+                setting of the process: ``"seldom"`` is for one with thousands of live runs, where a full collection
+                takes long; three numbers are the arguments of ``gc.set_threshold``.
         """
         self._runtime = Runtime(
             self,
@@ -127,15 +127,15 @@ class AsyncRunner(RunnerQueries):
 
     async def close(self, *, grace: float | None = None) -> None:
         """
-        Start nothing more, let what is in flight end, write everything, and give up all runs.
+        Start nothing more, let steps in flight end, write everything, and release all runs.
 
-        A second caller joins the first, and a caller that is cancelled leaves the runner closing.
+        A second caller joins the first, and the close continues if its caller is cancelled.
 
         Args:
-            grace: how many seconds what is in flight gets to end, and an unavailable store to come back.
+            grace: how many seconds steps in flight get to end, and an unavailable store gets to come back.
 
         Raises:
-            UnwrittenEvents: the store stayed unavailable; the runner is closed all the same.
+            UnwrittenEvents: the store stayed unavailable; the runner is closed nevertheless.
         """
         await self._runtime.close(grace)
 
@@ -161,7 +161,7 @@ class AsyncRunner(RunnerQueries):
         Start a run of *workflow* with *value* as its input; the same *id* again is the same run.
 
         Args:
-            id: the name of the run; unique by itself if not given.
+            id: the id of the run; a unique one is generated if not given.
             options: those of :meth:`start_workflow`, and ``deadline=``.
         """
         self._runtime.check_open()
@@ -181,22 +181,22 @@ class AsyncRunner(RunnerQueries):
         """
         Start a run of *workflow* for each of *inputs*, as :meth:`start` does; all of them are stored when this returns.
 
-        The beginnings of many runs share a commit, and ``await handles.gather()`` waits for all outputs at once.  All
-        inputs are read and checked before anything is started.  A caller that is cancelled leaves those runs that are
-        started or about to be, and starts no more.
+        Many runs share a commit, and ``await handles.gather()`` waits for all outputs.  All inputs are read and checked
+        before the first run is started.  If the caller is cancelled, the present slice of runs is still started, and
+        later ones are not.
 
         Args:
             inputs: anything that can be iterated over; it is read to its end, in slices.
-            ids: the names of the runs, in the order of the inputs; unique by themselves if not given.
+            ids: the ids of the runs, in the order of the inputs; unique ones are generated if not given.
             options: those of :meth:`start`, for all of the runs.
 
         Returns:
-            Handles in the order of *inputs*.  An id that is known is the same run, which is not given the input again.
+            Handles in the order of *inputs*.  An id that exists is the same run, which does not get the input again.
 
         Raises:
-            InvalidOption: there is not one id for each input, or an id is there twice.
+            InvalidOption: there is not one id for each input, or an id occurs twice.
             UnencodableValue: an input could not be stored; the error says which.
-            RunOwned: another process that is alive has one of the runs; all others are started, and a note says so.
+            RunOwned: another living process owns one of the runs; all others are started, and a note says so.
         """
         self._runtime.check_open()
         told, given = self._given(options, self._options)
@@ -223,21 +223,21 @@ class AsyncRunner(RunnerQueries):
         Create a run that has had no input yet; it is stored when this returns.
 
         Args:
-            id: the name of the run.
+            id: the id of the run.
             max_concurrency: how many of its runnables may be in flight at once.
-            checkpoint: when what has happened becomes durable.
+            checkpoint: when its events become durable.
             executor: where its plain functions run.
             context: values for parameters that read ``context(key)``, over those of the runner; never stored.
             policies: rules in front of the workflow's own, or in their place.
             policies_mode: ``"merge"`` or ``"replace"``.
             on_complete: called with the id and the run whenever nothing is left to do: a function, or where to find
                 one, ``"module:function"``.
-            on_complete_args: what it is called with besides.
+            on_complete_args: further arguments for it.
             hooks: functions that are told what the worker does.
 
         Raises:
-            WorkflowAlreadyStarted: a run of this id exists.
-            InvalidPolicy: a policy that this runner cannot keep.
+            WorkflowAlreadyStarted: a run with this id exists.
+            InvalidPolicy: a policy that this runner cannot honour.
             MissingContext: a required context key was not given.
         """
         self._runtime.check_open()
@@ -254,7 +254,7 @@ class AsyncRunner(RunnerQueries):
         return Handle(self, id)
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
-        """Return what holds for a run that is started with *options*, and what it is given besides."""
+        """Split *options* into the options of a run, over the *usual* ones, and its policies and deadline."""
         if not options and usual is self._options:  # a child has neither the hooks nor the callback of its parent
             return usual, {}
         besides = ("policies", "policies_mode", "deadline")
@@ -262,7 +262,7 @@ class AsyncRunner(RunnerQueries):
         return self._checked(usual.but(**options)), given
 
     def _told(self, options: Mapping[str, Any]) -> RunOptions:
-        """Return what holds for a run that is given *options*."""
+        """Return the options of a run: those of the runner, replaced by *options*."""
         return self._checked(self._options.but(**options))
 
     def _checked(self, options: RunOptions) -> RunOptions:
@@ -278,7 +278,7 @@ class AsyncRunner(RunnerQueries):
 
     def register(self, *offered: Workflow | ModuleType | type) -> None:
         """
-        Offer to stored runs what they may go on with.
+        Offer functions and classes that stored runs may use.
 
         Args:
             offered: a workflow, whose runs then find functions that cannot be found by name; a module, for the
@@ -313,11 +313,11 @@ class AsyncRunner(RunnerQueries):
         policies_mode: PoliciesMode = "merge",
     ) -> None:
         """
-        Give the run *id* an input.  When this returns, the input is as durable as the strategy asks for.
+        Send the run *id* an input.  When this returns, the input is as durable as the strategy requires.
 
         Args:
-            key: makes giving it twice harmless.
-            deadline: seconds in which everything that comes of it must be done.
+            key: makes sending it twice harmless.
+            deadline: seconds within which everything that follows from the input must be done.
             policies: rules that hold from now on.
             policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
 
@@ -338,7 +338,7 @@ class AsyncRunner(RunnerQueries):
 
     async def delete(self, id: str) -> None:
         """
-        Forget the stored run *id*, its log and its values; one that is in this runner is stopped first.
+        Delete the stored run *id*, its log and its values; a run that is in this runner is stopped first.
 
         Raises:
             WorkflowNotFound: nothing is stored under this id.
@@ -347,7 +347,11 @@ class AsyncRunner(RunnerQueries):
         await self._runtime.delete(id)
 
     async def purge(self, *, before: float, **filters: Any) -> int:
-        """Forget closed runs that were last written *before* a time, in seconds since the epoch; return how many."""
+        """
+        Delete closed runs that were last written *before* a time, in seconds since the epoch; return how many.
+
+        Only cancelled runs are closed by a runner: ``statuses=["idle"]`` deletes runs with nothing left to do instead.
+        """
         self._runtime.check_open()
         return await self._runtime.ownership.purge(before=before, **filters)
 
@@ -361,14 +365,14 @@ class AsyncRunner(RunnerQueries):
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
-        Let go of the run *id*: what is in flight gets *grace* seconds, then it is left; that does not cost an attempt.
+        Release the run *id*: steps in flight get *grace* seconds, then they are abandoned, which uses up no attempt.
 
-        A second caller joins the first, and a caller that is cancelled leaves the run stopping.
+        A second caller joins the first, and the stop continues if its caller is cancelled.
 
         Args:
-            persist: whether to write what has happened since the last checkpoint; a caller that joins another one gets
-                what that one asked for.
-            grace: that of the runner if not given.
+            persist: whether to write the events since the last checkpoint; if several callers stop the run, the choice
+                of the first one counts.
+            grace: the grace time of the runner if not given.
         """
         await self._runtime.stop(id, persist=persist, grace=grace)
 
@@ -381,7 +385,7 @@ class AsyncRunner(RunnerQueries):
         **options: Any,
     ) -> Handle[Self]:
         """
-        Bring the stored run *id* back, and go on with it.  One that is here already is left as it is.
+        Load the stored run *id*, and continue it.  A run that is here already is left as it is.
 
         Args:
             workflow: the live definition, where functions cannot be found by their names.
@@ -399,10 +403,10 @@ class AsyncRunner(RunnerQueries):
 
     async def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
         """
-        Bring back every stored run that has something to do and that no process that is alive owns.
+        Resume every stored run that has something to do and that no living process owns.
 
         Args:
-            parked: whether to bring back runs that were set aside, too.
+            parked: whether to resume parked runs too.
             options: those of :meth:`start_workflow`, but for policies.
         """
         self._runtime.check_open()
@@ -412,7 +416,7 @@ class AsyncRunner(RunnerQueries):
     # -- changing --------------------------------------------------------------------------------
 
     async def cancel(self, id: str, reason: str = "") -> None:
-        """Close the run *id*: what is in flight is stopped or left behind, and nothing more happens."""
+        """Close the run *id* for good: attempts in flight are cancelled or abandoned."""
         worker = await self._runtime.changeable(id)
         if worker.state != "cancelled":
             worker.cancel(reason)
@@ -422,22 +426,22 @@ class AsyncRunner(RunnerQueries):
             await self._runtime.written(worker)
 
     async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
-        """Let these *policies* hold for the run *id* from the next decision on."""
+        """Put *policies* in force for the run *id*, from the next decision on."""
         worker = await self._runtime.changeable(id)
         worker.rule(policies, mode)
         await self._runtime.taken(worker)
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
-        """Return what ``set_policies`` would change for work of the run *id* that is pending."""
+        """Return what ``set_policies`` would change for pending work of the run *id*."""
         return (await self._runtime.worker(id)).run.preview(policies, mode=mode)
 
     async def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
         """
-        Give dead letters of the run *id* another chance.
+        Retry dead letters of the run *id*.
 
         Raises:
             NoSuchLetter: there is no such dead letter.
-            InvalidPolicy: a policy that this runner cannot keep.
+            InvalidPolicy: a policy that this runner cannot honour.
             UnencodableValue: the input could not be stored.
             RunClosed: the run was cancelled.
         """
@@ -449,7 +453,7 @@ class AsyncRunner(RunnerQueries):
         await self._changed(worker)
 
     async def discard(self, id: str, which: object = None) -> None:
-        """Give dead letters of the run *id* up."""
+        """Discard dead letters of the run *id*."""
         worker = await self._runtime.changeable(id)
         worker.check_open()
         worker.run.discard(which)

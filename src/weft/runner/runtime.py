@@ -3,11 +3,11 @@ The parts of a runner: its store, its dispatcher with the executors, its registr
 
     new ──open──► open ──close──► closing ──► closed
                   │  ▲               │
-                  └──┘ runs come     └── it could not be finished: close() goes on with it
+                  └──┘ runs start    └── it could not be finished: another close() continues it
 
-All of it is opened together and closed together, in an order in which nothing is lost: first nothing more starts, then
-what is in flight ends, then everything is written, and the store goes last.  Opening and closing are each one task
-that every caller joins, and that goes on if a caller is cancelled.
+All parts are opened together and closed together, in an order in which nothing is lost: first nothing more starts, then
+attempts in flight end, then everything is written, and the store is closed last.  Opening and closing are each one task
+that every caller joins, and that continues if a caller is cancelled.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Stop:
 
 
 class Runtime:
-    """All that a runner has while it is open, from its opening to its end."""
+    """The parts of a runner, and their opening and closing."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Runtime:
         thresholds: Thresholds | None,
     ) -> None:
         """
-        Build everything that *runner* has; :meth:`open` makes it ready.
+        Create the parts of *runner*; :meth:`open` opens them.
 
         Args:
             given: checks the options of children.
@@ -170,9 +170,9 @@ class Runtime:
 
     async def close(self, grace: float | None = None) -> None:
         """
-        Start nothing more, let what is in flight end, write everything, and give up all runs.
+        Start nothing more, let steps in flight end, write everything, and release all runs.
 
-        A second caller joins the first; if it says a shorter *grace*, that holds.
+        A second caller joins the first; the shorter *grace* applies to both.
 
         Raises:
             UnwrittenEvents: the store stayed unavailable until the grace time was over.
@@ -245,7 +245,7 @@ class Runtime:
             raise UnwrittenEvents(unwritten, next(reasons))
 
     async def _finish_attempts(self, dispatcher: Dispatcher, workers: Sequence[Worker], deadline: Deadline) -> None:
-        """Start nothing more, and let what is in flight end until the *deadline*; what has ended by then counts."""
+        """Start nothing more, and let attempts in flight end until the *deadline*; the outcomes until then are kept."""
         for worker in workers:
             worker.is_leaving = True
             worker.stop()
@@ -286,7 +286,7 @@ class Runtime:
         Return the worker of *run*, to be told something.
 
         Raises:
-            WorkflowNotFound: it is not here, or is being let go of.
+            WorkflowNotFound: it is not here, or is being released.
         """
         worker = await self.worker(run)
         while worker.state == "parked" and not worker.is_leaving and self.registry.is_locked(run):
@@ -302,7 +302,7 @@ class Runtime:
         await self.waiters.durable(worker, len(worker.run.memory.log))
 
     async def taken(self, worker: Worker) -> None:
-        """Wait until what *worker* was told is as durable as its strategy asks for."""
+        """Wait until the last change of *worker* is as durable as its strategy requires."""
         if worker.options.checkpoints.takes_input_first:
             await self.written(worker)
 
@@ -334,9 +334,9 @@ class Runtime:
 
     async def stop(self, run: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
-        Give *run* up, after what is in flight has had its *grace*; that does not cost an attempt.
+        Release *run*, after attempts in flight have had their *grace* time; that uses up no attempt.
 
-        A second caller joins the first; if it says a shorter *grace*, that holds.
+        A second caller joins the first; the shorter *grace* applies to both.
 
         Args:
             persist: whether to write what has happened since the last checkpoint; a caller that joins another one gets
@@ -344,7 +344,7 @@ class Runtime:
 
         Raises:
             WorkflowNotFound: it is not here.
-            StoreError: what has happened could not be written; the run is let go of all the same.
+            StoreError: not all events could be written; the run is released nevertheless.
         """
         await self.worker(run)
         stop = self._stops.get(run)
@@ -371,7 +371,7 @@ class Runtime:
 
     async def delete(self, run: str) -> None:
         """
-        Forget the stored *run*; one that is here is stopped first.
+        Delete the stored *run*; a run that is here is stopped first.
 
         Raises:
             WorkflowNotFound: nothing is stored under this id.
@@ -410,7 +410,7 @@ class Runtime:
 
 
 def _withdraw(worker: Worker, *, persist: bool) -> list[InFlight]:
-    """Let *worker* start and take nothing more; return what executors have of it."""
+    """Let *worker* start and accept nothing more; return its attempts that executors have."""
     worker.is_leaving = True
     if not persist:
         worker.forget()

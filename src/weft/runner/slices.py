@@ -1,5 +1,5 @@
 """
-The stop between two slices of large work: everything else in the loop has its turn, and so have other threads.
+The pause between two slices of large work, in which other work of the event loop and other threads run.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ of a store, then gets it after 5 ms, several times per commit.
 
 
 def let_threads_run() -> None:
-    """Let another thread have the interpreter, if one waits for it."""
+    """Let another thread run, if one waits for the interpreter."""
     time.sleep(_MOMENT)
 
 
 async def pause(*, threads: bool = True) -> None:
     """
-    Let everything else in the loop have its turn.
+    Let the other work of the event loop run.
 
     Args:
-        threads: whether to let other threads run, too.  On a busy machine the sleep that this takes can last as long as
-            twenty slices: where no thread has anything to do for the runner, it is better left out.
+        threads: whether to let other threads run too, which takes a sleep.  On a busy machine that can last as long as
+            twenty slices: pass False if no thread works for the runner.
     """
     if threads:
         let_threads_run()

@@ -1,16 +1,16 @@
 """
-SIGTERM in a program with a blocking runner: the program ends in order.
+Handles SIGTERM in a program with a blocking runner, so that the runner is closed before the program ends.
 
-By default SIGTERM ends a process on the spot, and what its runner has not written is lost.  While a blocking runner is
-open that was opened in the main thread, ``SystemExit(143)`` is raised there instead, so that ``with`` closes it.  143
-is what a shell says of a process that SIGTERM has ended.
+By default SIGTERM ends a process at once, and unwritten events of its runner are lost.  While a blocking runner is open
+that was opened in the main thread, ``SystemExit(143)`` is raised there instead, so that ``with`` closes the runner.
+Shells report 143 for a process that SIGTERM has ended.
 
 - A program that has its own handler for SIGTERM keeps it, whether it was installed before or after.
-- A close is not cut short: a SIGTERM that comes meanwhile, also a second one, is raised when the close is done.  How
-  long that takes is bounded by its grace time, and SIGKILL ends it at any time.
-- The last runner that is closed puts back what was there before.  If that happens in another thread, where it cannot,
-  the next SIGTERM ends the process as it would have.
-- A forked process begins without all this: the runner is its parent's.
+- A close is not interrupted: a SIGTERM that arrives meanwhile, even a second one, is raised when the close is done.
+  The grace time limits how long that takes, and SIGKILL ends the process at any time.
+- The last runner that is closed restores the previous handler.  If it is closed in another thread, where that is not
+  possible, the next SIGTERM ends the process as it would have without a runner.
+- A forked process has no handler: the runner belongs to its parent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Close:
 
 
 def watch(runner: object) -> None:
-    """Let SIGTERM end the program in order while *runner* is open, if that is ours to decide."""
+    """Install the handler while *runner* is open, unless the program has its own."""
     if threading.current_thread() is not threading.main_thread():
         return
     handler = signal.getsignal(signal.SIGTERM)

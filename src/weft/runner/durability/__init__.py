@@ -1,5 +1,5 @@
 """
-The runner's side of the store: events on the way to it, ownership of runs, and recovery after a crash.
+The runner's side of the store: events that are not written yet, ownership of runs, and recovery after a crash.
 
-Nothing is acknowledged before the store has taken it.
+Nothing is acknowledged before the store has written it.
 """

@@ -1,24 +1,25 @@
 """
-Group commit: the events of all runs, one transaction.
+Group commit: writes the events of all runs, many runs in one transaction.
 
-All workers of a runner hand their events to one journal.  While a commit is in flight the next batch collects:
-a worker says that it has something (``note``) and is asked for it when a batch is made up, so everything that a
-run did meanwhile is one append.  A run whose append is refused leaves the batch; the others commit.
+All workers of a runner write through one journal.  While a commit is in flight, the next batch collects: a worker
+announces that it has something to write (``note``), and when the batch is assembled, the journal takes all events of
+that run as one append.  If the store refuses the append of a run, the other runs of the batch are still committed.
 
     clean ──note──► noted ──batch──► committing ──done──► clean (or noted again)
                       │                  │
-                      └──large──► beside ┤   (the same comes of it)
+                      └──large──► beside ┤   (with the same outcomes)
                                          │
-                                         ├── refused ──► the worker is told, and dropped
+                                         ├── refused ──► the worker is told, and writes nothing more
                                          ├── the store is unavailable ──► the same batch again, later
                                          └── the store raises ──► each append again, by itself
 
-An append with large values takes the store long, and a batch is answered as a whole.  So it is given to the store by
-itself, beside the batches of the others, which a store can write meanwhile; one at a time, by a separate task.
+A batch is acknowledged as a whole, and an append with large values takes the store a long time.  So a separate task
+writes such appends *beside* the batches, one at a time, and the store can write the batches meanwhile.
 
-Invariants: a run is in one batch at a time, or beside them; an event is written once; a worker learns that an event is
-durable only after the store has said so; nothing is forgotten while the store is unavailable, until a journal that is
-being closed runs out of time.  A journal whose task is cancelled by other code starts again with what it was writing.
+Invariants: a run is in one batch at a time, or in one append beside them; an event is written once; a worker learns
+that an event is durable only after the store has confirmed it; while the store is unavailable no event is lost, unless
+the journal is being closed and its grace time ends.  If other code cancels the task of the journal, a new task starts
+with the batch that was being written.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Writer(Protocol):
 
 
 class Journal:
-    """Writes what workers have to write, in batches."""
+    """Writes the events of workers, in batches."""
 
     def __init__(
         self, store: LogStore, time: Callable[[], float], afterwards: Callable[[], object] = lambda: None
@@ -80,9 +81,9 @@ class Journal:
 
         Args:
             time: says the time of day.
-            afterwards: called once the runs of a batch were told, to let them take in what has ended meanwhile.  After
-                a small batch that is right away: what came of it is in the next batch before the loop has come round.
-                Else it is when the loop does.
+            afterwards: called after the workers of a batch were told, so that they process attempts that have ended
+                meanwhile.  After a small batch it is called at once, so that the results are in the next batch; after a
+                large one, in the next round of the event loop.
         """
         self._store, self._time, self._afterwards = store, time, afterwards
         self._noted: dict[Writer, None] = {}
@@ -111,7 +112,7 @@ class Journal:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the store has been given something, and has not answered."""
+        """Whether a write is in progress."""
         return bool(self._in_flight or self._beside)
 
     def open(self) -> None:
@@ -145,7 +146,7 @@ class Journal:
         self._noted[writer] = None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Go on with another task if other code has ended this one: workers and callers wait for their commits."""
+        """Start another task if other code has cancelled this one: workers and callers wait for their commits."""
         if self._closed.is_set():
             return
         _tell_of_end(task)

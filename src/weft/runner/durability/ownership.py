@@ -1,7 +1,7 @@
 """
-Which stored runs a runner holds: taking them, loading them, giving them back.
+The stored runs that a runner owns: acquires, loads and releases them.
 
-All of this can be done twice, so an unavailable store only delays it, for as long as the runner may wait for it.
+All of these calls are safe to repeat, so they are retried while the store is unavailable and the runner may wait.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Ownership:
 
     async def acquire(self, run: str) -> RunRecord | None:
         """
-        Own *run*, in a new epoch, and return its record; where runs are not owned, None.
+        Acquire *run*, in a new epoch, and return its record; None if the store does not know owners.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -116,7 +116,7 @@ class Ownership:
     async def acquire_many(
         self, runs: Collection[str], refused: Callable[[str, StoreError], object]
     ) -> list[RunRecord]:
-        """Own *runs*, and return the records of those that could be; those that are gone or held need no word."""
+        """Acquire *runs*, and return the records of those that were; runs that are deleted or owned are left out."""
         if not runs:
             return []
         store = self._owned()
@@ -150,7 +150,7 @@ class Ownership:
 
     @contextmanager
     def decoder(self, record: RunRecord, workflow: Workflow | None, *, strict: bool) -> Generator[Decoder, None, None]:
-        """Yield what reads runs of the definition that *record* names; it is kept if it has found all functions."""
+        """Yield a decoder for the definition that *record* names; it is kept if it has found all functions."""
         key = (record.workflow, record.version, id(workflow), strict)  # a decoder keeps its workflow, and so the id
         decoder = self._decoders.get(key)
         if decoder is None:
@@ -175,7 +175,7 @@ class Ownership:
 
     @asynccontextmanager
     async def freeing(self, runs: Iterable[str]) -> AsyncGenerator[set[str], None]:
-        """Yield *runs* as a set, and give back those that are left in it at the end, also after an error."""
+        """Yield *runs* as a set, and release those that are left in it at the end, also after an error."""
         left = set(runs)
         try:
             yield left
@@ -185,7 +185,7 @@ class Ownership:
         await self.release(list(left))
 
     async def release(self, runs: Sequence[str]) -> None:
-        """Give *runs* back."""
+        """Release *runs*."""
         store = self._store
         if runs and isinstance(store, OwnedStore):
             self._kept.update(dict.fromkeys(runs))
@@ -194,7 +194,7 @@ class Ownership:
                 self._kept.pop(run, None)
 
     async def release_all(self, runs: Iterable[str]) -> None:
-        """Give *runs* back, and all that could not be given back before: the runner is closed."""
+        """Release *runs*, and those that could not be released before, when the runner is closed."""
         await self.release(list({**self._kept, **dict.fromkeys(runs)}))
 
     def _owned(self) -> OwnedStore:
@@ -215,7 +215,7 @@ class Ownership:
             return None
 
     async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return what the store knows of its runs, oldest first."""
+        """Return the records of the runs in the store, oldest first."""
         store = self._listed()
         found: list[RunRecord] = []
         while page := await self._asked(store.list(after=found[-1] if found else None, limit=1_000, **filters)):
@@ -228,7 +228,7 @@ class Ownership:
 
     async def delete(self, run: str) -> None:
         """
-        Forget *run*.
+        Delete *run*.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -237,7 +237,7 @@ class Ownership:
         await self._asked(self._listed().delete(run))
 
     async def purge(self, *, before: float, **filters: Any) -> int:
-        """Forget finished runs that were last written *before* a time; return how many."""
+        """Delete closed runs that were last written *before* a time; return how many."""
         return await self._asked(self._listed().purge(before=before, **filters))
 
     def _listed(self) -> ListableStore:

@@ -1,9 +1,9 @@
 """
-Brings back a stored run: load, decode, fold, and find out what was in flight.
+Rebuilds a stored run from its log: check the chain, decode, fold.
 
-Nothing of the user's is called.  What has completed in the log is never executed again; what was in flight is
-ready, and is started like anything else.  A long log is read and folded in slices, between which everything else in
-the loop has its turn (ADR 18); until the last of them the run is in no table, so that it can be given up at any one.
+No function of the user is called.  Work that has completed in the log is never executed again; work that was in flight
+is ready again, and is started like any other.  A long log is decoded and folded in slices, between which other work of
+the event loop runs (ADR 18).  The run is in no table until the last slice, so recovery can be abandoned after any.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-A store that is unavailable delays what needs it, and nothing else.
+Repeats calls of a store while the store is unavailable.
 """
 
 from __future__ import annotations

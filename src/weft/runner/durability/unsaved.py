@@ -1,8 +1,8 @@
 """
-The events of one run that the store does not have yet, and how many it has.
+The events of one run that are not stored yet, and the number of those that are.
 
-The events since the last time become one segment of bytes, chained to those before it.  A segment counts once the
-store has said so; until then nothing of it is forgotten.
+The events since the last append become one segment of bytes, chained to the segments before it.  Its events are kept
+until the store has confirmed them.
 """
 
 from __future__ import annotations

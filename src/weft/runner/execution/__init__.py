@@ -1,5 +1,5 @@
 """
-Driving one run: what is queued, in flight or waiting, and with which policies.
+Drives one run: its runnables are queued, in flight or waiting, as their policies say.
 
-The worker decides; the dispatcher shares executors and limits between workers.
+A worker decides for its run; the dispatcher shares executors and limits between workers.
 """

@@ -5,8 +5,8 @@ Takes the runnables of one run from their slot to their outcome, as their polici
           ▲                                                     │
           └───────── a pause, a limit, or the log ◄─────────────┘   (as its policy says)
 
-A runnable without a policy that matters takes the short way.  For any other, the driver of the policies is asked what
-to do next, and is told what came of it.
+A runnable without a policy that matters is handed to its executor directly.  For any other, the policy driver
+(``weft.policy.driver``) yields the next instruction, and receives the result of each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_POLICY = Policy()
 
 
 class Attempts:
-    """The attempts of one worker: what the driver of the policies says is done, and what comes of it is told."""
+    """The attempts of one worker: carries out the instructions of policy drivers, and reports the results to them."""
 
     __slots__ = ("_dispatcher", "_policies", "_queue", "_worker")
 
@@ -49,7 +49,7 @@ class Attempts:
     # -- with a slot -----------------------------------------------------------------------------
 
     def proceed(self, inflight: InFlight) -> None:
-        """Go on with *inflight*, which has a slot: begin, ask its driver after a wait, or make its attempt."""
+        """Continue with *inflight*, which has a slot: begin, ask its driver after a wait, or make its attempt."""
         if inflight.awaited is not None:
             inflight.awaited = None
             self._go_on(inflight, None)
@@ -134,7 +134,7 @@ class Attempts:
             inflight.instructions = conduct(runnable, policy, given, failed, begun=begun or Begun())
 
     def _go_on(self, inflight: InFlight, reply: Reply) -> None:
-        """Tell the driver of *inflight* what came of its last instruction, and do the next one."""
+        """Tell the driver of *inflight* the result of its last instruction, and carry out the next one."""
         inflight.disarm()
         instructions = inflight.instructions
         assert instructions is not None  # noqa: S101
@@ -184,7 +184,7 @@ class Attempts:
     # -- waiting ---------------------------------------------------------------------------------
 
     def _wait(self, inflight: InFlight, awaited: Pause | Await) -> None:
-        """Free the slot of *inflight* until what it waits for has come; the caller starts the next one."""
+        """Free the slot of *inflight* while it waits for time or a limit; the caller starts the next runnable."""
         if isinstance(awaited, Pause) and awaited.after is not None:
             self._note_failure(inflight, awaited.after)
             if inflight.state == "done":  # a listener has cancelled the run
@@ -215,7 +215,7 @@ class Attempts:
             worker.write_if_due()
 
     def _resumed(self, inflight: InFlight) -> None:
-        """Let *inflight* go on: the thing that it waited for has happened."""
+        """Queue *inflight* again: its wait is over."""
         if inflight.state != "waiting" or self._worker.is_stopping:
             return
         inflight.disarm()
@@ -275,7 +275,7 @@ class Attempts:
     # -- what becomes of an attempt --------------------------------------------------------------
 
     def held(self, inflight: InFlight) -> None:
-        """Queue *inflight*, which was in line for its executor, again: a policy holds the run."""
+        """Move *inflight* from the queue of its executor back to that of its run: a policy holds the run."""
         inflight.disarm()
         self._queue.move(inflight, "queued")
 
@@ -368,14 +368,14 @@ class Attempts:
         self._worker.finish(inflight, outcome)
 
     def _drop(self, inflight: InFlight) -> None:
-        """Leave *inflight*, which would have to wait, where it is: the run is being stopped."""
+        """Abandon *inflight*, which would have to wait: the run is being stopped."""
         self._queue.move(inflight, "done")
         self.give_up(inflight)
         if self._worker.observer is not None:
             self._worker.observer(self._worker)
 
     def give_up(self, inflight: InFlight) -> None:
-        """Lose interest in *inflight*, and leave the limits that it was let through."""
+        """Abandon *inflight*, and release the limits that had admitted it."""
         self._dispatcher.withdraw(inflight)
         instructions = inflight.instructions
         if instructions is not None and getgeneratorstate(instructions) != GEN_RUNNING:  # else it is closed later
@@ -383,7 +383,7 @@ class Attempts:
 
 
 def _in_time(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """Return *outcome*, or that it came too late: what runs in the loop cannot be cut short, only dropped."""
+    """Return *outcome*, or a timeout if it came too late: a step in the event loop cannot be interrupted."""
     if attempt.timeout is None:
         return outcome
     spent = outcome.duration_ns / 1e9

@@ -1,8 +1,8 @@
 """
-The dispatcher that the workers of a runner share: the journal, the executors, timers, limits, and one turn of the loop.
+The dispatcher that the workers of a runner share: the journal, the executors, timers and limits.
 
-Whatever ends, on whatever thread, wakes the loop once; a turn then collects all that has ended, hands it to the
-workers it belongs to, and lets each of them go on.
+An attempt that ends, on any thread, wakes the event loop once.  A *turn* then collects everything that has ended, hands
+each outcome to its worker, and lets these workers continue.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Dispatcher:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an executor has something, or something is in line for one."""
+        """Whether an attempt is with an executor, or queued for one."""
         return any(queue.is_busy for queue in self.queues.values())
 
     def open(self) -> None:
-        """Get the executors and the journal ready, in the loop that all of this is to run in."""
+        """Open the executors and the journal in the running event loop."""
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.monotonic = self.loop.time
         for queue in self.queues.values():
@@ -96,7 +96,7 @@ class Dispatcher:
             raise RunnerClosed
 
     def guard(self, worker: Worker, call: Callable[..., object], *args: object) -> None:
-        """Call something of *worker*: what it raises, also what would end a program, is the crash of this worker."""
+        """Call a method of *worker*; any exception of it, even ``SystemExit``, is a crash of this worker."""
         try:
             call(*args)
         except BaseException as error:
@@ -123,7 +123,7 @@ class Dispatcher:
             self.loop.call_soon(self._come_round)
 
     def _woken(self) -> None:
-        """Something has ended on another thread, for which the loop has come round."""
+        """Process what has ended on another thread; called in the event loop."""
         self._is_awake = True
         self.turn()
 
@@ -132,7 +132,7 @@ class Dispatcher:
         self.turn()
 
     def turn(self) -> None:
-        """Hand what has ended to its workers, and start what waited for a place; nothing if nothing has ended."""
+        """Hand the attempts that have ended, if any, to their workers, and start those that waited for a slot."""
         if self._is_awake:
             self._is_awake = False
             self.collect()
@@ -141,7 +141,7 @@ class Dispatcher:
                     queue.serve()
 
     def collect(self) -> None:
-        """Hand what has ended to its workers, and let each of them go on."""
+        """Hand the attempts that have ended to their workers, and let these continue."""
         ended: dict[Worker, list[tuple[InFlight, Outcome]]] = {}
         for queue in self.queues.values():
             if queue.is_used:
@@ -153,7 +153,7 @@ class Dispatcher:
     # -- attempts --------------------------------------------------------------------------------
 
     def withdraw(self, inflight: InFlight) -> None:
-        """Lose interest in the attempt of *inflight*."""
+        """Cancel the attempt of *inflight*; its outcome is dropped."""
         inflight.disarm()
         if inflight.ticket and self.queues[inflight.executor].withdraw(inflight) and not self.is_closing:
             self._awake()  # another one may have the place
@@ -163,14 +163,14 @@ class Dispatcher:
         return self.queues[inflight.executor].started(inflight)
 
     def lend(self, inflight: InFlight) -> Ticket:
-        """Let others have the place of *inflight*, which waits for another run; return what to :meth:`reclaim`."""
+        """Lend the slot of *inflight*, which waits for another run; return what to :meth:`reclaim`."""
         inflight.last_sign = self.monotonic()
         if self.queues[inflight.executor].lend(inflight.ticket):
             self._awake()
         return inflight.ticket
 
     def reclaim(self, inflight: InFlight, ticket: Ticket) -> None:
-        """One of the waits of *inflight* is over; nothing happens if the attempt is."""
+        """One of the waits of *inflight* is over; do nothing if the attempt has ended."""
         if self.queues[inflight.executor].reclaim(ticket):
             inflight.last_sign = self.monotonic()
 

@@ -1,14 +1,14 @@
 """
-The queue of one executor: attempts wait here by priority, then in order, and are here until their outcome is collected.
+The queue of one executor: attempts wait by priority, then in order, and stay here until their outcome is collected.
 
-What an executor holds can no longer be overtaken, so it is given only as much as its workers need to be busy for a
-moment: many short steps, whose hand-over is cheapest in numbers, or one long step each.
+More urgent work cannot overtake an attempt that the executor already has.  So the executor gets only enough attempts to
+keep its workers busy for a moment: many short steps, which are cheaper to hand over together, or one long step each.
 
 Invariants:
 
-1. An attempt is started only if it is still the one that its runnable is to make, and no policy holds its run.
-2. An attempt that only waits for another run lends its place: however many wait, there is room for what they wait for.
-3. What goes wrong while an attempt of one run is started is the crash of the worker of that run.
+1. An attempt is started only if it is still the current attempt of its runnable, and no policy holds its run.
+2. An attempt that only waits for another run lends its slot, so waiting attempts never block the runs they wait for.
+3. An error while an attempt is started crashes the worker of its run, and no other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ExecutorQueue:
     __slots__ = ("_guard", "_lent", "_mean_ns", "_order", "_running", "_workers", "executor", "is_used", "line", "run")
 
     def __init__(self, executor: Executor, guard: Callable[..., None]) -> None:
-        """Make an empty one; *guard* calls something of a worker, whose crash is its own."""
+        """Create an empty queue; *guard* calls a method of a worker, and an exception crashes only that worker."""
         self.executor, self._guard = executor, guard
         self.run = executor.run if isinstance(executor, ImmediateExecutor) else None
         """Executes a runnable while the caller waits, if the executor can; what is in line is not to be overtaken."""
@@ -55,16 +55,16 @@ class ExecutorQueue:
 
     @property
     def places_used(self) -> int:
-        """How many attempts the executor has, but for those that only wait for another run."""
+        """How many attempts the executor has, not counting those that only wait for another run."""
         return len(self._running) - len(self._lent)
 
     @property
     def is_busy(self) -> bool:
-        """Whether the executor has an attempt, or one is in line for it."""
+        """Whether the executor has an attempt, or one is queued for it."""
         return bool(self._running) or any(not inflight.has_ended for _, _, _, inflight, _ in self.line)
 
     def submit(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
-        """Start the *attempt* of *inflight*, or let it wait in line until there is room."""
+        """Start the *attempt* of *inflight*, or queue it until there is room."""
         inflight.ticket, self.is_used = 0, True
         if not self.line and self._has_room():
             self._start(worker, inflight, attempt)
@@ -73,7 +73,7 @@ class ExecutorQueue:
             self.serve()
 
     def serve(self) -> None:
-        """Start what is in line, as far as there is room."""
+        """Start queued attempts while there is room."""
         while self.line and self._has_room():
             _, _, worker, inflight, attempt = heapq.heappop(self.line)
             self._guard(worker, self._start, worker, inflight, attempt)
@@ -99,7 +99,7 @@ class ExecutorQueue:
             self.executor.submit(ticket, attempt.runnable)
 
     def collect(self) -> list[tuple[Worker, InFlight, Outcome]]:
-        """Return what has ended, but for what was withdrawn."""
+        """Return the attempts that have ended, except those that were withdrawn."""
         found: list[tuple[Worker, InFlight, Outcome]] = []
         for ticket, outcome in self.executor.collect():
             running = self._running.pop(ticket, None)
@@ -110,7 +110,7 @@ class ExecutorQueue:
         return found
 
     def withdraw(self, inflight: InFlight) -> bool:
-        """Cancel the attempt of *inflight* if the executor has it; return whether others wait for its place."""
+        """Cancel the attempt of *inflight* if the executor has it; return whether others wait for its slot."""
         ticket = inflight.ticket
         if self._running.pop(ticket, None) is None:
             return False
@@ -125,7 +125,7 @@ class ExecutorQueue:
     # -- attempts that wait for another run --------------------------------------------------------
 
     def lend(self, ticket: Ticket) -> bool:
-        """Let others have the place of *ticket*, which waits once more; return whether there is one more place."""
+        """Lend the slot of *ticket*, which waits for one more run; return whether that frees a slot."""
         if ticket not in self._running:
             return False
         waits = self._lent[ticket] = self._lent.get(ticket, 0) + 1
@@ -134,7 +134,7 @@ class ExecutorQueue:
         return waits == 1
 
     def reclaim(self, ticket: Ticket) -> bool:
-        """One of the waits of *ticket* is over; return whether it was the last, and the attempt goes on."""
+        """One of the waits of *ticket* is over; return whether it was the last, so that the attempt continues."""
         waits = self._lent.pop(ticket, 0)
         if waits > 1:
             self._lent[ticket] = waits - 1

@@ -12,7 +12,7 @@ changes it, and counts the slots that are used.
                                 ▼
                           (encoding) ───► done
 
-From any state, a runnable that is given up is done.
+From any state, a runnable that is abandoned is done.
 """
 
 from __future__ import annotations
@@ -93,17 +93,17 @@ class InFlight(msgspec.Struct, eq=False):
 
     @property
     def is_started(self) -> bool:
-        """Whether an executor has the attempt, or its outcome is just being taken in."""
+        """Whether an executor has the attempt, or its outcome is being processed."""
         return self.state in ("executing", "calling_policy") and (self.ticket != 0 or self.attempt is None)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has its outcome, or was given up."""
+        """Whether it has its outcome, or was abandoned."""
         return self.state in ("encoding", "done")
 
     @property
     def is_durable(self) -> bool:
-        """Whether the log must say that it starts, before it starts."""
+        """Whether its dispatch must be in the log before it starts."""
         return self.policy is not None and self.policy.execution_mode == "durable"
 
     def arm(self, timer: Any) -> None:
@@ -113,12 +113,12 @@ class InFlight(msgspec.Struct, eq=False):
         self.timers.append(timer)
 
     def forget(self, timer: Any) -> None:
-        """Let *timer* wake it no more: it is over, or its owner sees to it."""
+        """Forget *timer*, without cancelling it: it has fired, or its owner cancels it."""
         if self.timers and timer in self.timers:
             self.timers.remove(timer)
 
     def disarm(self) -> None:
-        """Cancel what would have woken it."""
+        """Cancel all its timers."""
         if self.timers:
             for timer in self.timers:
                 timer.cancel()

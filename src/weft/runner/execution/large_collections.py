@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_more(worker: Worker) -> None:
-    """Take in more elements for *worker*, if there are slots for them or their time runs already."""
+    """Make more elements ready for *worker*, if there are slots or a policy already counts their time."""
     memory, hooks = worker.run.memory, worker.options.hooks
     if hooks is not None and hooks.transform is not None:  # it puts all of them in order
         memory.open_all()
@@ -33,13 +33,13 @@ def _open_again(worker: Worker) -> None:
 
 
 def _wants_more(worker: Worker) -> bool:
-    """Whether there are slots for more than what runs and what is in line; what waits for time takes none."""
+    """Whether there are more slots than executing and queued runnables; those that wait for time need none."""
     queue = worker.queue
     return queue.slots_used + len(queue.line) < worker.options.max_concurrency or _is_timed(worker)
 
 
 def _is_timed(worker: Worker) -> bool:
-    """Whether a policy of elements that are not taken in counts from when they became ready."""
+    """Whether a policy of elements that are not ready yet counts from the moment they become ready."""
     policies = worker.policies
     for opening in worker.run.memory.unopened or () if policies.rules else ():
         table = policies.table(worker.run.workflow, opening.scope.plan)

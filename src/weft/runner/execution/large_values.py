@@ -1,7 +1,7 @@
 """
-A large value on its way into the log: encoded once, a slice at a time, so that it does not hold the loop.
+Encodes a large value once, a slice at a time, so that it does not block the event loop.
 
-A result is in flight until all of it is encoded.  An input is encoded before the run is given it.
+A result stays in flight until it is encoded completely.  An input is encoded before the run receives it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def encode_rest(worker: Worker, inflight: InFlight) -> None:
 
 
 def exhausted(slices: Generator[None, None, T]) -> T:
-    """Return what comes at the end of *slices*, without a stop."""
+    """Return the final result of *slices*, without a pause in between."""
     while True:
         try:
             next(slices)
@@ -93,9 +93,9 @@ def exhausted(slices: Generator[None, None, T]) -> T:
 
 async def encoded_input(value: Any) -> Encoded | None:
     """
-    Return an input as bytes, letting everything else in the loop have its turn if that takes a while.
+    Return an input as bytes; if that takes long, other work of the event loop runs in between.
 
-    None if it cannot be encoded: the worker that takes it then says so.
+    None if it cannot be encoded: the worker that receives the input then raises the error.
     """
     slices = encode_once(value, "INPUT")
     while True:

@@ -1,14 +1,15 @@
 """
 The queues of limits: runnables wait in them by priority, then in order, and are woken one after the other.
 
-A change of a limit wakes the first runnable, which asks again.  If it is let in, or its run has no slot for it just
-now, the next one is woken; if it is refused, it is first again and the others sleep on.  So a change costs as much as
-it lets in, however many wait.
+A change of a limit wakes the first runnable, which asks again.  If it is admitted, or its run has no free slot for it,
+the next one is woken; if it is refused, it stays first and the others keep waiting.  So the cost of a change depends on
+how many runnables it admits, not on how many wait.
 
-A runnable that has a turn of a rate waits for its time, and for an earlier turn that another one has given back.  What
-that is worth is different for each of them, so such a change, which is rare, is told to all, in the same order.
+A runnable that has a place in a rate limit waits for the time of that place, or for an earlier place that another
+runnable returns.  An earlier place may be of use to some and not to others, so such a change, which is rare, wakes all
+of them, in the same order.
 
-Invariants: a runnable that waits asks once more after it is known that changes are heard, so none is missed.
+Invariant: a runnable asks once more after it has subscribed to changes, so it misses none.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LimitQueues:
         Call *call* when *inflight*, of *worker*, should ask for the limit at *key* again.
 
         Args:
-            one_by_one: whether others need not ask when it is refused; the same for all that wait there.
+            one_by_one: whether the others need not ask if this one is refused; the same for all waits of one limit.
         """
         queue = self._by_key.get(key)
         if queue is None:
@@ -89,7 +90,7 @@ class _LimitQueue:
         self._call()  # it may have changed since the first one was refused
 
     def add(self, worker: Worker, inflight: InFlight, call: Resumed) -> Place:
-        """Put *inflight* in line."""
+        """Queue *inflight*."""
         asking = self._asking
         number = asking.number if asking is not None and asking.inflight is inflight else next(self._numbers)
         place = self._waiting[inflight] = Place(self, number, worker, inflight, call)
@@ -97,7 +98,7 @@ class _LimitQueue:
         return place
 
     def remove(self, place: Place) -> None:
-        """*place* is free."""
+        """Remove *place* from the queue."""
         if self._waiting.get(place.inflight) is not place:
             return
         del self._waiting[place.inflight]
@@ -127,7 +128,7 @@ class _LimitQueue:
             _log.debug("a limit changed after its runner had closed")
 
     def _serve(self) -> None:
-        """Wake one after the other: until one is refused, or all of them."""
+        """Wake the runnables one after the other: until one is refused, or all of them."""
         self._is_due = False
         if self._asks_all:
             self._asks_all = False

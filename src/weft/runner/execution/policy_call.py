@@ -1,8 +1,8 @@
 """
-A call of a function of a policy, a fallback or a compensation, as a runnable that executors take.
+A call of a fallback or a compensation, in the form of a runnable, so that an executor can make it.
 
-Such a function may take its time, so it is called where plain functions run, and not in the loop that all runs share.
-It does not count as an attempt, is not reported as one, and has no timeout.
+Such a function may be slow, so it is called where plain functions run, and not in the event loop that all runs share.
+The call does not count as an attempt, is not reported as one, and has no timeout.
 """
 
 from __future__ import annotations

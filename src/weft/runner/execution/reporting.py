@@ -1,7 +1,7 @@
 """
-Reports of a worker about its run: telemetry, hooks, the log of the process.
+Reports the progress of a run to telemetry handlers, hooks and ``logging``.
 
-Without a listener a report costs a look at an empty tuple.  What a listener raises is logged and changes nothing.
+Without listeners a report only checks an empty tuple.  An exception of a listener is logged and changes nothing.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Reporter:
             logging.getLogger(name).log(level, "%s of run %r %s", inflight.activation.node.name, self._run.id, how)
 
     def transformed(self, runnables: list[Runnable]) -> list[Runnable]:
-        """Return *runnables* as the hook wants them; as they are, if it fails."""
+        """Return *runnables* as the ``transform`` hook returns them, or unchanged if it fails."""
         hooks = self._hooks
         if hooks is None or hooks.transform is None:
             return runnables

@@ -1,11 +1,11 @@
 """
-The queue of one run: what is in line, what is in flight, and how many slots that uses.
+The queue of one run: the runnables that wait for a slot, those that are in flight, and the number of used slots.
 
 Invariants:
 
-1. A runnable is in line if and only if its state is *queued*.
-2. As many slots are used as runnables are *executing*, *calling_policy* or *encoding*.
-3. A runnable is in the queue, by its key, until it is *done*; there is one at most by each key.
+1. A runnable waits for a slot if and only if its state is *queued*.
+2. The number of used slots is the number of runnables that are *executing*, *calling_policy* or *encoding*.
+3. A runnable is in the queue, under its key, until it is *done*; there is at most one for each key.
 4. A state changes here and nowhere else, as :data:`~weft.runner.execution.inflight.TRANSITIONS` says.
 """
 
@@ -44,16 +44,16 @@ class RunQueue:
         self.line.append(inflight)
 
     def start_first(self) -> None:
-        """Give the first one in line a slot; as :meth:`move`, and faster, since it happens at every step."""
+        """Give the first queued runnable a slot: the same as :meth:`move`, but faster, since every step needs it."""
         self.line.popleft().state = "executing"
         self.slots_used += 1
 
     def move(self, inflight: InFlight, state: State) -> None:
         """
-        Let *inflight* be in another *state*.
+        Change the state of *inflight* to *state*.
 
         Raises:
-            RuntimeError: it cannot get there from where it is: a bug of the worker.
+            RuntimeError: this transition is not allowed; it is a bug of the worker.
         """
         before = inflight.state
         slots = TRANSITIONS[before].get(state)
@@ -69,7 +69,7 @@ class RunQueue:
         inflight.state = state
 
     def rest(self) -> None:
-        """Take as little memory as possible until the next runnable: nothing is in flight."""
+        """Free as much memory as possible until the next runnable comes: nothing is in flight."""
         if not self.by_key:
             self.by_key, self.line = {}, _NO_LINE
 
@@ -83,7 +83,7 @@ class RunQueue:
             self.barrier = 0
 
     def drop(self, kept: Container[InFlight] = ()) -> list[InFlight]:
-        """Let everything be done but what is to be *kept*, which is not in line; return the others, last ones first."""
+        """Set all runnables to *done* except those *kept*, which are not queued; return the others in reverse order."""
         dropped = [inflight for inflight in reversed(self.by_key.values()) if inflight not in kept]
         self.line.clear()
         for inflight in dropped:
@@ -93,5 +93,5 @@ class RunQueue:
         return dropped
 
     def in_state(self, state: State) -> Iterable[InFlight]:
-        """Return those that are in *state*."""
+        """Return the runnables that are in *state*."""
         return [inflight for inflight in self.by_key.values() if inflight.state == state]

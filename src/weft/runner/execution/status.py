@@ -1,14 +1,14 @@
 """
-The status of a run in a runner: whether it is done, whether there is news for on_complete, whether it needs a person.
+The status of a run in a runner: whether it is done, whether on_complete has to be called, whether it is stuck.
 
-"Is it done?" is asked at four places, and each is the condition of the next one:
+There are four levels of being done, and each requires the one before:
 
-1. *runnable* (``memory.is_runnable``): something is ready, in flight or not.  A run in memory is done when it is not.
+1. not *runnable* (``memory.is_runnable``): nothing is ready.  A run in memory is done then.
 2. *idle* (``worker.is_idle``): nothing is ready, and nothing is in flight.
-3. *settled* (``worker.is_settled``): idle or parked, and all that has happened is as durable as the strategy asks for.
-4. *done* (:func:`is_done`): settled, and on_complete was called.  This is what callers wait for.
+3. *settled* (``worker.is_settled``): idle or parked, and all events are as durable as the strategy requires.
+4. *done* (:func:`is_done`): settled, and on_complete was called.  Callers wait for this.
 
-Each may end again with the next input.
+The next input can end each of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 def is_done(worker: Worker) -> bool:
     """
-    Whether callers need not wait for *worker*: until there is more to do, nothing happens in its run.
+    Whether the run of *worker* is done: nothing more happens in it until there is more to do.
 
-    Nothing is ready or in flight, or the run needs a person, or it was cancelled; all of its events are as durable as
-    its strategy asks for; and on_complete was called, and that is durable too.  What failed or waits as a dead letter
-    does not keep a run from being done.
+    Nothing is ready or in flight, or the run is parked or cancelled; all of its events are as durable as its strategy
+    requires; and on_complete was called, which is durable too.  A run with failures or dead letters can be done.
     """
     return worker.is_settled and not is_to_call_back(worker)
 
@@ -41,7 +40,7 @@ def is_to_call_back(worker: Worker) -> bool:
 
 
 def status_to_store(worker: Worker) -> RunStatus:
-    """Return the status that the store is to know: ``running`` as long as a runner is needed to go on with the run."""
+    """Return the status to store: ``running`` as long as the run needs a runner to continue."""
     if worker.state in ("parked", "cancelled"):
         return "running" if worker.orphans else worker.state
     return "idle" if worker.is_idle and not worker.owes_notice else "running"

@@ -1,20 +1,20 @@
 """
-The straight lane: the short way of a runnable that is alone in its run and that nothing looks at.
+The straight lane: runs a plain runnable that is the only one of its run, without the queue.
 
-Most steps have no policy, no hook and no listener, run in the event loop, and are the only thing that their run has to
-do.  Such a one is the *upcoming* runnable of its worker from when it is ready until what it needs is durable; then it
-runs, and its outcome is folded into the run.  It never has a slot, an attempt or a place in the queue.
+Most steps have no policy, no hook and no listener, run in the event loop, and are the only ready runnable of their run.
+Such a runnable is the *upcoming* one of its worker from the moment it is ready until its dependencies are durable; then
+it runs, and its outcome is folded into the run.  It never has a slot, an attempt or a place in the queue.
 
     ready ──► upcoming ──► durable enough ──► run ──► folded
                   │                            │
-                  └── not alone any more, ─────┴── failed, or a large value ──► the queue, as any other runnable
-                      a listener, a crowd
+                  └── another runnable, a ─────┴── failed, or a large value ──► the queue, as any other runnable
+                      listener, others queued
 
 Invariants:
 
 1. A worker has an upcoming runnable only while its queue is empty.
 2. The upcoming runnable is ready in its run, has no policy, no deadline and no earlier attempt.
-3. A runnable goes on in the queue as if it had been there from the beginning: it runs once on either way.
+3. A runnable that moves to the queue continues as if it had been there from the beginning: it runs once either way.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class StraightLane:
-    """The lane of one executor that runs what it is given at once; the workers of a runner share it."""
+    """The lane of one executor that runs a runnable immediately; the workers of a runner share it."""
 
     __slots__ = ("_executor", "_queue", "_run")
 
@@ -48,7 +48,7 @@ class StraightLane:
         """
         Run the upcoming runnable of *worker* here and now.
 
-        It goes to the queue if it would overtake others there, a policy holds the run, or a listener wants to know.
+        It is queued instead if it would overtake queued runnables, a policy holds the run, or there is a listener.
         """
         run, node, key = worker.run, activation.node, activation.key
         memory = run.memory

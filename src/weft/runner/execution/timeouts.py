@@ -1,8 +1,8 @@
 """
-The timers of a runner: how long a runnable may wait for its first start, an attempt may run, and may be silent.
+The timers of a runner, for ``queue_timeout``, ``timeout``, ``deadline`` and ``heartbeat``.
 
-A timer that fires looks again before it ends anything: the attempt may have waited for a worker of its executor, or
-have had its time while the loop was held.
+When a timer fires, it checks again before it ends the attempt: the attempt may have waited for a thread of its
+executor, or the event loop may have been blocked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EARLY: Final = 0.0005
 
 
 class Timeouts:
-    """Arms timers for the attempts of all workers, and tells their workers when time is up."""
+    """Sets timers for the attempts of all workers, and tells the workers when the time is up."""
 
     __slots__ = ("_dispatcher",)
 
@@ -35,7 +35,7 @@ class Timeouts:
         self._dispatcher = dispatcher
 
     def later(self, seconds: float, worker: Worker, call: Callable[..., object], *args: object) -> asyncio.TimerHandle:
-        """Call something of *worker* after *seconds*."""
+        """Call a method of *worker* after *seconds*."""
         return self._dispatcher.loop.call_later(max(0.0, seconds), self._dispatcher.guard, worker, call, *args)
 
     def watch_start(self, worker: Worker, inflight: InFlight, seconds: float) -> None:
@@ -43,12 +43,12 @@ class Timeouts:
         inflight.queue_timer = self.later(seconds, worker, self._queued_too_long, worker, inflight)
 
     def watch_line(self, worker: Worker, inflight: InFlight, attempt: Attempt, seconds: float) -> None:
-        """Fail the *attempt* if it still waits for its executor at its deadline, in *seconds*."""
+        """Fail the *attempt* if its executor has not started it at its deadline, in *seconds*."""
         inflight.started = self._dispatcher.monotonic()
         inflight.arm(self.later(seconds, worker, self._timed_out, worker, inflight, attempt))
 
     def watch(self, worker: Worker, inflight: InFlight, attempt: Attempt, policy: Policy | None) -> None:
-        """Fail the *attempt*, which starts now, when its time is up or it is silent for too long."""
+        """Fail the *attempt*, which starts now, when its time is up or it has sent no heartbeat for too long."""
         if attempt.timeout is not None:
             left = self._left(inflight, attempt)
             inflight.arm(self.later(left, worker, self._timed_out, worker, inflight, attempt))
@@ -61,11 +61,11 @@ class Timeouts:
         self, worker: Worker, inflight: InFlight, attempt: Attempt, lost: float = 0.0, given: float = 0.0
     ) -> None:
         """
-        The time of the attempt is up, unless it spent some of it waiting for a worker, or the loop was held.
+        The time of the attempt is up, unless it waited for a thread or the event loop was blocked meanwhile.
 
-        What has ended and was not collected yet has no start any more (``_left``), and is never ended here.  If the
-        timer came late, the loop was held, and the attempt goes on for a while: the sum of that is *given*, and *lost*
-        is for how long the loop was held.
+        An attempt that has ended but was not collected yet has no start time any more (``_left``), and is not ended
+        here.  If the timer fired late, the event loop was blocked, and the attempt gets more time: *given* is the total
+        of that, and *lost* is how long the event loop was blocked.
         """
         left = self._left(inflight, attempt) + lost + given
         if left > _EARLY:
@@ -79,7 +79,7 @@ class Timeouts:
         worker.attempts.cut_short(inflight, StepTimeout(inflight.activation.node.name, attempt.timeout or 0.0))
 
     def _left(self, inflight: InFlight, attempt: Attempt) -> float:
-        """Return how long the attempt may go on: a timeout counts from when it began to run, a deadline does not."""
+        """Return how long the attempt may still run: a timeout counts from its start, a deadline does not."""
         dispatcher = self._dispatcher
         began, left = dispatcher.started(inflight), attempt.timeout or math.inf
         if began is not None:
@@ -88,9 +88,9 @@ class Timeouts:
 
     def _listened(self, worker: Worker, inflight: InFlight, since: float, given: float = 0.0) -> None:
         """
-        See whether the attempt has given a sign of life since then.
+        Fail the attempt if it has sent no heartbeat since the last check.
 
-        A coroutine cannot give one while the loop is held: as :meth:`_timed_out`, it is then *given* more time.
+        A coroutine cannot send one while the event loop is blocked: as in :meth:`_timed_out`, it is then *given* more.
         """
         policy = worker.policies.of(inflight.activation)[0]
         if policy is None or policy.heartbeat is None:
@@ -112,7 +112,7 @@ class Timeouts:
             worker.attempts.cut_short(inflight, SilentStep(inflight.activation.node.name, policy.heartbeat))
 
     def _queued_too_long(self, worker: Worker, inflight: InFlight) -> None:
-        """*inflight* has waited to be started for as long as it may, unless its policy has changed meanwhile."""
+        """Fail *inflight*, whose ``queue_timeout`` is over, unless its policy has changed meanwhile."""
         policy = worker.policies.of(inflight.activation)[0]
         if inflight.has_ended or policy is None or policy.queue_timeout is None:
             return

@@ -1,18 +1,18 @@
 """
-Drives one run.  A worker is a state machine: it has neither a thread nor a task, and only moves when it is told.
+Drives one run.  A worker is a state machine: it has neither a thread nor a task, and acts only when it is called.
 
     apply what has ended ──► fold ──► hand events to the journal ──► start what may start
             ▲                                   │                           │
             └──────────── an executor ◄─────────┴── durable enough? ◄───────┘
 
 States: **running** (something is in flight or can be started), **waiting** (only for time or a limit), **idle**
-(nothing to do, takes more input), **parked** (needs a person), and the closed one, **cancelled**.
+(nothing to do, accepts more input), **parked** (waits until a person resumes it), and **cancelled** (closed).
 
 Invariants:
 
-1. Nothing starts before what it depends on is as durable as the strategy asks for.
-2. The same runnable is never in flight twice, and never more than ``max_concurrency`` are at once.
-3. Callers that wait for the run are told only when all that it did is as durable as the strategy asks for.
+1. A runnable starts only when its dependencies are as durable as the strategy requires.
+2. A runnable is never in flight twice, and at most ``max_concurrency`` runnables are in flight at once.
+3. Callers that wait for the run are told only when all its events are as durable as the strategy requires.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Worker:
         Take over *run*.
 
         Args:
-            owner: told when there is nothing left to do and all of it is durable, and of a crash.
-            unsaved: what is to be written, of a run that the store has; a new run if not given.
+            owner: told when there is nothing left to do and everything is durable, and when this worker crashes.
+            unsaved: the unsaved events of a run that is stored; the run is a new one if not given.
         """
         self.dispatcher, self.run, self.options, self.owner = dispatcher, run, options, owner
         self.id = run.id
@@ -185,7 +185,7 @@ class Worker:
 
     @property
     def unwritten(self) -> int:
-        """How many events of a stored run are not stored, and should be: it was not lost to another owner."""
+        """How many events of a stored run still have to be written; 0 if another owner has taken the run over."""
         if not self.acknowledged or isinstance(self.lost, _OTHERS) or self._unsaved.is_dropped:
             return 0
         return len(self.run.memory.log) - self.acknowledged
@@ -203,14 +203,14 @@ class Worker:
     # -- what it is told -------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """The run was given something to do: an input, another attempt for a dead letter."""
+        """The run has something new to do: an input, or the retry of a dead letter."""
         self.period += 1
         if self.options.on_complete is not None:
             self.owes_notice = True
         self._told()
 
     def _told(self) -> None:
-        """Write what the run was told, and go on."""
+        """Write the events that a caller has added to the run, and continue."""
         if not self.is_stopping:  # one that was parked is settled as it is
             self.is_settled = False
         if self.options.checkpoints.takes_input_first:
@@ -226,7 +226,7 @@ class Worker:
         encoded: Encoded | None = None,
     ) -> None:
         """
-        Give the run an input, *encoded* if that took a while.
+        Add an input to the run; *encoded* is the input as bytes, if it was encoded before.
 
         Raises:
             UnencodableValue: the value could not be stored.
@@ -249,10 +249,10 @@ class Worker:
 
     def rule(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
         """
-        Let *policies* hold from the next decision on; what waits for time or a limit decides again.
+        Put *policies* in force from the next decision on; runnables that wait for time or a limit decide again.
 
         Raises:
-            InvalidPolicy: one that this runner cannot keep.
+            InvalidPolicy: this runner cannot honour one of them.
             RunClosed, RunParked: as :meth:`check_open`.
         """
         self.check_open()
@@ -267,7 +267,7 @@ class Worker:
 
     def check_open(self) -> None:
         """
-        Refuse to change what is over, and what can no longer be written.
+        Refuse to change a run that is closed or can no longer be written.
 
         Raises:
             RunClosed: the run was cancelled.
@@ -283,18 +283,18 @@ class Worker:
         self.dispatcher.journal.note(self)
 
     def die(self) -> None:
-        """Touch nothing more: what is wrong here must not spread."""
+        """Do nothing more after a crash, so that wrong state is neither written nor used."""
         self.is_dead = self.is_stopping = True
         self.abandon()
         if self.observer is not None:  # a stop waits no longer for what was in flight
             self.observer(self)
 
     def revive(self) -> None:
-        """Be ready to be told of the next crash."""
+        """Let the supervisor count the next crash: this worker could not be replaced."""
         self.is_dead = False
 
     def stop(self) -> list[InFlight]:
-        """Start nothing more; return what executors have."""
+        """Start nothing more; return the runnables that executors have."""
         self.is_stopping = True
         for inflight in self.queue.in_state("encoding"):  # it has ended, and must not run again because of its size
             if inflight.state == "encoding":  # else a listener has stopped the run meanwhile
@@ -304,16 +304,16 @@ class Worker:
         return list(self.queue.by_key.values())
 
     def abandon(self) -> None:
-        """Give up all that is in flight; that does not cost an attempt."""
+        """Abandon all runnables in flight; that uses up no attempt."""
         self._give_up()
 
     def _give_up(self, kept: Container[InFlight] = ()) -> None:
-        """Give up what is in flight, but what is to be *kept*; the last turns of a rate are the cheapest to return."""
+        """Abandon the runnables in flight except those *kept*; the last places in a rate are the cheapest to return."""
         for inflight in self.queue.drop(kept):
             self.attempts.give_up(inflight)
 
     def forget(self) -> None:
-        """Write nothing more: the run is stopped without being persisted."""
+        """Drop the unsaved events: the run is stopped with ``persist=False``."""
         self._unsaved.drop()
 
     def park(self, reason: str) -> None:
@@ -342,7 +342,7 @@ class Worker:
         self._update_state()
 
     def noticed(self, period: int) -> None:
-        """Log that on_complete was called, for what the run did until *period*."""
+        """Record that on_complete was called for everything up to *period*."""
         memory = self.run.memory
         if self.is_dead or self.lost is not None or self.state == "cancelled":
             return
@@ -355,7 +355,7 @@ class Worker:
     # -- one turn --------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Take in what became ready, hand over what happened, start what may start, and see whether that was all."""
+        """Queue what has become ready, announce events to the journal, start what may start, and update the state."""
         if self.is_stopping:
             return
         memory = self.run.memory
@@ -394,7 +394,7 @@ class Worker:
             self._update_state()
 
     def _take_in(self) -> None:
-        """Put what became ready in line; of what is durable, note that it is about to start."""
+        """Queue the runnables that have become ready; for durable ones, record that they are about to start."""
         memory = self.run.memory
         if self.upcoming is not None:  # it is not alone any more
             self.queue_upcoming(self.upcoming)
@@ -417,7 +417,7 @@ class Worker:
             self.queue.add(inflight)
 
     def _goes_straight(self, activation: Activation) -> bool:
-        """Whether *activation*, which is alone, has no policy, no deadline and no earlier attempt, and has a lane."""
+        """Whether *activation*, the only one, can take the straight lane: no policy, deadline or earlier attempt."""
         memory, node = self.run.memory, activation.node
         self._lane = self._own_lane if not (node.is_test or node.is_fan) else self.dispatcher.lanes.get("inline")
         return not (
@@ -431,7 +431,7 @@ class Worker:
         )
 
     def queue_upcoming(self, activation: Activation) -> InFlight:
-        """Let the upcoming runnable go the usual way: it is not alone any more, or there is more to it."""
+        """Queue the upcoming runnable: it is not the only one any more, or it cannot take the straight lane."""
         inflight = InFlight(activation, needed=self._needed)
         self.queue.add(inflight)
         self.upcoming = None
@@ -447,7 +447,7 @@ class Worker:
         return wanted
 
     def write_if_due(self) -> None:
-        """Let the journal know that there is something to write, if it is time for that."""
+        """Announce unsaved events to the journal, if the strategy says that it is time."""
         strategy = self.options.checkpoints
         due = self._is_eager or (strategy.every is not None and self.units >= strategy.every)
         if due or (strategy.at_idle and self.is_idle):
@@ -455,7 +455,7 @@ class Worker:
             self.at_once = 0  # nothing more before the journal has had its turn
 
     def start(self) -> None:
-        """Start what is in line, as far as it is durable enough and there are slots."""
+        """Start queued runnables whose dependencies are durable enough, while there are slots."""
         queue, unsaved = self.queue, self._unsaved
         line = queue.line
         if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
@@ -474,7 +474,7 @@ class Worker:
                 queue.move(inflight, "done")
 
     def _may_start(self, inflight: InFlight) -> bool:
-        """Whether *inflight* may start although not all that it needs is durable."""
+        """Whether *inflight* may start although not all its dependencies are durable."""
         if inflight.policy is not None and inflight.is_durable:
             if not self._is_eager:
                 self.checkpoint()
@@ -509,13 +509,13 @@ class Worker:
     # -- what comes of attempts ------------------------------------------------------------------
 
     def ended(self, attempts: Iterable[tuple[InFlight, Outcome]]) -> None:
-        """Take in what came of *attempts*, and go on."""
+        """Process the outcomes of *attempts*, and continue."""
         for inflight, outcome in attempts:
             self.attempts.ended(inflight, outcome)
         self.turn()
 
     def finish(self, inflight: InFlight, outcome: Outcome, encoded: Encoded | None = None) -> None:
-        """Take the outcome into the run, once its value is *encoded*."""
+        """Add the outcome to the run, once its value is *encoded*."""
         activation, policy = inflight.activation, inflight.policy
         key = activation.key
         if (
@@ -539,7 +539,7 @@ class Worker:
             self.checkpoint()
 
     def fold(self, activation: Activation, outcome: Outcome, encoded: Encoded | None) -> None:
-        """Take the *outcome* of *activation* into the run; its value may be *encoded* already."""
+        """Add the *outcome* of *activation* to the run; its value may be *encoded* already."""
         self.units += 1
         if self.run.memory.ready.get(activation.key) is activation:
             self.run.apply_outcome(activation, outcome)
@@ -551,7 +551,7 @@ class Worker:
     # -- what the journal tells ------------------------------------------------------------------
 
     def segment(self, at: float) -> Append | None:
-        """Return what there is to write, *at* this time; None if nothing, or if nothing can be written any more."""
+        """Return the unsaved events as an append *at* this time; None if there are none or they cannot be written."""
         if self.lost is not None:
             return None
         is_busy = self.upcoming is not None or self.queue.by_key
@@ -572,7 +572,7 @@ class Worker:
         self.dispatcher.guard(self, self.turn)
 
     def refused(self, error: Exception) -> None:
-        """Nothing can be written: this worker is not the writer any more, or the store or what it has is broken."""
+        """The store has refused an append for good: another owner has the run, or the store or its data is damaged."""
         self.abandon()
         self.is_stopping, self.lost = True, error
         self.state, self.reason, self.is_settled = "parked", text_of(error), True

@@ -1,5 +1,5 @@
 """
-Which runs are here: found by id, started, stopped, and kept apart from each other.
+The runs of a runner, by id: starts, resumes, stops and supervises them.
 
-One call at a time changes a run; different runs do not wait for each other.
+One call at a time changes a run; changes of different runs do not wait for each other.
 """

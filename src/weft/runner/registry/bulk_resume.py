@@ -1,13 +1,13 @@
 """
-Brings many stored runs back at once: a page at a time, each with two calls of the store.
+Resumes many stored runs: a page at a time, each page with two calls of the store.
 
     free ──acquired together──► loaded, a few at a time ──► here
       │                               │
-      │                               └── it cannot be rebuilt ──► free again, and the others come
-      └── it is here, or locked ──► one by one, as its lock is free
+      │                               └── it cannot be rebuilt ──► free again, and the others continue
+      └── it is here, or locked ──► one by one, when its lock is free
 
-Invariants: those of the registry.  A page is brought back by a task that outlives its caller: one that is cancelled
-leaves a page coming in, and the others free.
+Invariants: those of the registry.  A page is resumed by a task that outlives its caller: if the caller is cancelled,
+the present page is still resumed, and later pages stay free.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ AT_ONCE: Final = 8
 
 
 class BulkResume:
-    """Brings the runs of a store back into a registry."""
+    """Resumes the stored runs of a registry."""
 
     def __init__(self, registry: RunRegistry, ownership: Ownership, is_writing: Callable[[], bool]) -> None:
-        """Bring them into *registry*; *is_writing* says whether the store is at work for the runs that are there."""
+        """Resume runs into *registry*; *is_writing* returns whether the journal writes events of other runs."""
         self._registry, self._ownership, self._is_writing = registry, ownership, is_writing
 
     async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
         """
-        Bring back every stored run that has something to do and that no runner that is alive owns; return which.
+        Resume every stored run that has something to do and that no living process owns; return which.
 
         Args:
-            parked: whether to bring back runs that were set aside, too, those in this runner among them.
+            parked: whether to resume parked runs too, including those in this runner.
         """
         resumed: list[str] = []
         finish = self._registry.shielded.finish
@@ -52,7 +52,7 @@ class BulkResume:
         return resumed
 
     async def _together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
-        """Bring *runs* back, all that are not locked with two calls of the store; return which came."""
+        """Resume *runs*, those that are not locked with two calls of the store; return which were resumed."""
         registry, ownership = self._registry, self._ownership
         absent = [run for run in runs if run not in registry]
         held = {run: lock for run in absent if (lock := registry.try_lock(run)) is not None}
@@ -74,13 +74,13 @@ class BulkResume:
         return came + await self._one_by_one(locked, options)
 
     async def _one_by_one(self, runs: Iterable[str], options: RunOptions) -> list[str]:
-        """Bring *runs* back, one after the other, as their locks are free; return which came."""
+        """Resume *runs* one after the other, when their locks are free; return which were resumed."""
         registry = self._registry
         back = {run: partial(registry.bring_back, run, None, options, strict=False) for run in runs}
         return [run for run, work in back.items() if await self._came(run, registry.locked(run, work))]
 
     async def _came(self, run: str, coming: Awaitable[object]) -> bool:
-        """Return whether *run* came; one that cannot be brought back must not keep the others from it."""
+        """Return whether *run* was resumed; an error is logged, so that the other runs are still resumed."""
         try:
             return bool(await coming)
         except (RunnerClosed, StoreUnavailable):  # the runner is being closed

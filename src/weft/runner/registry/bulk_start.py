@@ -1,17 +1,17 @@
 """
-Starts many runs at once: a slice at a time, and the beginnings of a slice are one commit.
+Starts many runs: a slice at a time, and the first events of all runs of a slice are one commit.
 
     inputs, ids ──checked──► slices ──begin──► undecided ──one commit──► here
                                 │                  │
                                 │                  └── it exists ──┐
-                                └── it is here, or locked ─────────┴──► as :meth:`RunRegistry.start` has it
+                                └── it is here, or locked ─────────┴──► by :meth:`RunRegistry.start`
 
-All inputs are looked at before the first run is started, so that a list which cannot be started leaves nothing behind.
-What a lone start has for each run (a task, a future, a waiter) a slice has once: its last run is waited for first, and
-by then the store has answered for nearly all of the others.
+All inputs are checked before the first run is started, so that a list with an invalid input starts nothing.  A slice
+needs one task, future and waiter instead of one for each run: its last run is waited for first, and by then the store
+has answered for nearly all of the others.
 
-Invariants: those of the registry.  The runs of a slice are locked until the store has answered for them, by a task that
-outlives its caller: one that is cancelled leaves a slice to be decided, and the slices after it unstarted.
+Invariants: those of the registry.  The runs of a slice are locked, until the store has answered for them, by a task
+that outlives its caller: if the caller is cancelled, the present slice is still started, and later ones are not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NAMED: Final = 5
 
 
 class NewRun(msgspec.Struct, frozen=True, eq=False):
-    """A run to be started: its name, and its input, as bytes too if those are not made when it is written."""
+    """A run to be started: its id, its input, and the input as bytes if it was encoded in advance."""
 
     id: str
     value: Any
@@ -59,10 +59,10 @@ class NewRun(msgspec.Struct, frozen=True, eq=False):
 
 async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[NewRun]:
     """
-    Return a run for each of *inputs*, with the name at its place in *ids* or, without these, a unique one.
+    Return a run for each of *inputs*, with the id at the same place in *ids*, or a unique one if there are no *ids*.
 
     Raises:
-        InvalidOption: there is not one name for each input, or a name twice.
+        InvalidOption: there is not one id for each input, or an id occurs twice.
         UnencodableValue: an input could not be stored; the error says which.
     """
     names = None if ids is None else _names(ids)
@@ -112,7 +112,7 @@ async def _encoded(index: int, value: Any) -> Encoded:
 
 
 class _Undecided(msgspec.Struct, frozen=True, eq=False):
-    """A run whose beginning is on its way to the store."""
+    """A run whose first events are being written."""
 
     new: NewRun
     worker: Worker
@@ -128,10 +128,10 @@ class BulkStart:
 
     async def start(self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, **given: Any) -> None:
         """
-        Begin each of *runs* as :meth:`RunRegistry.start` does, and wait until all beginnings are stored.
+        Start each of *runs* as :meth:`RunRegistry.start` does, and wait until the first events of all are stored.
 
-        A run that cannot be started does not keep the others from it: the first such error is raised when all have
-        been tried, and says which runs are not here.
+        If a run cannot be started, the others still are: the first such error is raised when all have been tried, with
+        a note that names the runs that could not be started.
         """
         failed: dict[str, Exception] = {}
         if given.get("policies") is not None:
@@ -157,7 +157,7 @@ class BulkStart:
     def _begin(
         self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, given: dict[str, Any]
     ) -> tuple[list[_Undecided], list[NewRun]]:
-        """Hand the beginnings of *runs* to the journal; return these, and the runs that are here or locked."""
+        """Hand the first events of *runs* to the journal; return these runs, and those that are here or locked."""
         registry = self._registry
         undecided: list[_Undecided] = []
         known: list[NewRun] = []
@@ -179,7 +179,7 @@ class BulkStart:
         return undecided, known
 
     async def _decide(self, undecided: list[_Undecided]) -> dict[str, Exception]:
-        """Wait until the store has answered for all of *undecided*, and unlock them; return why some are not here."""
+        """Wait until the store has answered for all of *undecided*, and unlock them; return errors by run."""
         registry, refused = self._registry, dict[str, Exception]()
         try:
             while undecided:

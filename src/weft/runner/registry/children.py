@@ -1,9 +1,9 @@
 """
-Runs that steps start: ``weft.current().start_child(...)``.
+Child runs, which steps start: ``weft.current().start_child(...)``.
 
-A child is a run like any other, whose id follows from the step that started it.  The log of its parent names it
-before it exists, so that a step that is executed again finds its children, and cancelling the parent finds them too.
-An attempt that waits for a child lends its place: however many wait, the children have room to run.
+A child is a run like any other, whose id is derived from the step that started it.  The log of its parent names it
+before it exists, so that a step that is executed again finds its children, and so does cancelling the parent.
+An attempt that waits for a child lends its slot, so waiting parents never keep their children from running.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger("weft.runner")
 
 
 class ChildRuns:
-    """The parents and children among the runs of one *runner*; *given* checks the options of new ones."""
+    """Starts and cancels the child runs of one *runner*; *given* checks the options of new ones."""
 
     _loop: asyncio.AbstractEventLoop
     _thread: int
@@ -57,7 +57,7 @@ class ChildRuns:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def close(self) -> None:
-        """Stop cancelling: it goes on when the parents are resumed."""
+        """Stop cancelling children; that continues when their parents are resumed."""
         for task in self._cancelling.values():
             task.cancel()
 
@@ -109,7 +109,7 @@ class ChildRuns:
         with_parent: bool,
         options: dict[str, Any],
     ) -> str:
-        """Note that there will be a child, create it, and return its id."""
+        """Record the child in the log of its parent, create it, and return its id."""
         worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
         told, given = self._given(options, worker.options)
@@ -162,7 +162,7 @@ class ChildRuns:
         return await self._aside(parent, work)
 
     async def _aside(self, parent: Runnable, work: Awaitable[T]) -> T:
-        """Await *work* on behalf of *parent*, which lends its place meanwhile."""
+        """Await *work* on behalf of *parent*, which lends its slot meanwhile."""
         try:
             worker, inflight = self._in_flight(parent)
         except NoRun:  # the handle was passed on to other code, which has no place to lend
@@ -181,7 +181,7 @@ class ChildRuns:
 
     async def cancel_children(self, parent: Worker) -> None:
         """
-        Cancel the children that go with *parent*, which was cancelled, and theirs.
+        Cancel the children that are cancelled with *parent*, and their children.
 
         Raises:
             RunOwned: another process that is alive has one of them; all others are cancelled.
@@ -207,7 +207,7 @@ class ChildRuns:
         task.add_done_callback(_report)
 
     async def _cancel_all(self, parent: Worker) -> None:
-        """Cancel a whole family, one after the other, since it may be a circle; then, from the last one, say so."""
+        """Cancel all descendants, one by one, since they may form a cycle; then store their status, last one first."""
         await self._waiters.durable(parent, len(parent.run.memory.log))
         family: dict[str, tuple[str, ...]] = {parent.id: parent.orphans}
         line, failed = deque((child, parent.id) for child in parent.orphans), dict[str, Exception]()
@@ -230,7 +230,7 @@ class ChildRuns:
             raise why
 
     async def _cancel(self, child: str, reason: str) -> tuple[str, ...]:
-        """Cancel *child*, and return which children of it go with it."""
+        """Cancel *child*, and return those of its children that are cancelled with it."""
         try:
             return await self._registry.visit(child, partial(self._cancelled, reason))
         except WorkflowNotFound:
@@ -244,7 +244,7 @@ class ChildRuns:
         return worker.orphans
 
     async def _finish(self, run: str, orphans: tuple[str, ...]) -> None:
-        """Let the store know that nothing is left to do of a cancelled *run*, now that its *orphans* are cancelled."""
+        """Store the status *cancelled* of *run*, now that its *orphans* are cancelled."""
         if orphans:
             await self._registry.visit(run, self._finished)
 
@@ -264,8 +264,8 @@ def _name(parent: Runnable, inflight: InFlight, workflow: Workflow, known: Conta
     """
     Return the id of the next child of this attempt: the same one at every attempt.
 
-    One that would be too long, since its parent is a child of children, says where all of them began, and a hash of
-    the way from there.  What is *known* by its long id, because it was started before ids had an end, keeps it.
+    If it would be too long, because its parent is a child itself, it consists of the id of the first run and a hash of
+    the path from there.  A child that is *known* by a longer id, from before ids were limited, keeps that id.
     """
     if inflight.children is None:
         inflight.children = {}
@@ -282,7 +282,7 @@ def _name(parent: Runnable, inflight: InFlight, workflow: Workflow, known: Conta
 
 
 def _check(workflow: object, value: Any, *, with_parent: object) -> None:
-    """Refuse what could not be started, before the log names it."""
+    """Refuse a child that could not be started, before the log names it."""
     if not isinstance(workflow, Workflow):
         raise InvalidOption(f"start_child({workflow!r:.60}): a child is started of a Workflow")
     if not isinstance(with_parent, bool):

@@ -1,8 +1,8 @@
 """
-Runs on their way into a runner or out of it, one change at a time each.
+One lock per run, so that a run is started, resumed, stopped or deleted by one task at a time.
 
-Starting, resuming and stopping a run ask the store and wait for it.  Callers that want the same run meanwhile wait too,
-and then find it as the change has left it: otherwise two workers would drive one run, and one of them would lose.
+These changes wait for the store.  Callers that use the same run meanwhile wait too, and then see the result of the
+change: otherwise two workers might drive one run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyedLock:
 
 
 class HeldLock:
-    """Having a run to oneself."""
+    """A lock that is held."""
 
     __slots__ = ("_is_released_later", "_lines", "_run")
 
@@ -66,7 +66,7 @@ class HeldLock:
             self.release()
 
     def release_after(self, task: asyncio.Task[Any]) -> None:
-        """Let *task* have the run: it is unlocked when that has ended, in whatever way."""
+        """Release the lock when *task* has ended, in whatever way."""
         self._is_released_later = True
         task.add_done_callback(lambda _: self.release())
 

@@ -1,5 +1,5 @@
 """
-The runs that are in a runner: how they come in, new or from the store, are rebuilt, and leave.
+The runs that are in a runner: creates them, loads them from the store, rebuilds them after a crash, releases them.
 
     (not here) ──create──► undecided ──stored──► here ──stop──► leaving ──► (not here)
                                │                 ▲  │ ▲                         ▲
@@ -8,11 +8,11 @@ The runs that are in a runner: how they come in, new or from the store, are rebu
 
 Invariants:
 
-1. A run has one worker at most, and is brought in or let go of by one task at a time: its lock is held from the first
-   call of the store to the last, also if the caller is cancelled in between.
-2. A run that comes in is acquired under that lock, in a new epoch, so no other runner that is alive has it.
-3. A run whose beginning is not stored was never here: callers that ask for it wait until that is decided.
-4. A run that is leaving takes nothing more.
+1. A run has at most one worker, and is created, loaded or released by one task at a time: its lock is held from the
+   first call of the store to the last, even if the caller is cancelled in between.
+2. A run that is loaded is acquired under that lock, in a new epoch, so no other living runner has it.
+3. A run whose first events were not stored was never here: callers that ask for it wait until that is decided.
+4. A run that is being stopped accepts nothing more.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RunRegistry:
     """The workers of one runner, by run."""
 
     def __init__(self, ownership: Ownership, waiters: Waiters, dispatcher: Dispatcher) -> None:
-        """Make an empty one; all workers share *dispatcher*."""
+        """Create an empty registry, whose workers share *dispatcher*."""
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
         self._workers: dict[str, Worker] = {}
         self._registered: dict[tuple[str, str], Workflow] = {}
@@ -86,7 +86,7 @@ class RunRegistry:
         return self._workers.get(run)
 
     def lock(self, run: str) -> HeldLock:
-        """Return the lock of *run*: it is brought in and let go of by one task at a time."""
+        """Return the lock of *run*, under which it is created, loaded or released."""
         return self._locks.lock(run)
 
     def try_lock(self, run: str) -> HeldLock | None:
@@ -94,7 +94,7 @@ class RunRegistry:
         return self._locks.try_lock(run)
 
     def is_locked(self, run: str) -> bool:
-        """Whether *run* is being brought in or let go of."""
+        """Whether *run* is being created, loaded or released."""
         return self._locks.is_locked(run)
 
     def change(self, run: str, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
@@ -129,10 +129,10 @@ class RunRegistry:
         deadline: float | None = None,
     ) -> None:
         """
-        Begin a new run, and wait until its beginning is stored.
+        Create a new run, and wait until its first events are stored.
 
         Raises:
-            WorkflowAlreadyStarted: a run of this id exists.
+            WorkflowAlreadyStarted: a run with this id exists.
         """
         encoded = await encoded_input(value) if needs_encoding(value) else None
         async with self._locks.lock(run) as lock:
@@ -199,7 +199,7 @@ class RunRegistry:
         return worker, 1 if value is MISSING else len(worker.run.memory.log)
 
     async def _decide(self, worker: Worker) -> None:
-        """Wait until it is decided whether the run of *worker* is a new one: its creator was cancelled."""
+        """Wait until the store has accepted or refused the new run of *worker*, whose creator was cancelled."""
         try:
             await self._waiters.durable(worker, 1)
         except BaseException:
@@ -207,7 +207,7 @@ class RunRegistry:
             raise
 
     def drop(self, worker: Worker) -> None:
-        """Forget *worker*: its run has left, or was never here."""
+        """Remove *worker*: its run was released, or was never created."""
         if self._workers.get(worker.id) is worker:
             del self._workers[worker.id]
         self._waiters.gone(worker)
@@ -222,7 +222,7 @@ class RunRegistry:
         return Worker(self._dispatcher, new, options, self)
 
     async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
-        """Begin a run as :meth:`create` does; if there is one of this id, have that one here."""
+        """Create a run as :meth:`create` does; if there is one with this id, load that one."""
         while True:
             try:
                 await self.create(run, workflow, options, **given)
@@ -237,7 +237,7 @@ class RunRegistry:
 
     async def resume(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False) -> None:
         """
-        Bring the stored *run* back, and go on with it; one that is here already is left as it is, unless it is parked.
+        Load the stored *run*, and continue it; a run that is here already is left as it is, unless it is parked.
 
         Raises:
             WorkflowNotFound: nothing is stored under this id.
@@ -250,7 +250,7 @@ class RunRegistry:
 
     async def bring_back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> bool:
         """
-        Bring *run*, which is locked, back; return whether it came: it may have been here already.
+        Load *run*, which is locked, and continue it; return False if it was here already.
 
         Raises:
             WorkflowNotFound, RunOwned: as :meth:`resume`.
@@ -268,7 +268,7 @@ class RunRegistry:
         return True
 
     async def _take_over(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
-        """Acquire *run*, load it, and go on with it; if that fails, it is as free as it was."""
+        """Acquire *run*, load it, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
             loaded = await self._ownership.load(run, owned)
@@ -279,7 +279,7 @@ class RunRegistry:
     async def come_in(
         self, loaded: AcquiredRun, workflow: Workflow | None, options: RunOptions, *, strict: bool
     ) -> Worker:
-        """Go on with a run that was acquired and *loaded*."""
+        """Continue a run that was acquired and *loaded*."""
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
         self._dispatcher.check_open()  # the runner may have been closed meanwhile
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
@@ -296,7 +296,7 @@ class RunRegistry:
 
     async def visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
         """
-        Call something with the worker of *run*, or with one that only writes if the run is not here.
+        Call a function with the worker of *run*; if the run is not here, with a temporary worker that only writes.
 
         Raises:
             WorkflowNotFound: nothing is stored under this id.
@@ -320,7 +320,7 @@ class RunRegistry:
             return await call(Worker(self._dispatcher, found.run, RunOptions(), self, _unsaved(found)))
 
     def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
-        """Return what finds the live definition of a stored run."""
+        """Return a function that finds the live definition of a stored run."""
 
         def live(stored: RunRecord) -> Workflow | None:
             key = (stored.workflow, stored.version)
@@ -331,13 +331,13 @@ class RunRegistry:
     # -- being here ------------------------------------------------------------------------------
 
     async def _rebuild(self, worker: Worker) -> None:
-        """Write what a crashed *worker* still has to write, and take its run from the store again."""
+        """Write the unsaved events of a crashed *worker*, and load its run from the store again."""
         if self._workers.get(worker.id) is worker and not worker.is_leaving:
             await self._write(worker)
             await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False)
 
     async def _write(self, worker: Worker) -> None:
-        """Write what *worker*, which is about to be replaced, still has to write."""
+        """Write the unsaved events of *worker*, which is about to be replaced."""
         if worker.lost is None:
             worker.checkpoint()
             await self._waiters.durable(worker, len(worker.run.memory.log))
@@ -348,11 +348,11 @@ class RunRegistry:
         self.settled(worker)
 
     def crashed(self, worker: Worker, error: BaseException) -> None:
-        """*worker* has raised *error*: it is rebuilt, or set aside."""
+        """*worker* has raised *error*: rebuild it, or park its run."""
         self.supervisor.crashed(worker, error)
 
     def settled(self, worker: Worker) -> None:
-        """*worker* has nothing left to do; callers do not care if it has been replaced."""
+        """*worker* has nothing left to do: tell the callers, unless it has been replaced."""
         if self._workers.get(worker.id) is worker:
             if isinstance(worker.lost, RunExists):  # it has never been here
                 del self._workers[worker.id]
@@ -361,12 +361,12 @@ class RunRegistry:
     # -- leaving ---------------------------------------------------------------------------------
 
     async def leave(self, worker: Worker) -> None:
-        """Let go of a run that has been stopped."""
+        """Release a run that has been stopped."""
         self.drop(worker)
         await self._ownership.release([worker.id])
 
     def clear(self) -> None:
-        """Forget all runs: the runner is closed."""
+        """Remove all runs: the runner is closed."""
         self._workers.clear()
 
 

@@ -1,9 +1,9 @@
 """
-Changes that are made to their end, whatever becomes of the caller that asked for them.
+Changes that complete even if their caller is cancelled.
 
 Starting, resuming, stopping and deleting a run, and closing a runner, are each several calls of the store.  If the
 caller is cancelled in between (a timeout around the call, a Ctrl-C), the run must not be left owned by the runner and
-driven by no worker, or the other way round.  So such a change is a separate task, which its callers wait for.
+driven by no worker, or the other way round.  So each change is a separate task, which its callers wait for.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class ShieldedTasks:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Do *work* to its end; it is waited for when the runner is closed."""
+        """Run *work* as a task, which is waited for when the runner is closed."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do *work* to its end, and return what it returns; a caller that is cancelled leaves it going on."""
+        """Run *work* as a task, and return its result; the task continues if the caller is cancelled."""
         return await asyncio.shield(self.start(work))
 
     async def ended(self) -> None:

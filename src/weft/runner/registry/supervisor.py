@@ -1,9 +1,9 @@
 """
-Workers that crash are rebuilt from the store; those that keep crashing are parked.
+Rebuilds workers that crash from the store, and parks the runs of those that keep crashing.
 
-A step that fails is not a crash: that is part of its run.  A worker crashes if its own machinery raises, because of a
-bug or of data that cannot be.  It is rebuilt after a pause that grows, and past *most* restarts within *window*
-seconds its run is set aside with the reason, until it is resumed.
+A failed step is not a crash: it is part of its run.  A worker crashes if its own code raises, because of a bug or of
+impossible data.  It is rebuilt after a growing pause; after three restarts within a minute (``MOST``, ``WINDOW``) its
+run is parked with the reason, until it is resumed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAUSE = 0.05
 
 
 class Supervisor:
-    """Decides what becomes of workers that crash."""
+    """Decides whether a crashed worker is rebuilt or its run is parked."""
 
     def __init__(self, rebuild: Callable[[Worker], Awaitable[None]], park: Callable[[Worker, str], None]) -> None:
         self._rebuild, self._park = rebuild, park
@@ -66,9 +66,9 @@ class Supervisor:
 
     def _ended(self, worker: Worker, restart: asyncio.Task[None]) -> None:
         """
-        A *restart* has ended: a run that could not be rebuilt has crashed once more.
+        A *restart* has ended: if the run could not be rebuilt, that counts as another crash.
 
-        The same if other code has cancelled it, perhaps before it began.
+        So does a restart that other code has cancelled, perhaps before it began.
         """
         if self._tasks.get(worker.id) is restart:  # else the next worker has crashed as soon as it was here
             del self._tasks[worker.id]
@@ -88,7 +88,7 @@ class Supervisor:
             await asyncio.wait([task])
 
     def unresumable(self, run: str, error: BaseException) -> None:
-        """A stored run could not be brought back; errors of Weft say why in a line, others with where it was."""
+        """Log that a stored run could not be resumed: errors of Weft in one line, others with their traceback."""
         unknown = None if isinstance(error, WeftError) else error
         _log.error("run %r could not be resumed: %s: %s", run, type(error).__name__, error, exc_info=unknown)
 

@@ -1,3 +1,3 @@
 """
-Waiting for runs: futures of callers, callbacks at the end, and why a run is not done yet.
+Waiting for runs: the futures of callers, ``on_complete``, and the diagnosis of a wait that takes too long.
 """

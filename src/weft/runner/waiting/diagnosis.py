@@ -1,8 +1,8 @@
 """
 Explains, for ``WaitTimeout``, what a run is waiting for.
 
-Everything that can keep a run from being settled is here once: a store that is unavailable, an attempt that runs or
-waits in line, a retry, a delay, a limit, a child, a callback.
+It covers everything that a run can wait for: an unavailable store, an attempt that runs or is queued, a retry, a delay,
+a limit, a child, a callback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIMITS = {
 
 
 def diagnose(worker: Worker, *, is_calling: bool = False) -> str:
-    """Say what *worker* is waiting for; *is_calling* whether its ``on_complete`` is being called."""
+    """Return what *worker* is waiting for; *is_calling* says whether its ``on_complete`` is being called."""
     told = [*_store(worker), *_in_flight(worker)]
     if worker.is_dead:
         told.append("its worker has crashed, and is being rebuilt")

@@ -1,7 +1,8 @@
 """
-A caller that waits for many runs at once: one future for all of them.
+A caller that waits for many runs, with one future for all of them.
 
-What came of a run is kept when the run is settled: it may take more input, or leave, before the last of the group is.
+The result of a run is kept when the run is settled: it may accept more input, or be released, before the last run of
+the group is settled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from weft.runner.execution.worker import Worker
 
 
 class Member:
-    """One run of a group, and what came of it."""
+    """One run of a group, and its result."""
 
     __slots__ = ("_group", "error", "future", "run", "value")
 
@@ -31,7 +32,7 @@ class Member:
 
     @property
     def is_left(self) -> bool:
-        """Whether it is not known yet what came of the run."""
+        """Whether the run has no result yet."""
         return self._group is not None
 
     def tell(self, answer: Any) -> None:
@@ -63,7 +64,7 @@ class WaitGroup:
     """The runs that one caller waits for, in order."""
 
     def __init__(self, runs: Iterable[str], read: Callable[[Worker], Any]) -> None:
-        """Wait for *runs*; *read* returns what came of one, or raises it."""
+        """Wait for *runs*; *read* returns the result of one, or raises its error."""
         self.read = read
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when it is known what came of all of them."""
@@ -73,7 +74,7 @@ class WaitGroup:
             self.future.set_result(None)
 
     def ended(self) -> None:
-        """It is known what came of one more of them."""
+        """One more run has its result."""
         self._left -= 1
         if not self._left and not self.future.done():
             self.future.set_result(None)

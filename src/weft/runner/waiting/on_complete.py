@@ -1,8 +1,8 @@
 """
 Calls ``on_complete``: a coroutine function in the loop, a plain one on a thread.
 
-The threads are daemons, at most so many at once, and end when there is nothing to call: a callback that never returns
-delays neither the end of its runner nor that of the process.
+The threads are daemons, their number is limited, and they end when there is nothing to call.  A callback that never
+returns delays neither the close of its runner nor the exit of the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-The callers that wait for a run: until it is done, an event is durable, or something holds.
+The callers that wait for a run: until it is done, an event is durable, or a predicate holds.
 
-``on_complete`` is called here, before any caller is told that the run is done, and once for every time that it was
-busy.  That it was called is logged; a process that dies before that calls it again.
+``on_complete`` is called here, once for every busy period, before any caller is told that the run is done.  The call is
+recorded in the log; if the process dies before that, it is called again.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Waiters:
     """
     The futures of one runner, by worker.
 
-    Positions in a log are those of one worker: another worker of the same run, one that has left or one that turns out
-    to exist, never ends or fails a future that is not its own.
+    A position in a log belongs to one worker.  Another worker of the same run (one that was released, or one of a run
+    that turns out to exist) never completes or fails a future that is not its own.
     """
 
     def __init__(self, time: Callable[[], float]) -> None:
@@ -87,7 +87,7 @@ class Waiters:
         return self._add(worker, lambda worker: None if worker.queue.by_key else True)
 
     def _add(self, worker: Worker, answer: Answer | None) -> asyncio.Future[Any]:
-        """Return a future that ends as *answer* says, looked at whenever something happens; else once it is done."""
+        """Return a future that ends with *answer*, evaluated whenever something happens, or when the run is done."""
         waiter = self._added(worker, answer)
         waiter.future.add_done_callback(partial(self._cancelled, worker, waiter))
         return waiter.future
@@ -208,7 +208,7 @@ class Waiters:
         return worker.id in self._calling
 
     def is_called_by(self, worker: Worker) -> bool:
-        """Whether on_complete of *worker* is what asks."""
+        """Whether this code is called by on_complete of *worker*."""
         call = self._calling.get(worker.id)
         return call is not None and _CALLING.get() is call
 
@@ -216,7 +216,7 @@ class Waiters:
         """
         Wait until on_complete of *workers* has returned, or until the *deadline*.
 
-        The one that itself stops its run, or closes the runner, is not waited for, and counts as called.
+        A callback that itself stops its run or closes the runner is not waited for, and counts as called.
         """
         asking, tasks = _CALLING.get(), list[asyncio.Task[None]]()
         for worker in workers:
@@ -228,7 +228,7 @@ class Waiters:
         await deadline.wait(tasks)
 
     def drop_calls(self) -> None:
-        """Wait for no callback any more: those that have not returned are called again when their runs are resumed."""
+        """Stop waiting for callbacks: those that have not returned are called again when their runs are resumed."""
         for call in self._calling.values():
             self._drop(call)
 
@@ -244,7 +244,7 @@ class Waiters:
     # -- workers that change ---------------------------------------------------------------------
 
     def moved(self, old: Worker, new: Worker) -> None:
-        """*new* drives the run that *old* has driven, whose log it has gone on with."""
+        """*new* has replaced *old* and continues its log: move the waiters."""
         old.observer = None
         call = self._calling.get(old.id)
         if call is not None and call.worker is old:
@@ -255,7 +255,7 @@ class Waiters:
         self.progressed(new)
 
     def gone(self, worker: Worker) -> None:
-        """The run has left the runner, and callers that wait are told so."""
+        """The run was released: tell the callers that wait for it."""
         call = self._calling.get(worker.id)
         if call is not None and call.worker is worker:
             call.successor = None
@@ -267,7 +267,7 @@ class Waiters:
             waiter.tell(error)
 
     def close(self) -> None:
-        """The runner is closed, and writes nothing more: callers that wait, or begin to, are told so."""
+        """The runner is closed and writes nothing more: tell callers that wait, now or later."""
         self._is_closed = True
         for waiter in [waiter for waiting in self._waiting.values() for waiter in waiting]:
             waiter.closed()
@@ -336,7 +336,7 @@ class _Waiter:
 
 
 class _Predicate:
-    """A caller's wish that *predicate* holds for a run, as durable as its strategy asks for."""
+    """A caller that waits until *predicate* holds for a run, as durable as its strategy requires."""
 
     __slots__ = ("_found", "_looked_at", "_predicate")
 
@@ -364,7 +364,7 @@ class _Predicate:
 
 
 def _over(worker: Worker) -> Exception:
-    """Return the error for callers that wait for more of *worker* than there will be."""
+    """Return the error for callers whose predicate can no longer hold: the run was cancelled or parked."""
     if worker.state == "cancelled":
         return RunClosed(worker.id, worker.reason, status=worker.state)
     return RunParked(worker.id, worker.reason)
@@ -375,7 +375,7 @@ def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:
 
 
 def _tellable(error: BaseException) -> BaseException:
-    """Return *error*, or what says it where it cannot be raised: a StopIteration would end the caller."""
+    """Return *error*, or another one in its place: a StopIteration cannot be set on a future."""
     if not isinstance(error, StopIteration):
         return error
     told = RuntimeError("the predicate raised StopIteration")
