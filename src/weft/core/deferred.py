@@ -1,8 +1,8 @@
 """
-The packages above core that its thin methods call, imported when they are first needed.
+Imports the packages above core, ``weft.local`` and ``weft.log``, when a method of core first needs them.
 
-``Workflow.run`` and its like are there to be found, and do nothing by themselves: the loops that execute are in
-``weft.local``, and how a definition is written down is known to ``weft.log``.  Nothing else in core imports either.
+``Workflow.run`` and similar methods are only a convenience for users: the loops that execute are in ``weft.local``, and
+the encoding of definitions is in ``weft.log``.  Nothing else in core imports either.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The components that users compose, one concept a file."""
+"""The components that users compose, one concept per file."""

@@ -21,8 +21,8 @@ An aggregate: commands are checked against a state and emit events, which fold i
     >>> run.values("stock")
     [('filled', 5), ('taken', 2)]
 
-Its facts are its events, one each; they flow on.  A command that nothing declares, that its guard refuses or
-that emits nothing changes nothing, and so does an event of the aggregate that comes back as input.
+Each event is a fact, which ``>>`` passes on.  A command changes nothing if it is not declared, its guard refuses it or
+it emits nothing; an event of the aggregate that comes back as input changes nothing either.
 """
 
 from __future__ import annotations

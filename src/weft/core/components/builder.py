@@ -11,7 +11,7 @@ Components that are written with decorators, and sealed when a workflow takes th
         ...
     weft.errors.InvalidComponent: 'account' is part of a workflow and cannot change any more; ...
 
-A definition is shared by all its runs, so what it is made of must not move under them.
+All runs of a workflow share its definition, so its components must not change after that.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """
-A condition: a question about what arrives, which gates what follows.
+A condition: a test of the value that arrives, which gates the components after it.
 
     >>> is_int = condition(lambda x: isinstance(x, int), name="is_int")
     >>> is_even = condition(lambda x: x % 2 == 0, name="is_even")
     >>> is_int & ~is_even
     Condition('is_int & ~is_even')
 
-The truth of what the function returns counts.  ``&`` and ``|`` short-circuit, left to right, and a
-condition that several rules share is asked once per fact.  A condition makes no fact: what follows it gets
-what it was asked about.
+The result of the function is converted to a bool.  ``&`` and ``|`` short-circuit from left to right, and a
+condition that several rules share is evaluated once per fact.  A condition produces no fact: the components
+after it get the value that it was evaluated on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Folding: the common base of components that fold values into one, with a function of what there is and the next value.
+Folding: the base of components that fold values into one, with a function of the result so far and the next value.
 """
 
 from __future__ import annotations

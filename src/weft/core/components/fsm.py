@@ -17,9 +17,9 @@ A finite state machine: declared states, and the events that lead from one to th
     >>> run.run(("push", 9)).state_of("door"), run.values("door"), run.value("door.wide.entry")
     ('wide', ['ajar', 'wide'], 'bang')
 
-An event that the state does not know, or whose guards all say no, changes nothing.  A transition from a state to
-itself is one like any other; a :class:`Transition` without a target is internal: the state is not left.
-``door.to_svg()`` and its like draw the states; a workflow draws the machine among its other components.
+An event that the present state does not declare, or none of whose guards holds, changes nothing.  A transition from a
+state to itself leaves and enters that state; a :class:`Transition` without a target is internal: the state is not left.
+``door.to_svg()`` and the other formats draw the states; a workflow draws the machine among its other components.
 """
 
 from __future__ import annotations

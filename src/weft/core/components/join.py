@@ -9,10 +9,10 @@ else to wait for:
 | ``"all"`` | when every parent has produced; never if one failed, was skipped or gated off | a value of each |
 | ``"any"`` | once, with the first parent that produces | one value |
 | ``n`` | once, when *n* parents have produced | *n* values, in the order the parents are written |
-| ``"all_done"`` | when no parent can produce any more, whatever became of them | a value or :class:`Absent` of each |
+| ``"all_done"`` | when no parent can produce any more, even if some failed | a value or :class:`Absent` of each |
 
 Facts are paired with facts of the same input, or of the same element of an ``each``.  ``"any"`` and *n* are
-races: which parents win is decided by the order of the log, and by nothing else.
+races: only the order of the log decides which parents win.
 """
 
 from __future__ import annotations

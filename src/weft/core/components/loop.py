@@ -1,5 +1,5 @@
 """
-A loop over a graph: branches, joins, rules and maps that run again on what they made until something holds.
+A loop over a graph: branches, joins, rules and maps that run again on their result until a condition holds.
 
     >>> from weft import Workflow, condition, join, repeat, rule
     >>> is_even = condition(lambda n: n % 2 == 0, name="is_even")

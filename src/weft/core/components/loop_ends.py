@@ -1,9 +1,9 @@
 """
-The two ends of a turn, of a loop whose body is a graph.
+The first and the last component of a turn, in a loop whose body is a graph.
 
 The components between them form a region, as the body of an ``each`` does: every turn is a scope, in which joins pair
-and batches close.  ``draft.turn`` begins a turn with the fact that it is about; ``draft`` asks whether that was
-enough, and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
+facts and batches are completed.  ``draft.turn`` begins a turn with a fact; ``draft`` tests whether the loop is done,
+and has the outcome.  The way back is not an edge (``weft.core.fold.loops``).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A map: a component, a pipeline or a graph for each element of a collection.
     >>> run.values("square"), run.value("sum")
     ([1, 4, 9], 14)
 
-What stands in the body, and what follows it up to a reduce, runs once per element.
+The components of the body, and those after it up to a reduce, run once per element.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 Names of events and commands, by which the function that handles one is found.
 
-A table is keyed by strings, members of an enum, or classes.  What arrives is called by its class, if that or a
-class it derives from is in the table; else by itself (a string), by its first item (``("deposit", 100)``), or by
-a field of a mapping (``{"command": "deposit", "amount": 100}``).
+A table is keyed by strings, members of an enum, or classes.  A message is named by its class, if that class or a base
+class of it is in the table; otherwise by itself (a string), by its first item (``("deposit", 100)``), or by a field of
+a mapping (``{"command": "deposit", "amount": 100}``).
 
     >>> table = {"deposit": 1, ValueError: 2}
     >>> [name_in(table, value, "command") for value in ("deposit", ("deposit", 5), {"command": "deposit"})]

@@ -15,8 +15,8 @@ A process manager reacts to events from many sources, keeps a state, and emits c
     >>> run.is_complete("order", key=7), run.is_complete("order", key=8)
     (True, False)
 
-Its facts are its commands, one each; they flow on.  With ``key=`` it keeps one state per key.  An event that
-nothing declares changes nothing.  When *complete* holds, the process is complete, once, and takes nothing more.
+Each command is a fact, which ``>>`` passes on.  With ``key=`` it keeps one state per key.  An event that is not
+declared changes nothing.  When *complete* holds, the process is complete, once, and accepts nothing more.
 """
 
 from __future__ import annotations

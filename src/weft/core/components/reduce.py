@@ -3,9 +3,9 @@ A reduce: the elements of a batch, folded into one value, in the order of the co
 
     >>> total = reduce(lambda acc, x: acc + x, init=0, name="total")
 
-After an ``each`` it closes it: it fires once per input, when every element is done, also when there were
-none.  After anything else it folds the collection that arrives.  Over several maps it folds the
-elements of the first, then of the second, and still fires once.  Returning :class:`Stop` ends the fold.
+A reduce after an ``each`` closes it: it fires once per input, when every element is done, even if there were
+none.  After any other component it folds the collection that arrives.  After several maps it folds the
+elements of the first, then those of the second, and still fires once.  Returning :class:`Stop` ends the fold.
 """
 
 from __future__ import annotations

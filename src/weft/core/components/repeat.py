@@ -1,5 +1,5 @@
 """
-A loop: what runs again on what it made until something holds.
+A loop: a body that runs again on its own result until a condition holds.
 
     >>> from weft import Workflow
     >>> halve = repeat(lambda x: x // 2, until=lambda x: x < 10, at_most=8, name="halve")
@@ -7,8 +7,8 @@ A loop: what runs again on what it made until something holds.
     >>> run.value("halve"), run.values("halve.turn")
     (6, [50, 25, 12, 6])
 
-Every turn is a fact that came from the turn before, so a loop can be cut off anywhere and goes on from there;
-only the last one is the value of the loop.  Policies hold per turn.
+Every turn is a fact that came from the turn before, so a loop can be interrupted anywhere and continues from there;
+only the result of the last turn is the value of the loop.  Policies apply per turn.
 
 A step, or a chain of steps, is one component.  Any other graph is a :class:`~weft.core.components.loop.Loop`.
 """

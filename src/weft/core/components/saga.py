@@ -1,5 +1,5 @@
 """
-A saga: transactions one after another; when one fails, those that were done are compensated in reverse order.
+A saga: transactions one after another; when one fails, the completed ones are compensated in reverse order.
 
     >>> from weft import Workflow
     >>> trip = Saga("trip")
@@ -19,7 +19,7 @@ A saga: transactions one after another; when one fails, those that were done are
     ('booked no more', False)
 
 Every transaction and every compensation is a separate runnable, ``trip.book`` and ``trip.cancel``, with its own
-policy and log entry, so a crash in the middle resumes in the middle.  An aborted saga is an outcome, not a failure.
+policy and log entry, so after a crash the saga continues where it was.  An aborted saga is an outcome, not a failure.
 A compensation that fails for good is kept as a dead letter: the saga is stuck until it is retried or discarded.
 """
 

@@ -1,9 +1,8 @@
 """
 The outcome of a saga, read from the values of its transactions and compensations.
 
-A transaction hands on everything that it was given together with what it made: the request, the results so far,
-the failure that turned the saga around, and what was undone since.  So every decision follows from the values
-that a runnable is called with, and from nothing else.
+A transaction passes on its inputs together with its result: the request, the results so far, the failure that
+aborted the saga, and the compensations since.  So every decision follows from the arguments of a runnable alone.
 
     >>> names = {"book": "trip.book", "pay": "trip.pay"}
     >>> retrace(names, {"book"}, ("Rome", "booked")).given()

@@ -1,8 +1,8 @@
 """
 The result of a stateful component: a state change, or "ignored".
 
-A component decides by a generator (a :data:`Decision`): it yields each :class:`Call` of a user's function and is sent
-what that returned, so the same rules serve plain functions and coroutines, and a test can answer by hand.
+A component decides in a generator (a :data:`Decision`): it yields each :class:`Call` of a user's function and receives
+the result, so the same code serves plain functions and coroutines, and a test can send the results by hand.
 
     >>> def decide(state, event):
     ...     allowed = yield Call("guard", (event,))

@@ -1,5 +1,5 @@
 """
-A state machine: a reducer that makes the next state, and reactors that fire when a state satisfies them.
+A state machine: a reducer that returns the next state, and reactors that fire when their condition holds for it.
 
     >>> from weft import Workflow
     >>> level = state_machine(
@@ -12,8 +12,8 @@ A state machine: a reducer that makes the next state, and reactors that fire whe
     >>> run.run(5).state_of("level"), run.values("level.high")
     (12, ['high: 12'])
 
-Its values are its states, which flow on.  A reactor is a part with its own name, ``level.high``: after every fold its
-condition (``level.high.when``) is asked, and if that holds it runs; its results are facts of that part.
+Its values are its states, which ``>>`` passes on.  A reactor is a part with its own name, ``level.high``: after every
+fold its condition (``level.high.when``) is evaluated, and if that holds, it runs; its results are facts of that part.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-A step: a function of what arrives.
+A step: a function of the values that arrive.
 
     >>> @step
     ... def double(x: int) -> int:
@@ -9,8 +9,8 @@ A step: a function of what arrives.
     >>> double.named("twice")
     Step('twice')
 
-A plain function or an ``async def``, of any arity: its required parameters take the values of its parents.
-Parameters with defaults are constants, or what ``state_of``, ``latest`` and ``context`` stand for.
+The function is plain or ``async def``; its required parameters take the values of the parents.
+Parameters with defaults are constants, or are read by ``state_of``, ``latest`` and ``context``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The language of ``>>``: components, flows of them, and how flows are put together.
+The language of ``>>``: components, flows of components, and the assembly of flows into a workflow.
 
-What is composed is a description; :mod:`weft.core.graph.topology` checks it.
+The result is only a description; :mod:`weft.core.graph.wiring` checks it.
 """

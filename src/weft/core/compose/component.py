@@ -1,8 +1,8 @@
 """
 The base of every component: a name, functions, an identity, and an expansion into nodes.
 
-To add a component: one file in ``weft/core/components`` with a frozen dataclass that derives from :class:`Component`,
-a line in ``weft/__init__.py``, a test that inherits what holds for all of them.
+To add a component, write one file in ``weft/core/components`` with a frozen dataclass that derives from
+:class:`Component`, a line in ``weft/__init__.py``, and a test that inherits the tests of all components.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The expansion of a component into the nodes of a plan, as the component sees it.
 
-A component asks for nodes and says how they are linked; it never looks inside of one.  :meth:`Expansion.feed` connects
-a node to the inlets of the component.  The last node that makes something is what the children are fed from.
+A component requests nodes and says how they are linked; it never looks inside a node.  :meth:`Expansion.feed` connects
+a node to the inlets of the component.  The last node that produces facts feeds the children of the component.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Conditions put together with and, or and not.
+Conditions combined with and, or and not.
 
-An expression is immutable, and a part of it may stand in several places: conditions name each other, and each name is
-the same part wherever it is spelled out.  So nothing here looks at a part more than once, however often it is
-mentioned; what is made of a part is shared as the part is.
+An expression is immutable, and the same part may occur in several places: conditions name each other, and a name stands
+for the same part wherever it is replaced by it.  So every function here visits a part once, however often it occurs,
+and shares the result.
 
     >>> either = Or(Leaf("a"), Leaf("b"))
     >>> text(And(either, Not(either)))

@@ -1,8 +1,8 @@
 """
 The ``>>`` language: how fragments become edges.
 
-A fragment is anything that can stand beside ``>>``: a component, a join, a workflow, a list of these.  Each
-has *entries*, where what precedes it goes in, and *tails*, where what it makes comes out.  ``a >> b``
+A fragment is anything that can be an operand of ``>>``: a component, a join, a workflow, a list of these.  Each
+has *entries*, which take the facts of the fragment before it, and *tails*, which produce its own facts.  ``a >> b``
 links the tails of *a* to the entries of *b*; several tails are a join.
 
 A flow is a tree of the flows it was made of, so ``>>`` costs the same however long the chain is; the tree

@@ -1,5 +1,5 @@
 """
-A dict that can be extended without a copy: a twin shares what was there, and does not see what is added later.
+A dict that can be extended without a copy: the new dict shares the old entries, and does not see later additions.
 
     >>> one = {"a": 1}
     >>> two = over(one)
@@ -9,9 +9,9 @@ A dict that can be extended without a copy: a twin shares what was there, and do
     >>> list(two), list(three), three["a"]
     (['a', 'b'], ['a', 'b', 'c'], 1)
 
-A workflow that grows by one component at a time would copy its tables once for each.  Here the new entries are a layer
-over those of the old one; a layer is merged with the one below when it has come to half its size, so there are few of
-them, and an entry is copied a few times in its life.  What lies below is never written to again.
+A workflow that grows by one component at a time would copy its tables each time.  Here the new entries are a layer over
+the old ones.  A layer that has grown to half the size of the one below is merged with it, so there are few layers, and
+an entry is copied only a few times.  A lower layer is never written to again.
 """
 
 from __future__ import annotations

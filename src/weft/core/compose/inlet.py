@@ -1,7 +1,7 @@
 """
-The inlets of a component: where facts come in, by the names of its parents.
+The inlets of a component: where facts arrive, by the names of its parents.
 
-A component may have several, and takes what comes by any of them.  One with several parents is a join.
+A component may have several inlets, and runs on the facts of each.  An inlet with several parents is a join.
 
     >>> str(Inlet(("a", "b"), "any"))
     "join(a, b, wait='any')"

@@ -1,8 +1,8 @@
 """
 Nesting: a graph as a part of another one, where its components have longer names.
 
-A workflow that stands beside ``>>``, and the body of a loop, are taken in whole: their components are called
-``name.component``, those that the input fed are open, and the flow goes on from those that make the output.
+A workflow that is an operand of ``>>``, and the body of a loop, become part of the graph: their components are called
+``name.component``, those that were fed by the input become its entries, and those that produce its output its tails.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Symbols: they stand for values while a graph is drawn.
+Symbols, which stand for values while a graph is drawn.
 
-Inside ``@workflow`` nothing runs: a call of a component returns a :class:`Symbol`, which can be handed to other
-components, taken apart with ``value["key"]``, ``value.attribute`` and, where the annotation says into how many,
-by unpacking.  All else would need the value itself, and is refused with what to do instead.
+Inside ``@workflow`` no step runs: a call of a component returns a :class:`Symbol`.  It can be passed to other
+components and taken apart with ``value["key"]``, ``value.attribute`` and, if the annotation says how many items there
+are, by unpacking.  Any other use needs the actual value, and is refused with an error that says what to do instead.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
 A workflow or a run as a picture.
 
-How a picture is laid out and written is the matter of :mod:`weft.core.draw`, which knows nothing of Weft.
+:mod:`weft.core.draw`, which knows nothing of workflows, lays a picture out and renders it.
 """

@@ -1,10 +1,10 @@
 """
-A component that runs several functions, as it is wired inside.
+Draws the inside of a compound component, which runs several functions.
 
-Its parts are boxes, and so is the component itself: what it hands on.  Facts come in where the component takes them,
-which for a saga is its first transaction and for a loop the first step of a turn.  Nodes that only exist in a plan
-are passed over, and so are parts that nothing can lead to: what undoes the last transaction of a saga.  What gets the
-same as the component itself (``trip.on_complete``) stands below it.
+Its parts are boxes, and so is the component itself, which stands for the facts that it passes on.  Facts enter at the
+part that takes them: for a saga its first transaction, for a loop the first step of a turn.  Nodes that only exist in a
+plan are not drawn, nor are parts that can never run: the compensation of the last transaction of a saga.  A part that
+gets the same fact as the component passes on (``trip.on_complete``) is drawn below it.
 """
 
 from __future__ import annotations

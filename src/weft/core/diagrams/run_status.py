@@ -1,9 +1,9 @@
 """
-The status of each component in a run, as far as a picture shows it.
+Computes the status of each component in a run, for a picture.
 
-One pass over the log for what has happened, one over the memory for what is in flight.  Elements of a map are not
-shown one by one: a component inside it has done *done* of *of* elements.  What the parts of a component do on the way
-to its value (a rule's condition, the turns of a loop) counts for it too; what reacts to its value counts for itself.
+One pass over the log finds what has happened, one over the memory what is in flight.  Elements of a map are not shown
+one by one: a component inside it has done *done* of *of* elements.  Parts that a component needs for its value (a
+rule's condition, the turns of a loop) count for the component; parts that react to its value count for themselves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 A run as a sequence diagram for Mermaid: what caused what, from top to bottom.
 
-Every arrow is a fact on its way from the component that made it to one that took it.  What happened several times
-between the same two for one input, as in a map, is one arrow that says how often.  The parts of a component, but for
-those of a rule, take part by themselves.
+Every arrow is a fact, from the component that produced it to one that received it.  Several facts between the same two
+components for one input, as in a map, are one arrow with their number.  The parts of a component, except those of a
+rule, are separate participants.
 """
 
 from __future__ import annotations

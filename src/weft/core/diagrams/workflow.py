@@ -1,10 +1,9 @@
 """
-A workflow as a picture: components are boxes, what they take, ask and read are edges.
+A workflow as a picture: components are boxes; facts, conditions and reads are edges.
 
-Nodes that only exist in a plan (gates, joins, exits) are not shown.  A join is the edges that share an inlet.  A map
-and all that runs per element is a group, a loop and all that runs per turn is one, a nested workflow (``crawl.title``)
-is one, and so is a component that runs several functions, with its parts as they are wired
-(``weft.core.diagrams.compound``).
+Nodes that only exist in a plan (gates, joins, exits) are not shown.  A join is shown by edges that share an inlet.
+These are groups: a map with all components that run per element, a loop with all that run per turn, a nested workflow
+(``crawl.title``), and a component that runs several functions, with its parts (``weft.core.diagrams.compound``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Where lines meet the boxes they belong to.
+Computes where lines meet the boxes they belong to.
 
-Each net leaves a box at one port, and each way into a box is one: the edges of a join end at the same port, those
-that come one by one have their own.  Ports stand in the order of where their lines go, with room for what is written
-between them, and a line that is nearly straight is made straight.
+Each net leaves a box at one port.  The edges of a join enter a box at one port; edges that arrive separately have
+separate ports.  Ports are ordered by where their lines go, with room for the labels between them, and a line that is
+nearly straight is made straight.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-Where in its layer each item stands.
+Computes the horizontal position of each item in its layer.
 
-An item wants to stand where its links become straight; items of a layer must keep their order and their distance.  The
-nearest places that allow it, by least squares, are found in one pass by pooling neighbours that would
-overlap.  Doing so layer by layer, downward and upward in turn, straightens long lines and centres parents above their
-children, and costs the same for every item however large the graph is.
+The best position of an item makes its links straight, but the items of a layer must keep their order and their
+distance.  The nearest allowed positions, by least squares, are found in one pass that pools neighbours that would
+overlap.  Doing this layer by layer, alternately downward and upward, straightens long lines and centres parents above
+their children, and costs the same for every item however large the graph is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-The ways into a box, and the words above it that say what each is about.
+The entry ports of a box, and the labels above it.
 
-Lines that say the same end at one port: the edges of a join, reads or failures with the same words.  Above a box that
-has words, all lines run straight down: words stand beside the line they belong to, the first to its left and the
-others to their right, and no other line can run through them.
+Lines with the same meaning end at one port: the edges of a join, or reads or failures with the same label.  Above a box
+that has labels, all lines run straight down: the first label is to the left of its line and the others are to the
+right, and no other line runs through them.
 
     >>> spacing([30.0, 40.0, 30.0])
     [18.0, 52.0]

@@ -1,4 +1,4 @@
-"""The flow as pairs of names, for whatever reads graphs."""
+"""The flow as pairs of names, for other programs that read graphs."""
 
 from __future__ import annotations
 

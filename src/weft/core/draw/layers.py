@@ -1,10 +1,10 @@
 """
-Items in layers, with as few crossings as a few sweeps can find.
+Assigns items to layers, and orders each layer so that few links cross.
 
-The first two steps of a layered drawing (Sugiyama and others, 1981): the longest path to an item is its layer, so that
-every link leads down; then each layer is sorted by where its neighbours stand, downward and upward in turn, and
-the best order seen is kept.  A link that spans several layers is broken into short ones by items without size; all
-that leaves one item in the same net shares them, so a hub costs as much as its longest link and not as their sum.
+These are the first two steps of a layered drawing (Sugiyama and others, 1981).  The layer of an item is the length of
+the longest path to it, so that every link leads down; then each layer is sorted by the positions of its neighbours,
+alternately downward and upward, and the best order is kept.  A link that spans several layers is split by items without
+size.  All links of one item in the same net share these, so a hub costs as much as its longest link, not as their sum.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """
-Where everything in a picture stands.
+Computes the position of everything in a picture.
 
-A group is laid out by itself, and is one large item in the layout around it, so groups can neither overlap nor tear
-apart.  A line that enters or leaves a group passes a port on its frame, which has a place inside like any other
-item.  Between layers nothing stands, so lines bend there; through a layer they go straight, where a place is kept
-for them: no line crosses a box.
+A group is laid out separately, and is one large item in the layout around it, so groups neither overlap nor are torn
+apart.  A line that enters or leaves a group passes a port on its frame, which is an item of the inner layout.  Lines
+bend between layers, where there are no items, and go straight through a layer, where a position is reserved for them:
+no line crosses a box.
 
     >>> from weft.core.draw.picture import Box, Edge
     >>> picture = Picture("p", (Box("a", "step", "a"), Box("b", "step", "b")), (), (Edge("a", "b"),))
     >>> [(rect.x, rect.y) for rect in Layout(picture, {"a": (40, 20), "b": (40, 20)}, {}).boxes.values()]
     [(0.0, 0.0), (0.0, 66.0)]
 
-Above a box that has words at its lines nothing bends: the words stand there (``weft.core.draw.edge_labels``).
+Above a box with labels no line bends: the labels are there (``weft.core.draw.edge_labels``).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The picture of a state machine: states are boxes, and events lead from one to th
     >>> [(edge.source, edge.label, edge.target) for edge in picture.edges]
     [('start', '', 'red'), ('red', 'timer', 'green'), ('green', 'timer', 'red')]
 
-What does not lead to another state is written into the box.  A final state has a double frame.
+An event that leads to no other state is written into the box.  A final state has a double frame.
 """
 
 from __future__ import annotations

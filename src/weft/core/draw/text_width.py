@@ -1,5 +1,5 @@
 """
-Text that can be shown: without what a format cannot hold, and as wide as a font will make it.
+Prepares text for a picture: replaces control characters, shortens it, and estimates its width.
 
     >>> visible("two\\nlines \\0")
     'two lines ␀'

@@ -1,8 +1,9 @@
 """
 Shapes and colours: a shape by kind, a colour by state.
 
-Boxes are opaque, with dark text, and all that stands outside of them has a middle tone: a picture can be put on a light
-page and on a dark one.  A new kind of component needs no line here: it is a box, or a store if it keeps state.
+Boxes are opaque, with dark text, and everything outside them has a middle tone, so that a picture is readable on a
+light and on a dark page.  A new kind of component needs no line here: it is a box, or a
+``store`` (a drum) if it keeps state.
 """
 
 from __future__ import annotations
