@@ -1,5 +1,5 @@
 """
-The events of a run: everything that can happen to one.  The list is closed, and its order is history.
+The events of a run: everything that can happen in one.  The list of event classes is closed.
 
 Events are facts about the past: named in the past tense, frozen, and never removed.  What follows from an
 event, such as which components may run now, is derived by the fold and never stored.

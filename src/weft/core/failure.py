@@ -1,8 +1,8 @@
 """
 Exceptions as data, and back.
 
-A log keeps what an exception was: its class, the classes it derives from, its message and traceback.  What
-comes back keeps its class if that is a builtin or one of Weft's own; of any other there is a description.
+A log keeps the class of an exception, the classes it derives from, its message and traceback.  The exception that is
+read back has the same class if that is a builtin or one of Weft's own; any other becomes a ``DescribedError``.
 Nothing is imported and no constructor of the application is called.
 
 A failure that a graph handles is a fact like any other, a :class:`Failure`:

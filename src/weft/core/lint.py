@@ -9,8 +9,8 @@ Finds parts of a workflow that can never run, and effects that a retry would rep
     >>> finding.kind, finding.component
     ('join_never_fires', 'both')
 
-It looks at the definition alone, and says only what is certain: a condition is asked once per fact, so what needs
-its yes and its no of the same fact cannot happen; what a condition says it does not try to know.
+It reads the definition alone, and reports only what is certain: a condition is evaluated once per fact, so a component
+that needs both results for the same fact can never run.  It does not try to predict the result of a condition.
 """
 
 from __future__ import annotations

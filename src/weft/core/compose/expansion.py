@@ -68,7 +68,7 @@ class Expansion(Protocol):
         sees_states: bool = False,
     ) -> NodeHandle:
         """
-        Add the node that decides over the component's state, fed by its parents, and what hands on its facts.
+        Add the node that decides over the component's state, fed by its parents, and one that emits its facts.
 
         Args:
             function: takes the state and one value, and returns a StateChange or Ignored.

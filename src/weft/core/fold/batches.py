@@ -1,9 +1,9 @@
 """
 Batches: facts of the elements of collections, kept in order until nothing more can come.
 
-Facts are ordered by port, collection, element, and order within the element.  There are few orders within an element,
-mostly one, so the facts of each are kept by index: they need no sorting, whichever element ends first.  Where that
-does not do, a batch keeps its facts as they arrive, and sorts them in the end.
+Facts are ordered by port, collection, element, and order within the element.  There are few different orders within an
+element, mostly one, so the facts of each order are kept in a list by the index of their element: they need no sorting,
+whichever element ends first.  If there are too many, a batch keeps its facts as they arrive, and sorts them at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_RESULTS: Final = 32
 
 
 class Results(msgspec.Struct, eq=False):
-    """Facts that came of the elements of one collection, one for each element at most, by the index of the element."""
+    """Facts from the elements of one collection, at most one for each element, by the index of the element."""
 
     port: int
     fan: Order
@@ -65,7 +65,7 @@ class Results(msgspec.Struct, eq=False):
 
 
 class BatchState(msgspec.Struct, eq=False):
-    """The state of a collect in a scope: the collections that were taken apart, and what came of their elements."""
+    """The state of a collect in a scope: the collections that were taken apart, and the facts from their elements."""
 
     fans: list[tuple[Order, Cell]] = []
     results: dict[tuple[int, Order, Order], Results] = {}
@@ -78,7 +78,7 @@ class BatchState(msgspec.Struct, eq=False):
     """The sort keys of *facts*.  Without the facts in them, the garbage collector soon leaves these alone."""
 
     def add(self, port: int, scope: Scope, order: Order, fact: Cell) -> None:
-        """Keep *fact*, which came of the element of *scope* and has this *order* there."""
+        """Keep *fact*, which came from the element of *scope* and has this *order* there."""
         if not self.facts:
             key = (port, scope.order, order)
             results = self.results.get(key)
@@ -92,14 +92,14 @@ class BatchState(msgspec.Struct, eq=False):
         self.places.append((port, scope.order, scope.index, order))
 
     def _give_up(self) -> None:
-        """Keep nothing by index any more; of two facts with one place, the one that was kept so arrived first."""
+        """Stop keeping facts by index; of two facts with the same place, the one kept by index arrived first."""
         for results in self.results.values():
             self.facts += results.present()
             self.places += results.places()
         self.results, self.last = {}, None
 
     def in_order(self) -> tuple[Cell, ...]:
-        """Return what came of the elements, in the order of their collections."""
+        """Return the facts from the elements, in the order of their collections."""
         facts, places = self.facts, self.places
         if facts:
             return tuple([facts[at] for at in sorted(range(len(facts)), key=places.__getitem__)])
@@ -109,7 +109,7 @@ class BatchState(msgspec.Struct, eq=False):
         return tuple(chain.from_iterable(self._by_element(list(keys)) for _, keys in by_collection))
 
     def _by_element(self, keys: list[tuple[int, Order, Order]]) -> list[Cell]:
-        """Return the results at *keys*, which are of one collection, element by element."""
+        """Return the results at *keys*, which belong to one collection, element by element."""
         if len(keys) == 1:
             return self.results[keys[0]].present()
         elements = zip_longest(*[self.results[key].facts for key in keys])
@@ -150,7 +150,7 @@ def gather(route: tuple[CollectNode, int], fact: Cell, scope: Scope, order: Orde
 
 
 def conclude(memory: Memory, collect: CollectNode, scope: Scope) -> None:
-    """Nothing more can reach *collect*: let what reduces its batch run, or fail if an element did."""
+    """Nothing more can reach *collect*: make its reduce ready, or let it fail if an element failed."""
     batch: Any = scope.held(collect.name)
     if batch is None or batch is BARRED:
         return

@@ -1,7 +1,7 @@
 """
-Error routes: where the failure of a node goes, and how a saga hands its history on.
+Error routes, which carry the failure of a node to its handlers, and the way a saga passes on its history.
 
-A failure goes along the routes that name the nearest class of its exception; a route inside of a loop comes before one
+A failure takes the routes that name the nearest class of its exception; a route inside a loop takes precedence over one
 around it.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def rescuers(node: FunctionNode, error: ErrorDetail) -> list[Route]:
-    """Return where *error*, with which *node* failed, goes: by the routes that name the nearest class, inner first."""
+    """Return the handlers of *error* of *node*: those whose routes name the nearest class, inner ones first."""
     near = [(distance(names, error), target, port) for names, target, port in node.error_routes]
     own = [route for route in near if route[0] is not None and route[1].region == node.region]
     near = own or near
@@ -31,7 +31,7 @@ def rescuers(node: FunctionNode, error: ErrorDetail) -> list[Route]:
 
 
 def rescue(memory: Memory, routes: list[Route], fact: Cell, scope: Scope, order: Order) -> None:
-    """Bring the failure *fact* to what handles it, also outside of the loop that it happened in."""
+    """Deliver the failure *fact* to its handlers, even outside the loop in which it happened."""
     for target, port in routes:
         where, place = scope, order
         closes_region = isinstance(target, CollectNode) and target.closes_region
@@ -41,7 +41,7 @@ def rescue(memory: Memory, routes: list[Route], fact: Cell, scope: Scope, order:
 
 
 def carry(memory: Memory, routes: Iterable[Route], fact: Cell, activation: Activation) -> None:
-    """Hand on everything that *activation* was given, together with *fact*."""
+    """Pass on the inputs of *activation* together with *fact*."""
     facts, inputs = (*activation.facts, fact), (*activation.key[1], fact.address)
     for target, _ in routes:
         memory.accept(cast("FunctionNode", target), facts, inputs, activation.scope, activation.order)
@@ -49,7 +49,7 @@ def carry(memory: Memory, routes: Iterable[Route], fact: Cell, activation: Activ
 
 
 def carry_nothing(memory: Memory, activation: Activation) -> None:
-    """Hand on everything that *activation*, which was skipped, was given, with what stands for its fact."""
+    """Pass on the inputs of *activation*, which was skipped, with a placeholder for its fact."""
     node = activation.node
     nothing = memory.lineage.without_event(Absent(node.name, "skipped"), node.name, activation.scope.address)
     carry(memory, node.routes, nothing, activation)

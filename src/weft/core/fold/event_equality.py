@@ -1,9 +1,9 @@
 """
-Equality of events, which does not rely on what ``==`` of the values in them returns.
+Equality of events, even if ``==`` of the values in them does not return a bool.
 
-Values are the user's: an array answers ``==`` with an array, and others raise.  The same object is the same; else
-``==`` is asked; if it does not return a bool, the content decides (``weft.core.functions.identity``); values without
-canonical content count as different.
+Values belong to the user: ``==`` of two arrays returns an array, and that of others raises.  An object equals itself;
+otherwise ``==`` is called; if it does not return a bool, the content hashes are compared
+(``weft.core.functions.identity``); values without canonical content count as different.
 
     >>> class Loose(list):
     ...     def __eq__(self, other):
@@ -23,12 +23,12 @@ from weft.errors import UnidentifiableValue
 
 
 def same_logs(one: Sequence[AnyEvent], other: Sequence[AnyEvent]) -> bool:
-    """Return whether two logs tell the same history."""
+    """Return whether two logs have the same events."""
     return len(one) == len(other) and all(map(same_events, one, other))
 
 
 def same_events(one: AnyEvent, other: AnyEvent) -> bool:
-    """Return whether two events say the same."""
+    """Return whether two events are equal."""
     if one is other:
         return True
     return type(one) is type(other) and all(

@@ -1,8 +1,8 @@
 """
 Applies events to the memory of a run.
 
-``fold`` applies a log; ``complete`` and ``record`` apply what this process has just made, whose position is
-right by construction.  There is one function per event, and a new event without one fails a test.
+``fold`` applies a log; ``complete`` and ``record`` apply an event that this process has just created, whose position
+is right by construction.  There is one function per event class, and a test fails if one is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORK, _TEST, _FAN, _STATE = Kind.WORK, Kind.TEST, Kind.FAN, Kind.STATE
 
 def fold(memory: Memory, events: Iterable[ev.AnyEvent]) -> None:
     """
-    Apply *events* in order; also those that go on from where an earlier call has ended.
+    Apply *events* in order; another call can continue where this one has ended.
 
     Raises:
         InvalidEvent: an event that cannot have happened here; it and what follows is not in the log.  Of a log that
@@ -64,7 +64,7 @@ def _refuse(memory: Memory, seq: int, event: Any) -> NoReturn:
 
 
 def _impossible(memory: Memory, seq: int, event: object, error: Exception) -> InvalidEvent:
-    """Return what says that *event* cannot have happened at *seq*, as *error* shows."""
+    """Return the error for an *event* that cannot have happened at *seq*, as *error* shows."""
     run_id, kind = getattr(memory, "run_id", None), type(event).__name__
     if isinstance(error, InvalidEvent):
         return error.at(seq, kind, run_id)
@@ -73,7 +73,7 @@ def _impossible(memory: Memory, seq: int, event: object, error: Exception) -> In
 
 
 def _shared(memory: Memory, event: ev.ReactionOccurred) -> ev.ReactionOccurred:
-    """Return *event* with the name and the inputs of its activation, of which a log that is read has copies."""
+    """Return *event* with the name and inputs of its activation instead of equal copies, to save memory."""
     activation = memory.at((event.component, event.inputs))
     if activation is None:
         return event
@@ -87,7 +87,7 @@ def record(memory: Memory, event: ev.AnyEvent) -> None:
 
 
 def complete(memory: Memory, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
-    """Record that *activation*, which is ready, has made *value*."""
+    """Record that *activation*, which is ready, has produced *value*."""
     key = activation.key
     if memory.ready.pop(key, None) is None:
         return  # it was removed from the run while it was in flight
@@ -205,7 +205,7 @@ def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
 
 
 def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
-    """*activation* made what *event* says."""
+    """*activation* has produced the value of *event*."""
     node, scope = activation.node, activation.scope
     if node.only_delivers:
         if node.plain_targets:
@@ -257,7 +257,7 @@ def _state_changed(memory: Memory, event: ev.StateChanged) -> None:
 
 
 def change_state(memory: Memory, activation: Activation, event: ev.StateChanged) -> None:
-    """A component has decided over its state: hand on what it emitted, and let run what it fired."""
+    """A stateful component has decided: pass on the facts that it emitted, and make the parts that it fired ready."""
     node, scope, order = activation.node, activation.scope, activation.order
     state = node.state
     assert state is not None  # noqa: S101
@@ -327,7 +327,7 @@ def _evaluated(memory: Memory, event: ev.ConditionEvaluated) -> None:
 
 
 def answered(memory: Memory, activation: Activation, holds: bool) -> None:
-    """A condition has said whether it *holds* for the facts of *activation*."""
+    """A condition was evaluated on the facts of *activation*: *holds* is the result."""
     node, scope = activation.node, activation.scope
     if node.loop_test is not None:
         loops.decide_turn(memory, activation, node.loop_test, holds=holds)

@@ -1,7 +1,7 @@
 """
-Gates: facts wait until the conditions that a gate asks have answered, one after the other.
+Gates: facts wait until the conditions of a gate have been evaluated, one after the other.
 
-A condition is asked once about the same facts, however many gates ask it, also if it stands in the flow itself.
+A condition is evaluated once on the same facts, however many gates need it, even if it is also part of the flow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class GateState(msgspec.Struct, eq=False):
-    """Facts that wait at a gate for the conditions it asks."""
+    """Facts that wait at a gate for its conditions."""
 
     gate: GateNode
     facts: tuple[Cell, ...]
@@ -54,14 +54,14 @@ def decide(memory: Memory, state: GateState) -> None:
 
 
 def abandon(memory: Memory, state: GateState, ending: Ending) -> None:
-    """A condition that the gate needs will never answer."""
+    """A condition that the gate needs will never be evaluated."""
     if state.gate.settling is not None:
         state.scope.end(state.gate.name, ending)
         settling.close(memory, state.gate, state.scope)
 
 
 def _ask(memory: Memory, test: FunctionNode, state: GateState) -> bool | None:
-    """Return what *test* says of the facts; None if the gate has to wait, or will never hear."""
+    """Return the result of *test* for the facts; None if the gate has to wait, or there will be no result."""
     scope = state.scope
     key = (test.name, state.inputs)
     if scope.outcomes is not None and key in scope.outcomes:
@@ -88,7 +88,7 @@ def reach_shared_condition(
     scope: Scope,
     order: Order,
 ) -> None:
-    """Facts reach a condition that gates may have asked about them already."""
+    """Facts reach a condition that gates may already have evaluated on them."""
     key = (node.name, inputs)
     if scope.outcomes is not None and key in scope.outcomes:
         holds = scope.outcomes[key]

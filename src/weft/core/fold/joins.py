@@ -1,8 +1,8 @@
 """
 Joins: facts of one scope wait for each other.
 
-A race, and a join whose parents send one fact each at most, fire as soon as they have what they need.  The others fire
-when nothing more can come, and pair what has arrived in its order.
+A race, and a join whose parents send at most one fact each, fire as soon as they have the facts they need.  Other joins
+fire when nothing more can arrive, and pair the facts in their order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class JoinState(msgspec.Struct, eq=False):
 
 
 def arrive(memory: Memory, join: JoinNode, port: int, facts: tuple[Cell, ...], scope: Scope, order: Order) -> None:
-    """Facts of the parent at *port* reach *join*, which fires if it has what it waits for."""
+    """Facts of the parent at *port* reach *join*, which fires if it has the facts it waits for."""
     held: Any = scope.held(join.name)
     if held is FIRED or held is BARRED:
         return
@@ -54,7 +54,7 @@ def _fire(memory: Memory, join: JoinNode, facts: tuple[Cell, ...], scope: Scope,
 
 
 def conclude(memory: Memory, node: JoinNode, scope: Scope) -> bool:
-    """Nothing more can reach *node*, a join: fire what is complete.  Return whether it takes failures in."""
+    """Nothing more can reach *node*, a join: fire complete sets.  Return whether the join accepts failures."""
     held: Any = scope.held(node.name)
     if held is BARRED:
         return False
@@ -80,7 +80,7 @@ def conclude(memory: Memory, node: JoinNode, scope: Scope) -> bool:
 
 def _absent(memory: Memory, parent: str, scope: Scope) -> Element:
     """
-    Return what stands for the fact that *parent* did not make in *scope*: one for all joins that wait for it.
+    Return the ``Absent`` for the fact that *parent* did not produce in *scope*: one for all joins that wait for it.
 
     There is no event of it, so its address is negative.
     """

@@ -1,9 +1,9 @@
 """
 Live changes: components that are added to a run, or removed, while it runs.
 
-Inputs that come from now on follow the new plan.  Inputs in flight take in components that were added: facts
-that they make from now on reach them; but joins and batches that are new do not fire for them, since they have
-not seen everything.  What was removed is still there for inputs in flight, which finish as they began.
+Later inputs follow the new plan.  Later facts of inputs in flight also reach the added components; but new joins and
+batches do not fire for these inputs, since they have not seen all facts.  A removed component still takes part in
+inputs in flight, which finish as they began.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def look_up(memory: Memory, old: Plan) -> None:
-    """Find in the log what components have made that the fold did not have to know before."""
+    """Find in the log the facts of components that the fold did not have to keep before."""
     new: dict[str, Node] = {}
     for name, node in memory.plan.nodes.items():
         before = old.nodes.get(name)
@@ -59,7 +59,7 @@ def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) 
 
 
 def replan(memory: Memory, old: Plan) -> None:
-    """Let the inputs in flight that follow the plan *old* follow the new one, which has more components."""
+    """Move the inputs in flight from the plan *old* to the new one, which has more components."""
     pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
     pending += [letter.activation for letter in (memory.letters or {}).values()]
     moving = [activation for activation in pending if activation.scope.plan is old]
@@ -82,7 +82,7 @@ def replan(memory: Memory, old: Plan) -> None:
 
 
 def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]) -> None:
-    """Count again, in every one of *scopes*, what is open under the new *plan*."""
+    """Count the open nodes of every one of *scopes* again, under the new *plan*."""
     pending: dict[tuple[int, str], int] = {}
     for activation in moving:
         asking: list[Node] = [state.gate for state in activation.gates or ()]
@@ -115,7 +115,7 @@ def _reopen(plan: Plan, old: Plan, scopes: list[Scope], moving: list[Activation]
 
 
 def _tracked(plan: Plan) -> list[tuple[Node, Settling]]:
-    """Return the tracked nodes of *plan*, each after what must settle before it."""
+    """Return the tracked nodes of *plan*, each after the nodes that must settle before it."""
     tracked = {node: node.settling for node in plan.nodes.values() if node.settling is not None}
     edges: dict[Node, list[Node]] = {
         node: [*settling.dependents, *([] if settling.exit is None else [settling.exit])]

@@ -1,9 +1,9 @@
 """
 The turns of a loop.  The way back is not an edge of the graph: it follows from an event.
 
-Of a chain of steps, the first node of a turn stays open, in the sense of settling, until its loop is over.  Of a graph,
-every turn is a scope; what waits for the whole loop is held open by the test of a turn, which opens the next one before
-it settles.
+In a loop over a chain of steps, the first node of a turn stays open, in the sense of settling, until the loop is over.
+In a loop over a graph, every turn is a scope; nodes that wait for the whole loop are kept open by the test of a turn,
+which opens the next turn before it settles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def go_on(memory: Memory, activation: Activation, fact: Cell) -> None:
-    """*activation*, of a node inside a turn, made *fact*: what follows it in the turn is next."""
+    """*activation*, of a node inside a turn, has produced *fact*: activate the next node of the turn."""
     node, turn = activation.node, activation.node.turn
     assert turn is not None  # noqa: S101
     assert turn.following is not None  # noqa: S101
@@ -31,7 +31,7 @@ def go_on(memory: Memory, activation: Activation, fact: Cell) -> None:
 
 
 def decide_turn(memory: Memory, activation: Activation, test: LoopTest, *, holds: bool) -> None:
-    """The test of a loop has said whether the loop is done: end it, turn again, or give up."""
+    """The test of a loop was evaluated: end the loop, begin the next turn, or fail because there are no more."""
     until, scope, [fact] = activation.node, activation.scope, activation.facts
     if test.opening is not None:
         _decide_scope(memory, activation, test, test.opening, holds=holds)
@@ -101,7 +101,7 @@ def _activate(memory: Memory, before: Activation, node: FunctionNode, fact: Cell
 
 
 def _exhaust(memory: Memory, activation: Activation, test: LoopTest) -> None:
-    """The loop has made all its turns and failed: derived like a failed batch, and handled by the same routes."""
+    """The loop has used all its turns and failed; the failure is derived, and routed, like that of a batch."""
     until, scope = activation.node, activation.scope
     error = ErrorDetail(
         "weft.errors.LoopExhausted",

@@ -1,12 +1,12 @@
 """
 The memory of a run: the fold of its events, and nothing else.
 
-Only events change it (``weft.core.fold.fold``).  What follows from them is derived here: what may run now, what
-waits and for what.  No user function is called.
+Only events change it (``weft.core.fold.fold``).  Everything else is derived from them here: which nodes may run now,
+which wait, and for what.  No user function is called.
 
-The way of a fact: it is *delivered* along the routes of its node; a node that can run is *admitted* once
-what it reads has settled, and *offered* in ``ready``; gates, joins and batches, each in its own module, hold facts
-until they are complete; a node that can make nothing more *settles* (``weft.core.fold.settling``).
+A fact is *delivered* along the routes of its node.  A node that can run is *admitted* once the components it reads have
+settled, and *offered* in ``ready``.  Gates, joins and batches, each in its own module, hold facts until they are
+complete.  A node that can produce nothing more *settles* (``weft.core.fold.settling``).
 """
 
 from __future__ import annotations
@@ -135,12 +135,12 @@ class Memory:
         return [letter.event for letter in (self.letters or {}).values()]
 
     def offered(self) -> list[Activation]:
-        """Return what may run now, in the order it became ready."""
+        """Return the activations that may run now, in the order they became ready."""
         self.open_all()
         return self.opened()
 
     def opened(self) -> list[Activation]:
-        """Return what may run now, but for those elements of large collections that are not opened yet."""
+        """Return the activations that may run now, except for elements of large collections that are not opened yet."""
         ready = self.ready
         count = len(ready)
         if count > self._peak:
@@ -151,7 +151,7 @@ class Memory:
         return list(ready.values())
 
     def at(self, key: Key) -> Activation | None:
-        """Return what is ready at *key*, also of a collection that is not all in *ready* yet."""
+        """Return the ready activation at *key*, even if its element of a collection is not in *ready* yet."""
         found = self.ready.get(key)
         if found is None and self.unopened is not None and isinstance(address := key[1][0], tuple):
             seq, index = address
@@ -172,7 +172,7 @@ class Memory:
             self._open(self.unopened[0], self.page or len(self.unopened[0].event.value))
 
     def open_all(self) -> dict[Key, Activation]:
-        """Let the elements of all collections become ready, and return what is."""
+        """Let the elements of all collections become ready, and return all ready activations."""
         while self.unopened is not None:
             self._open(self.unopened[0], len(self.unopened[0].event.value))
         return self.ready
@@ -193,7 +193,7 @@ class Memory:
         )
 
     def keep_state(self, node: FunctionNode, event: ev.StateChanged) -> None:
-        """Keep the state that *node* came to."""
+        """Keep the new state of *node*."""
         if node.state is None or not node.state.by_key:
             self.produced.setdefault(node.name, []).append(event)
             return
@@ -210,7 +210,7 @@ class Memory:
     # -- facts on their way ----------------------------------------------------------------------
 
     def begin(self, fact: Cell, scope: Scope) -> None:
-        """Deliver *fact*, an input, an element or that of a turn, to what its new *scope* begins with."""
+        """Deliver *fact*, an input, an element or the fact of a turn, to the first nodes of its new *scope*."""
         entry = scope.plan.entries[scope.region]
         address = scope.address
         inputs = ALONE[address] if isinstance(address, int) and address < len(ALONE) else (address,)
@@ -389,7 +389,7 @@ class Memory:
         return letter.activation
 
     def release(self, activation: Activation) -> None:
-        """Let the next one in the queue run, and the node settle if this was the last."""
+        """Offer the next activation in the queue of the node, or let the node settle if this was the last."""
         self._run_next(activation.node)
         if activation.node.settling is not None and activation.flows:
             settling.close(self, activation.node, activation.scope)
@@ -405,13 +405,13 @@ class Memory:
                 self.state_queues[node.name] = queue
 
     def end(self, activation: Activation, ending: Ending) -> None:
-        """*activation* made nothing: *ending* says why."""
+        """*activation* has produced nothing: *ending* says why."""
         self._tell(activation, ending)
         self.release(activation)
         self._end_loop(activation)
 
     def discard_dead_letter(self, activation: Activation) -> None:
-        """Give up *activation*, a dead letter, which left the queue of its node when it failed."""
+        """Discard *activation*, a dead letter, which left the queue of its node when it failed."""
         self._tell(activation, "skipped")
         if activation.node.settling is not None and activation.flows:
             settling.close(self, activation.node, activation.scope)
@@ -424,7 +424,7 @@ class Memory:
             settling.close(self, turn.first, activation.scope)
 
     def _tell(self, activation: Activation, ending: Ending) -> None:
-        """Tell what waits for *activation* that it made nothing."""
+        """Tell the nodes that wait for *activation* that it has produced nothing."""
         node, scope = activation.node, activation.scope
         if (
             node.settling is not None and activation.flows

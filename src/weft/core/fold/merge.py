@@ -1,8 +1,8 @@
 """
-Merges two advances of one run into one.
+Merges two logs of one run that was advanced in two places.
 
-The logs share a beginning.  What the other one did after it is taken over event by event: addresses are
-translated, and work that this run has done already is recognised by what it worked on.
+The logs share a beginning.  The later events of the other log are added one by one: addresses are translated, and work
+that this run has done already is recognised by its inputs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
     """
-    Fold into *memory* what *other*, a log of the same run, has and it has not.
+    Fold into *memory* the events that only *other*, a log of the same run, has.
 
     Raises:
         InvalidEvent: the logs belong to different runs, one of them was changed live since they parted, or it is
-            impossible to tell whether they were given the same input.
+            impossible to tell whether they have received the same input.
     """
     mine = memory.log
     shared = 0
@@ -71,7 +71,7 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
 
 
 def _tell_apart(one: ev.AnyEvent, other: ev.AnyEvent) -> None:
-    """Refuse two inputs that may be one: to take it twice, or to lose one of two, would both be silent."""
+    """Refuse two inputs that may be the same: taking one twice or losing one would go unnoticed."""
     if (
         isinstance(one, ev.InputReceived)
         and isinstance(other, ev.InputReceived)
@@ -87,7 +87,7 @@ def _tell_apart(one: ev.AnyEvent, other: ev.AnyEvent) -> None:
 
 
 def _translate(inputs: tuple[Address, ...], moved: dict[int, int]) -> tuple[Address, ...] | None:
-    """Return where *inputs* of the other log stand in this one; None if one of them does not."""
+    """Return the addresses in this log of *inputs* of the other log; None if one of them is not here."""
     found: list[Address] = []
     for address in inputs:
         seq, *index = (address,) if isinstance(address, int) else address

@@ -1,5 +1,5 @@
 """
-The order of facts that reach the same node: by where they were made, never by which came first.
+The order of facts that reach the same node: by where they were produced, never by which arrived first.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from weft.core.plan.arrival_order import ArrivalOrder, failing, missing
 
 def place(facts: tuple[Cell, ...], scope: Scope, order: Order, ways: ArrivalOrder | None) -> Order:
     """
-    Return where *facts* stand among others that reach the same node in *scope*.
+    Return a key that orders *facts* among others that reach the same node in *scope*.
 
-    First by the first of the *ways* by which they could come, then by *order*.  All of it follows from the facts
-    alone: it does not matter which way they came, nor which came first.
+    They are ordered by the first of the *ways* by which they can arrive, then by *order*.  The key depends on the facts
+    alone: it does not matter which way they took, nor which arrived first.
     """
     if ways is None:
         return order

@@ -1,10 +1,10 @@
 """
 Reads: which version of another component a reader gets.
 
-``state_of`` and ``latest`` read what a component has made of the same input, or of the same element; if it
-made nothing there, or lies downstream, the version before this input, or in a loop that of the turn before.  What
-counts the run so far waits for all elements of the input, and counts none of it if it lies downstream, or in the loop
-that the reader is a part of.
+``state_of`` and ``latest`` read the value that a component has produced for the same input, or the same element.  If
+there is none, or the component is downstream, they read the version before this input; in a loop, that of the turn
+before.  ``all_values``, ``step_ran`` and ``fact_count`` wait for all elements of the input; if the component is
+downstream, or in the same loop as the reader, they leave this input out.
 
 The choice is made when the reader becomes ready, so it follows from the log alone; the value is looked up
 when the reader is prepared.
@@ -46,7 +46,7 @@ def pin(memory: Memory, reading: Reading, scope: Scope) -> Any:
 
 
 def remember(memory: Memory, name: str, kept: Kept, fact: Cell, scope: Scope, order: Order) -> None:
-    """Keep *fact* where readers of the node *name* will look for it."""
+    """Keep *fact* for readers of the node *name*."""
     root = scope.root
     if root.before is None:
         root.before = {}
@@ -74,7 +74,7 @@ def remember(memory: Memory, name: str, kept: Kept, fact: Cell, scope: Scope, or
 
 
 def resolve(memory: Memory, reading: Reading, pin: Any) -> Any:
-    """Return the value of what was pinned."""
+    """Return the value of the pinned version."""
     read, target = reading.read, reading.target
     match read:
         case StateOf():

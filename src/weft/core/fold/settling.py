@@ -1,10 +1,10 @@
 """
-Settling: a node can make nothing more in a scope.
+Settling: a node has settled in a scope when it can produce nothing more there.
 
-A tracked node is *open* in a scope while a source of it is, or an activation of it is pending; both are one
-count.  When the count reaches zero it settles: a join or batch that waited for this fires, readers are let
-go, and what depends on it is counted down.  Every node settles once per scope and every edge is counted
-once, so settling costs no more than the work it follows.
+A tracked node is *open* in a scope while one of its sources is open or one of its activations is pending; one count
+covers both.  When the count reaches zero, the node settles: a join or batch that waited for this fires, waiting readers
+become ready, and the nodes that depend on it are counted down.  Every node settles once per scope and every edge is
+counted once, so settling costs no more than the work it follows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def close(memory: Memory, node: Node, scope: Scope) -> None:
-    """One source or one activation of *node* in *scope* is done with."""
+    """One source or one activation of *node* in *scope* has ended: count down."""
     if scope.open[node.name] != 1 and scope.count(node.name, -1) != 0:
         return
     assert node.settling is not None  # noqa: S101
@@ -59,7 +59,7 @@ def _settle(memory: Memory, node: Node, scope: Scope) -> None:
 
 
 def _conclude(memory: Memory, node: Node, scope: Scope) -> bool:
-    """Let a join or a collect that has waited for this fire.  Return whether *node* takes failures in."""
+    """Let a join or a collect that has waited for this fire.  Return whether *node* accepts failures."""
     if type(node) is CollectNode:
         batches.conclude(memory, node, scope)
     elif type(node) is JoinNode:

@@ -1,5 +1,5 @@
 """
-A user's function, read once: its parameters, its code, and what it may ask for while it runs.
+A user's function, inspected once: its parameters, its code, and the calls it may make while it runs.
 
-Nothing here knows of graphs or runs.
+Nothing here knows about graphs or runs.
 """

@@ -1,8 +1,8 @@
 """
 The current execution, as the user's function sees it: ``weft.current()``.
 
-The loop that executes announces what is about to run; a component, or a hook of it, asks.  What is announced is known
-here by the few attributes that are asked for.
+The loop that executes a runnable sets it; a component, or a hook of it, reads it.  This module knows only the few
+attributes of the runnable that can be read.
 """
 
 from __future__ import annotations

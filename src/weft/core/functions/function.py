@@ -1,5 +1,5 @@
 """
-A user's function, read once: what it takes, what it is given besides, whether it is a coroutine.
+A user's function, inspected once: its parameters, their defaults, and whether it is a coroutine function.
 
 Parameters without a default take the values that arrive.  Parameters with a default are constants, or
 references that are filled in when the function runs.

@@ -1,8 +1,8 @@
 """
 Functions that run before and after a component, at every attempt.
 
-A hook is part of the attempt: it runs where the component runs, and one that raises fails the attempt.  It
-is given what ``weft.current()`` tells, and may add to the workflow of the run:
+A hook is part of the attempt: it runs where the component runs, and if it raises, the attempt fails.  Its
+argument is the object that ``weft.current()`` returns, with which it may add to the workflow of the run:
 
     >>> from weft import Workflow, step
     >>> seen = []
@@ -11,7 +11,7 @@ is given what ``weft.current()`` tells, and may add to the workflow of the run:
     >>> Workflow("w", hooked).run(21).output, seen
     (42, [(21,), 42])
 
-Like policies, hooks are beside the graph and no part of a workflow's identity.
+Like policies, hooks are separate from the graph and are not part of a workflow's identity.
 """
 
 from __future__ import annotations

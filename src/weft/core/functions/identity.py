@@ -3,7 +3,7 @@ Content identity: the only code that hashes.
 
 Everything that has an identity is reduced to canonical bytes and hashed to 128 bits with BLAKE2b, so the
 same content has the same identity in every process and on every machine.  ``1``, ``1.0`` and ``True`` are
-three values; the order of a dict or a set is none.
+three different values; the order of a dict or a set does not count.
 
     >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
     True

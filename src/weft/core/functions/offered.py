@@ -1,20 +1,20 @@
 """
-The functions and modules that this process has offered: what a stored definition may name.
+The functions and modules that this process has offered: only these can a stored definition name.
 
-Data cannot name a function into being called.  A definition from a store leads only to what this process itself has
-made a component, condition, policy function or callback of, and to the tops of modules that the application has named.
-To make one is to offer it, so nothing has to be listed twice.
+Stored data alone cannot make a function be called.  A definition from a store leads only to functions of which this
+process itself has made a component, condition, policy function or callback, and to those at the top level of modules
+that the application has named.  Making a component offers its function, so nothing has to be listed twice.
 
     >>> import os
     >>> offer(len)  # as step(len) does
     >>> is_offered(len), is_offered(os.system)
     (True, False)
 
-The registry is process-wide and keeps nothing alive: an entry goes with what it stands for.  It knows objects by
-identity and not by name, since a wrapper may carry the name of what it wraps.  A bound method is a new object each time
-it is asked for, so its object and its function stand for it; what has no weak reference, such as an object with
-``__slots__``, is known by the name that it has at the top of its module.  Every change is one operation on a dict
-or a set, so threads need no lock.
+The registry is process-wide and holds weak references: an entry vanishes with its function.  It knows objects by
+identity and not by name, since a wrapper may have the name of the function it wraps.  A bound method is a new object
+each time it is read, so it is known by its object and its function; an object that cannot be weakly referenced, such as
+one with ``__slots__``, is known by its name at the top level of its module.  Every change is one operation on a dict or
+a set, so threads need no lock.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-References: what a parameter reads besides its input, declared as its default.
+References: values that a parameter reads from the run or the context, declared as its default.
 
     >>> def over(amount, spent=state_of("total"), limit=context("limit", default=100)):
     ...     return spent > limit
 
 ``state_of``, ``latest``, ``all_values``, ``step_ran`` and ``fact_count`` read another component of the same
-run; ``context`` reads what the caller handed over, which is never logged.
+run; ``context`` reads a value that the caller passed, which is never logged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Placeholders for functions and values of a stored definition that could not be found again.
 
-The definition is whole, and has the identity it had; what is missing says so when it is used.
+The definition is complete and keeps its identity; a missing function raises an error when it is called.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Port types: what components take and make, by their annotations, checked when ed
         ...
     weft.errors.PortMismatch: 'size' produces int, and 'shout' takes str as 'text'; put a step between them that...
 
-A type that is not annotated, or not known, fits everything; a component that hands on what it got, such as a
+A type that is not annotated, or not known, fits everything; a component that passes on its input, such as a
 condition, produces the type that it takes.
 """
 

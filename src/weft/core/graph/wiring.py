@@ -1,8 +1,8 @@
 """
 The wiring of a workflow: the order, regions and widths of its components, and which waits for which.
 
-Computed once per definition, and the place where a graph that cannot work is refused.  A *region* is the
-``each`` whose elements a component runs on, or None; an ``each`` opens one, a reduce after it closes it.
+It is computed once per definition, and refuses a graph that cannot work.  A *region* is the ``each`` whose elements a
+component runs on, or None; an ``each`` opens one, a reduce after it closes it.
 """
 
 from __future__ import annotations

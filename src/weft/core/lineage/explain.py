@@ -8,7 +8,7 @@ Why a value is what it is: the facts that caused it, as a tree.
     └─ next = 2
        └─ input 1 = 1
 
-A fact that several others came from is told once; where it comes up again the text says so.
+A fact that several others came from is shown once; where it occurs again, the text says "see above".
 """
 
 from __future__ import annotations

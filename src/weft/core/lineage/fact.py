@@ -1,8 +1,8 @@
 """
 One value, with the component that produced it and the facts it came from.
 
-A fact is a view of the log: it knows where it stands, and finds its parents there when it is asked.  So a
-fact costs nothing until it is looked at, and its content hash nothing until it is asked for.
+A fact is a view of the log: it knows its position, and looks up its parents when they are read.  So a fact costs
+nothing until it is used, and its content hash costs nothing until it is read.
 
     >>> from weft import Workflow, step
     >>> run = Workflow("w", step(lambda x: x * 2, name="double")).run(20)

@@ -1,9 +1,8 @@
 """
 The lineage of a run: where every value came from, read from the log.
 
-Facts are addressed by their position: an input and a production by the event that brought them, an element
-of an ``each`` by the event that took its collection apart and its index.  Hashes are computed when they
-are first asked for.
+Facts are addressed by their position: an input and a production by their event, an element of an ``each`` by
+the event that took its collection apart and its index.  Hashes are computed when they are first read.
 """
 
 from __future__ import annotations

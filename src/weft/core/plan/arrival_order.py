@@ -1,9 +1,9 @@
 """
-The order of facts that can reach a node by several ways.
+The order of facts that can reach a node in several ways.
 
-Conditions and joins hand on what others have made, so the same facts may come by several ways.  Where they
-stand among others must not depend on which way was quicker: it is the *rank* of the first way, as they are written,
-by which they can come.  That follows from the graph and from the makers of the facts.
+Conditions and joins pass on facts of other components, so the same facts may arrive in several ways.  Their order among
+other facts must not depend on which way was quicker: it is the *rank* of the first way, in the order written, by which
+they can arrive.  The rank follows from the graph and from the makers of the facts (the components that produced them).
 
     >>> a, b = SingleFact(["a"]), SingleFact(["b"])
     >>> ways = any_inlet([joined([b, a], 2), joined([a, b], 2), a])
@@ -24,12 +24,12 @@ Rank = tuple[int, ...]
 
 
 def missing(parent: str) -> str:
-    """Return the maker of what stands for a fact that *parent* did not make."""
+    """Return the maker of the placeholder for a fact that *parent* did not produce."""
     return f"\0no {parent}"
 
 
 def failing(component: str) -> str:
-    """Return the maker of what says that *component* failed."""
+    """Return the maker of the failure of *component*."""
     return f"\0failure of {component}"
 
 

@@ -1,7 +1,7 @@
 """
-A workflow as its runs see it: checked, compiled, and open to questions about its components.
+A workflow as its runs see it: checked and compiled, with its components by name.
 
-Runs, their queries and drawings of them need no more; what else a workflow can do is built on top of them.
+Runs, their queries and their drawings need nothing more; the other methods of a workflow are built on top of these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.core.plan.plan import Plan
 
 
 class CompiledWorkflow(Protocol):
-    """A workflow, as far as its runs look at it."""
+    """The part of a workflow that its runs use."""
 
     name: str
     wiring: Wiring
@@ -40,7 +40,7 @@ class CompiledWorkflow(Protocol):
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The components that make values which nothing else takes."""
+        """The components whose values no other component takes."""
         ...
 
     @property

@@ -1,9 +1,9 @@
 """
-Drafts of nodes, which the compiler writes on until the plan is complete.
+Drafts of nodes, which the compiler fills until the plan is complete.
 
-Nodes refer to each other in circles, so there are two passes: a draft has its node from the start, still empty, which
-others can refer to; when everything is known, :meth:`Draft.freeze` fills it, once.  What only the compiler asks
-(how many inlets, what must settle before) stays here and is dropped with the drafts.
+Nodes refer to each other in cycles, so there are two passes: a draft has an empty node from the start, to which other
+drafts can refer; when everything is known, :meth:`Draft.freeze` fills it, once.  Data that only the compiler needs
+(how many inlets, which nodes must settle before) stays in the draft and is dropped with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ N = TypeVar("N", bound=nodes.Node)
 
 
 class Draft(Generic[N]):
-    """A node that is not complete: where its facts go, and what must settle before it."""
+    """A node that is not complete: where its facts go, and which nodes must settle before it."""
 
     kind: Kind
     made_of: type[Any]
@@ -63,7 +63,7 @@ class Draft(Generic[N]):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the fold itself looks its facts up."""
+        """Whether the fold keeps its facts to look them up."""
         return self.stateful or self.by_place or bool(self.levels)
 
     @property
@@ -187,7 +187,7 @@ class LoopDraft(ReceiverDraft[nodes.LoopNode]):
 
 
 class WaitingDraft(Draft[N]):
-    """A node that keeps facts until it has what it waits for."""
+    """A node that keeps facts until those it waits for have arrived."""
 
     def __init__(self, name: str, owner: str, region: str | None) -> None:
         super().__init__(name, owner, region)
@@ -255,7 +255,7 @@ class ExitDraft(Draft[nodes.ExitNode]):
 
 
 class EmitDraft(Draft[nodes.EmitNode]):
-    """A node that hands on the facts of a state change."""
+    """A node that passes on the facts of a state change."""
 
     kind, made_of, follows_log = Kind.EMIT, nodes.EmitNode, True
 

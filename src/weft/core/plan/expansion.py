@@ -38,7 +38,7 @@ class PlanExpansion(Expansion):
 
     @property
     def is_asked_only(self) -> bool:
-        """Whether this component is a condition that stands nowhere in the flow: others ask it."""
+        """Whether this component is a condition that only gates of other components use, outside the flow."""
         wiring = self._compiler.wiring
         return wiring.is_asked_only(self.name) and self.name not in wiring.inlets
 
@@ -72,7 +72,7 @@ class PlanExpansion(Expansion):
         by_key: bool = False,
         sees_states: bool = False,
     ) -> FunctionDraft:
-        """Add the node that decides over the component's state, fed by its parents, and what hands on its facts."""
+        """Add the node that decides over the component's state, fed by its parents, and one that emits its facts."""
         draft = self._function(Kind.STATE, function)
         draft.keeps_state(initial)
         draft.by_key, draft.sees_states = by_key, sees_states
@@ -91,7 +91,7 @@ class PlanExpansion(Expansion):
         self.link(state, reaction)
 
     def relay(self, function: Function, *, part: str, undoes: bool = False) -> FunctionDraft:
-        """Add a node that hands on everything that it was given, together with what it made."""
+        """Add a node that passes on its inputs together with its result."""
         draft = self.work(function, part=part)
         draft.is_relay, draft.undoes = True, undoes
         return draft
@@ -99,7 +99,7 @@ class PlanExpansion(Expansion):
     def test(
         self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None
     ) -> FunctionDraft:
-        """Add a node that asks whether *function* holds, in *region*, which is by default that of the component."""
+        """Add a node that tests whether *function* holds, in *region*, by default that of the component."""
         draft = self._function(Kind.TEST, function, spread=spread, part=part, region=region)
         if not part:
             self._compiler.outputs[self.name] = draft
@@ -120,7 +120,7 @@ class PlanExpansion(Expansion):
         self._compiler.feed(node, self.name)
 
     def collect(self, node: FunctionDraft) -> None:
-        """Let *node* run once on everything that the component's parents make in a scope."""
+        """Let *node* run once on all facts that the component's parents produce in a scope."""
         collect = self._compiler.add(CollectDraft(f"\0batch of {self.name}", self.name, self.region))
         self._compiler.feed(collect, self.name)
         self._compiler.connect(collect, node, 0)

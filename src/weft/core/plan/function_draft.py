@@ -78,12 +78,12 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
         self.call = call or function.call
 
     def keeps_state(self, initial: Initial) -> None:
-        """Let the function get its last value first, and *initial* at the beginning."""
+        """Pass the function its last value as the first argument, and *initial* at the beginning."""
         self.initial, self.stateful, self.follows_log = initial, True, True
 
     @property
     def shares_answers(self) -> bool:
-        """Whether several gates, or a gate and the flow, may ask this test about one fact."""
+        """Whether several gates, or a gate and the flow, may need the result of this test for one fact."""
         return self.askers + (self.inlets > 0) > 1
 
     @property
@@ -98,7 +98,7 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
 
     @property
     def _is_noted(self) -> bool:
-        """Whether something has to be done when it completes, besides to deliver its fact."""
+        """Whether its completion needs more than delivering its fact."""
         goes_elsewhere = self.is_relay or self.following is not None or self.reduces
         return goes_elsewhere or self.is_tracked or self.is_kept or bool(self.readings)
 

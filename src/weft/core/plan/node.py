@@ -2,13 +2,13 @@
 The vertices that components expand to.  Internal: users see components.
 
 Four kinds run a function (``WORK``, ``TEST``, ``FAN``, ``STATE``); the others are part of the fold: a ``GATE``
-decides over conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` knows when all elements of
-an ``each`` are through with a node, an ``EMIT`` hands on what a change of state emitted, a ``LOOP`` begins a turn, and
-an ``ENTRY`` stands for what a scope begins with.
+evaluates conditions, a ``JOIN`` and a ``COLLECT`` wait for several facts, an ``EXIT`` settles when a node has settled
+for all elements of an ``each``, an ``EMIT`` passes on the facts of a state change, a ``LOOP`` begins a turn, and an
+``ENTRY`` passes on the first fact of a scope.
 
 Each kind of the fold has its own class, and the kinds that run a function share one: all steps of a run pass through
-the same few lines, where Python reads a slot quickly as long as it is always of the same class (ADR 21).  What only
-some nodes have is a separate record, or None.  Nodes are made by drafts (``weft.core.plan.draft``), and frozen.
+the same few lines, where Python reads a slot quickly as long as the class is always the same (ADR 21).  Fields that
+only some nodes have are a separate record, or None.  Drafts (``weft.core.plan.draft``) create the nodes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Kind(IntEnum):
     STATE = 7
     """Runs a function that decides over a state, and emits facts."""
     EMIT = 8
-    """Hands on the facts that a state change emitted."""
+    """Passes on the facts that a state change emitted."""
     LOOP = 9
     """Opens a scope for a turn of a loop."""
     ENTRY = 10
@@ -258,7 +258,7 @@ class FunctionNode(Receiver):
 @final
 @_frozen
 class GateNode(Receiver):
-    """Lets facts through if its questions come to yes."""
+    """Lets facts through if its expression over conditions holds."""
 
     questions: Questions
     tests: Mapping[str | int, FunctionNode]
@@ -312,13 +312,13 @@ class ExitNode(Node):
 @final
 @_frozen
 class EmitNode(Node):
-    """Hands on the facts that a state change emitted."""
+    """Passes on the facts that a state change emitted."""
 
 
 @final
 @_frozen
 class EntryNode(Node):
-    """Hands on what a scope begins with; it is not in the table of nodes."""
+    """Passes on the first fact of a scope; it is not in the table of nodes."""
 
 
 Target: TypeAlias = FunctionNode | GateNode | LoopNode | JoinNode | CollectNode
@@ -330,7 +330,7 @@ ErrorRoute: TypeAlias = tuple[tuple[str, ...], Target, int]
 
 
 def successors(node: Node) -> Iterator[Node]:
-    """Yield the nodes to which what *node* makes goes."""
+    """Yield the nodes that the facts of *node* are delivered to."""
     if isinstance(node, FunctionNode) and node.state is not None and node.state.emits is not None:
         yield node.state.emits
     for target, _ in node.routes:

@@ -1,10 +1,10 @@
 """
 A workflow compiled once into nodes that know where their facts go.
 
-Besides routes, a plan holds what settling needs: a node has *settled* in a scope when it can make nothing
-more there, because nothing is pending and all that feeds it has settled.  Reduces, ``all_done`` joins and
-readers of state wait for that.  It is counted only for nodes upstream of one that waits (*tracked*);
-a plan in which none waits pays nothing for it.
+Besides routes, a plan holds the data for settling: a node has *settled* in a scope when it can produce nothing
+more there, because nothing is pending and every node that feeds it has settled.  Reduces, ``all_done`` joins and
+readers of state wait for that.  Only nodes upstream of a node that waits are counted (*tracked*);
+a plan in which no node waits pays nothing for settling.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Compiler:
         """By condition that is an expression over others: the expression in full."""
 
     def compile(self) -> None:
-        """Expand every component, then work out what must be tracked."""
+        """Expand every component, then find the nodes that must be tracked."""
         for name in self.wiring.order:
             component = self.wiring.components[name]
             if component.opens_region:
@@ -104,7 +104,7 @@ class Compiler:
         self._order_results()
 
     def _hook(self, component: str, hooks: Hooks) -> None:
-        """Put *hooks* around what the component runs: its main node, or all its parts if it has none."""
+        """Put *hooks* around the main node of the component, or around all its parts if it has none."""
         parts = self._parts.get(component, [])
         for draft in [part for part in parts if part.name == component] or parts:
             draft.call = hooks.around(draft.call, is_async=draft.function.is_async, component=component)
@@ -128,7 +128,7 @@ class Compiler:
         return test
 
     def spelled_out(self, expression: Expression) -> Expression:
-        """Return *expression* with conditions that are expressions themselves in full."""
+        """Return *expression* with named conditions replaced by their expressions."""
 
         return expand(expression, lambda name: self._spelled.get(name) or Leaf(name))
 
@@ -159,7 +159,7 @@ class Compiler:
                 draft.arrival_order = any_inlet(ways)
 
     def _failing(self, component: str) -> list[FunctionDraft]:
-        """Return the nodes whose failures are those of *component*: of a loop, also what runs in a turn."""
+        """Return the nodes whose failures are those of *component*; for a loop, also the nodes of a turn."""
         found = self._parts[component]
         if not isinstance(end := self.wiring.components[component], TurnEnd):
             return found
@@ -192,7 +192,7 @@ class Compiler:
             target.may_repeat = target.may_repeat or source.may_repeat
 
     def _closes(self, source: AnyDraft, target: AnyDraft, port: int) -> AnyDraft | None:
-        """Note that *target* closes the region of *source*, if so; return what is done when all elements are there."""
+        """Record that *target* closes the region of *source*, if it does; return the node that has to settle first."""
         if not isinstance(target, CollectDraft) or source.region == target.region:
             return None
         target.closes_region = True
@@ -213,7 +213,7 @@ class Compiler:
         return self._join(inlet, region) if inlet.is_join else self._source(inlet.parents[0])
 
     def _order_of(self, source: AnyDraft) -> ArrivalOrder:
-        """Return the ways by which facts come from *source*: one, if it makes them itself."""
+        """Return the ways by which facts come from *source*: one, if it produces them itself."""
         maker = source.owner if isinstance(source, EmitDraft) else source.name
         return self._orders.get(source) or SingleFact(["" if source is self.entries[None] else maker])
 
@@ -238,13 +238,13 @@ class Compiler:
         return draft
 
     def _outward(self, draft: AnyDraft, region: str | None) -> AnyDraft:
-        """Return what settles in *region* when *draft*, there or further in, has."""
+        """Return the node that settles in *region* when *draft*, there or further in, has settled."""
         while draft.region != region:
             draft = self._exit(draft)
         return draft
 
     def _exit(self, inner: AnyDraft) -> ExitDraft:
-        """Return the node that settles, one region further out, when *inner* has for every element, or turn."""
+        """Return the node that settles, one region further out, when *inner* has settled for every element or turn."""
         if inner.exit is not None:
             return inner.exit
         opener = self.outputs[str(inner.region)]
@@ -283,7 +283,7 @@ class Compiler:
     # -- settling --------------------------------------------------------------------------------
 
     def _track(self) -> None:
-        """Mark what something waits for, directly or not."""
+        """Mark the nodes that another node waits for, directly or not."""
         stack: list[AnyDraft] = [
             draft for draft in self.drafts.values() if isinstance(draft, WaitingDraft) and draft.fires_when_settled
         ]
@@ -296,7 +296,7 @@ class Compiler:
                 stack.extend(draft.upstream)
 
     def _order_results(self) -> None:
-        """Let results be read by place: which of several is the latest must not depend on which finished last."""
+        """Order results by place: which of several is the latest must not depend on which finished last."""
         for parts in self._parts.values():
             for draft in parts:
                 is_ordered = draft.stateful and draft.region is None  # a state at the top is the last in the log

@@ -1,5 +1,5 @@
 """
-A run: its log, the state that the log makes, and what can be asked of it.
+A run: its log, the state that follows from the log, and its queries.
 
-A run is driven from outside: ``prepare`` returns what can be executed, ``apply`` takes what came of it.
+A run is driven from outside: ``prepare`` returns the runnables that are ready, ``apply`` takes their outcomes.
 """

@@ -1,5 +1,5 @@
 """
-Runs that a step starts, as the step sees them.  A runner implements these Protocols.
+The protocols of child runs, as a step sees them.  A runner implements them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The controls of a run, besides its inputs: policies, dead letters, and changes of its workflow.
 
-Each of these is an event, so a run that is restored from its log goes on in the same way.
+Each of these is an event, so a run that is restored from its log continues in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Controls(Queries):
-    """The instructions; all of them are recorded."""
+    """The methods that change how a run continues; all of them are recorded."""
 
     __slots__ = ("known_policies",)
 
@@ -52,7 +52,7 @@ class Controls(Queries):
 
     def set_policies(self, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> Self:
         """
-        Let these *policies* hold from the next decision on: the next attempt, the next retry, the next failure.
+        Put *policies* in force from the next decision on: the next attempt, the next retry, the next failure.
 
         Args:
             policies: rules, pairs of a matcher and a policy.
@@ -74,7 +74,7 @@ class Controls(Queries):
 
     @property
     def policies(self) -> PoliciesInForce | None:
-        """The policies that hold for this run; None if neither it nor its workflow says anything about how to run."""
+        """The policies in force for this run; None if neither the run nor its workflow has any."""
         if self.known_policies is None and (self.memory.rules is not None or self.memory.workflow.policies):
             self.known_policies = local().policies_in_memory(self)
         return self.known_policies
@@ -99,7 +99,7 @@ class Controls(Queries):
 
     def retry(self, which: object = None, *, policy: Any = None, input: Any = MISSING) -> Self:  # noqa: A002
         """
-        Give dead letters another chance; they are ready then, and run with the next cycle.
+        Retry dead letters: they are ready then, and run in the next cycle.
 
         Args:
             which: one of ``dead_letters``, or the name of a component for all of its letters; all letters if not given.
@@ -109,7 +109,7 @@ class Controls(Queries):
         Raises:
             NoSuchLetter: there is no such dead letter.
             InvalidPolicy: a policy that a run in memory cannot keep.
-            WrongArity: another number of values than it was at work on.
+            WrongArity: *input* does not have as many values as the component takes.
         """
         memory, letters = self.memory, self._letters(which)
         if policy is not None:
@@ -125,7 +125,7 @@ class Controls(Queries):
 
     def discard(self, which: object = None) -> Self:
         """
-        Give dead letters up: what waited for them goes on without.
+        Discard dead letters: components that waited for them continue as if they had been skipped.
 
         Raises:
             NoSuchLetter: there is no such dead letter.
@@ -160,7 +160,7 @@ class Controls(Queries):
 
     def extend(self, additions: Iterable[Addition]) -> None:
         """
-        Add what a component asked for: all of it or, if that makes no sense, nothing.
+        Add the fragments that a component has requested: all of them or, if one is refused, none.
 
         Raises:
             DefinitionError: the workflow would not work, or not under the policies in force.

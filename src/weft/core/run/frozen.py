@@ -11,9 +11,9 @@ A run as it was at one moment: it can be read, and refuses to be changed.
     ...
     weft.errors.RunFrozen: plan() would change run ..., which is frozen: ...
 
-Freezing does not copy the history.  The log and what components have made only grow, so the frozen run reads the
-first part of the same lists.  What is open (activations, scopes, joins, batches) changes in place, so none of it is
-shared: it is folded again from the log when it is first asked for, to prepare or to draw the run.
+Freezing does not copy the history.  The log and the lists of facts only grow, so the frozen run reads the first part of
+the same lists.  Open state (activations, scopes, joins, batches) changes in place, so it is not shared: it is folded
+again from the log when it is first needed, to prepare or to draw the run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Beginning(Sequence[T]):
         return self._items[at]
 
     def __reduce__(self) -> tuple[type[list[T]], tuple[list[T]]]:
-        """Be copied, and sent elsewhere, as a plain list."""
+        """Copy and pickle it as a plain list."""
         return list, (list(self),)
 
 

@@ -1,7 +1,7 @@
 """
-The three phases of a run: ``plan`` takes an input, ``prepare`` returns what can run, ``apply`` takes what came of it.
+The three phases of a run: ``plan`` takes an input, ``prepare`` returns runnables, ``apply`` takes their outcomes.
 
-Between the last two a caller executes the runnables, wherever it likes.  Nothing here waits, sleeps or starts a thread.
+Between the last two, the caller executes the runnables, anywhere.  Nothing here waits, sleeps or starts a thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.errors import InvalidFallback, MissingContext, NotACollection, Unknown
 
 
 class Phases(Controls):
-    """A run as one advances it by hand."""
+    """The methods that advance a run step by step."""
 
     __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")
 
@@ -51,9 +51,9 @@ class Phases(Controls):
         Take *value* as an input: nothing runs yet.
 
         Args:
-            key: makes giving it twice harmless: an input with a key that this run has seen is ignored.
-            deadline: seconds in which everything that comes of it must be done.
-            at: when it came, in seconds since the epoch; now, if not given.
+            key: makes sending it twice harmless: an input with a key that this run has seen is ignored.
+            deadline: seconds within which everything that follows from the input must be done.
+            at: when it arrived, in seconds since the epoch; now, if not given.
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
@@ -63,7 +63,7 @@ class Phases(Controls):
         return self
 
     def _time(self) -> float:
-        """Return the time, by the clock that the run was given or by that of the system."""
+        """Return the time, by the clock of the run or else by that of the system."""
         known = self.known_policies
         return cast("float", local().now() if known is None else known.clock.time())
 
@@ -137,7 +137,7 @@ class Phases(Controls):
             record(self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt))
 
     def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
-        """Record that *activation* has made *value*; a map that was given no collection, by a fallback, has failed."""
+        """Record that *activation* has produced *value*; a map whose fallback returned no collection has failed."""
         if activation.node.is_fan:
             try:
                 value = elements_of(value, activation.node.name)
@@ -165,10 +165,10 @@ class Phases(Controls):
 
     def record(self, events: Iterable[ev.AnyEvent | ev.RunnableCompleted]) -> Self:
         """
-        Append *events* that were made elsewhere.
+        Append *events* from elsewhere.
 
-        Those of a log must follow this run's own.  What a driver says of a runnable (``outcome.events``) has no
-        position yet and gets the next ones; a completed runnable is recorded as what its component made.
+        Events of a log must follow those of this run.  Events of a policy driver (``outcome.events``) have no position
+        yet and get the next ones; a completed runnable is recorded as the event of its component.
 
         Raises:
             InvalidEvent: an event that cannot have happened here.
@@ -202,7 +202,7 @@ class Phases(Controls):
         return self
 
     def pending_runnables(self) -> list[Runnable]:
-        """Return what was dispatched and never came back."""
+        """Return the runnables that were dispatched and have no outcome."""
         pending = self.memory.dispatched or {}
         return [self.runnable(RunnableRef(*key)) for key in pending]
 
@@ -225,7 +225,7 @@ class Phases(Controls):
             raise UnknownRunnable(f"run {self.id!r} has never offered {key[0]!r} at {key[1]}")
 
     def _finished(self) -> dict[Key, None]:
-        """Return what has ended in this run; built when first asked for, and extended since."""
+        """Return the keys of everything that has ended in this run; computed at the first call, and extended since."""
         if self._done is None:
             self._done = {}
         for event in self.memory.log[len(self._done) :]:

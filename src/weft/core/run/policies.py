@@ -1,7 +1,7 @@
 """
-The policies of a run, as far as the run asks for them.
+The protocol of the policies of a run, as far as the run uses them.
 
-They are those of ``weft.policy.run_policies``, which is not known here.
+``weft.policy.run_policies`` implements it; core does not import that.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Queries(Drawable):
-    """The questions; all of them are answered from memory and change nothing."""
+    """The queries of a run; all of them read its memory and change nothing."""
 
     __slots__ = ("memory",)
 
@@ -95,7 +95,7 @@ class Queries(Drawable):
 
     def value(self, which: object, default: Any = MISSING) -> Any:
         """
-        Return the latest value of *which* component, or *default* if it has made none.
+        Return the latest value of *which* component, or *default* if it has produced none.
 
         Raises:
             NothingProduced: there is none, and no default.
@@ -109,11 +109,11 @@ class Queries(Drawable):
         """
         Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
-        A leaf inside an ``each`` has a list: what it made of all elements of the latest input, in their order.
+        For a leaf inside an ``each`` it is a list: its values for all elements of the latest input, in their order.
 
         Args:
             which: output ports or components to return in place of the leaves; None where they have produced nothing.
-            all: return the list of everything that was made, input by input, in place of the latest.
+            all: return a list of all values, input by input, instead of the latest.
         """
         if not which and not all:
             found = {name: self._result(name) for name in self.memory.workflow.leaves}
@@ -175,7 +175,7 @@ class Queries(Drawable):
         A dict leaves out what has produced nothing.
 
         Raises:
-            NothingProduced: something that was returned has made nothing; the error says why.
+            NothingProduced: a component that the workflow returns has produced nothing; the error says why.
         """
         return fill(self.memory.workflow.returns, self._returned)
 
@@ -187,8 +187,8 @@ class Queries(Drawable):
         """
         Return the state of *which* stateful component, or its initial one.
 
-        Of a component that keeps a state per key, the states by key; of a saga, how far it is or how it ended: of
-        several undertakings one that is stuck, else the one that was last at work.
+        For a component that keeps a state per key, return the states by key; for a saga, its progress or its outcome.
+        If several requests of a saga are in the run, that is one that is stuck, or else the one that was active last.
         """
         name, node, state = self._stateful(which)
         if isinstance(node.component, Saga):
@@ -204,7 +204,7 @@ class Queries(Drawable):
     def is_complete(self, which: object, *, key: Any = None) -> bool:
         """
         Return whether *which* component has nothing more to do: an FSM in a final state, a process
-        that is complete, a saga that has its outcome in every undertaking.
+        that is complete, a saga that has an outcome for every request.
 
         Args:
             key: which one, of a component that keeps a state per key; without it, all that have begun.
@@ -221,7 +221,7 @@ class Queries(Drawable):
         return bool(of) and all(isinstance(last, StateChanged) and last.done for last in of)
 
     def _is_in_flight(self, saga: str) -> bool:
-        """Whether some undertaking of *saga* is not over: a part of it may still run, or is kept as a dead letter."""
+        """Whether some request of *saga* has no outcome: a part of it may still run, or is kept as a dead letter."""
         memory = self.memory
         pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
         pending += [letter.activation for letter in (memory.letters or {}).values()]
@@ -247,7 +247,7 @@ class Queries(Drawable):
         return fact.hash
 
     def picture(self) -> Picture:
-        """Return what a drawing of this run shows, as data: its workflow, and what has become of each component."""
+        """Return the picture of this run as data: its workflow, with the status of each component."""
         return sketch(self.memory.workflow, progress_of(self.memory))
 
     def to_mermaid(self, direction: str = "TD", *, kind: str = "flowchart") -> str:
@@ -255,7 +255,7 @@ class Queries(Drawable):
         Return this run for Mermaid: its graph, or with ``kind="sequence"`` what caused what, in order.
 
         Raises:
-            InvalidDrawing: another *kind*, or a *direction* that there is not.
+            InvalidDrawing: an unknown *kind* or *direction*.
         """
         if kind == "sequence":
             return to_sequence(self.memory)
@@ -320,7 +320,7 @@ class Queries(Drawable):
         return found[::-1]
 
     def _results_of_last_input(self) -> list[Fact]:
-        """Return what the leaves have made of the last input."""
+        """Return the facts that the leaves have produced for the last input."""
         memory = self.memory
         last = next((event.seq for event in reversed(memory.log) if isinstance(event, InputReceived)), 0)
         reached = {last}

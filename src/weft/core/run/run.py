@@ -1,5 +1,5 @@
 """
-One execution of a workflow: the definition and the memory of what has happened.
+A run: one execution of a workflow, with its definition and the memory that its events add up to.
 
     >>> from weft import Workflow, step
     >>> run = Workflow("w", step(lambda x: x * 2, name="double")).plan(21)
@@ -39,7 +39,7 @@ Checkpoint = Callable[["Run"], None]
 
 
 class Run(Phases):
-    """A workflow at work."""
+    """One execution of a workflow."""
 
     __slots__ = ()
 
@@ -93,10 +93,10 @@ class Run(Phases):
 
     def frozen_copy(self) -> Run:
         """
-        Return this run as it is now, to be read while it goes on elsewhere.
+        Return this run as it is now, to be read while the original continues.
 
-        What is returned is frozen: everything that would change it raises RunFrozen.  Freezing costs the same after a
-        long history as after a short one.
+        The copy is frozen: every method that would change it raises RunFrozen.  Freezing costs the same for a long
+        history as for a short one.
         """
         from weft.core.run.frozen import FrozenMemory
 
@@ -106,7 +106,7 @@ class Run(Phases):
         """
         Return this run as it is now, frozen, if *predicate* holds for it; else None.
 
-        The predicate is given the frozen run too, and reads it at the cost of reading this one.
+        The predicate gets the frozen run too; reading that costs as much as reading this one.
         """
         from weft.core.run.frozen import FrozenMemory
 
@@ -128,13 +128,13 @@ class Run(Phases):
     # -- running ---------------------------------------------------------------------------------
 
     def _check_idle(self) -> None:
-        """Refuse before an input is taken, if it could not be run then."""
+        """Refuse an input, before it is recorded, if it could not be run now."""
         if self.is_driven:
             raise AlreadyRunning(self.id)
         self.check_context()
 
     def plan_eagerly(self, value: Any, *, key: str | None = None) -> Self:
-        """Take *value* as an input and ask the conditions it reaches, without running anything else."""
+        """Take *value* as an input and evaluate the conditions it reaches, without running anything else."""
         self.plan(value, key=key)
         local().evaluate(self)
         return self
@@ -195,9 +195,9 @@ class Run(Phases):
 
     def feed_back(self, *facts: Fact) -> Self:
         """
-        Give values that this run has made back to it as new inputs: *facts*, or the results of the last input.
+        Send values that this run has produced to it as new inputs: *facts*, or the results of the last input.
 
-        Nothing is ever fed back by itself, and never by a restore.
+        Nothing is fed back unless this is called, and restoring a run does not do it again.
         """
         if not facts:
             facts = tuple(self._results_of_last_input())
@@ -211,7 +211,7 @@ class Run(Phases):
         """
         Take in what *other*, the same run advanced elsewhere, has done since the two diverged.
 
-        Work that both have done counts once; what *other* was given besides becomes further input.
+        Work that both have done counts once; inputs that only *other* has received become further inputs.
         """
         merge_logs(self.memory, other.memory.log)
         return self
@@ -220,7 +220,7 @@ class Run(Phases):
 
     @property
     def failed(self) -> bool:
-        """Whether some activation has failed.  It closes nothing."""
+        """Whether some activation has failed.  A failure does not close the run."""
         return bool(self.memory.failures)
 
     @property
@@ -236,7 +236,7 @@ class Run(Phases):
 
     @property
     def skipped(self) -> list[str]:
-        """The components that were left out, in the order it first happened."""
+        """The components that were skipped, in the order of the first time."""
         return list(self.memory.skipped or ())
 
     def __eq__(self, other: object) -> bool:

@@ -2,8 +2,8 @@
 Runnables, which are prepared units of work, and their outcomes.
 
 A runnable holds everything it needs to run anywhere: the function, its arguments, its context.  It holds no
-reference to the run.  ``execute`` never raises what the function raises; the :class:`Outcome` says it, and
-``run.apply`` takes it back into the run.
+reference to the run.  ``execute`` does not raise the exceptions of the function: they are in the :class:`Outcome`,
+which ``run.apply`` records in the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The status of a saga in a run, read from the inputs of its last event.
 
-A transaction hands on everything that it was given, so one event tells how far its saga is.
+A transaction passes on all its inputs, so one event shows the progress of its saga.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from weft.core.lineage.lineage import Lineage
 
 def saga_status(saga: Saga, name: str, lineage: Lineage, stuck: Iterable[ev.RunnableFailed] = ()) -> SagaOutcome:
     """
-    Return how far *saga*, which is called *name*, is in the undertaking that was last at work.
+    Return the progress of *saga*, which is called *name*, in the request that was active last.
 
     Args:
-        stuck: the failures that are kept as dead letters; an undertaking that has one of them comes first.
+        stuck: the failures that are kept as dead letters; a request that has one of them takes precedence.
     """
     nodes, undoable = saga.nodes(name), saga.undoable()
     compensations = {f"{name}.{deed.undo_name}" for deed in saga.deeds.values() if deed.undo is not None}

@@ -1,7 +1,8 @@
 """
-One call inside ``@workflow``, read as a piece of graph: which arguments are values, which are constants.
+Turns one call inside ``@workflow`` into a piece of graph.
 
-Values become the parents of what is called, in the order of its parameters; constants are bound to it.
+Arguments that are symbols become the parents of the component, in the order of its parameters; constants are bound to
+it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The small functions with which a traced workflow takes values apart: data, so that another process has them too.
+The small functions with which a traced workflow takes values apart; they are data, so another process can read them.
 
     >>> Item("title")({"title": "Weft"}), Argument("depth", 1, 2)(("weft.dev", 3))
     ('Weft', 3)
