@@ -1,8 +1,8 @@
 """
-The policies that are in force in one run, and what its log says of attempts under them.
+The policies that are in force in one run, and the attempts that its log records under them.
 
-The same class serves a run in memory and a run of a runner.  They differ in which policies can be honoured, which is
-for the tables to check, and in the clock.
+The same class serves a run in memory and a run of a runner.  They differ in the clock, and in which policies can be
+honoured, which the policy tables check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 The reference store: dicts in this process.
 
-It is the executable meaning of :mod:`weft.ports.store`: where an adapter and this file
-disagree, the adapter is wrong.  What it keeps survives closing and opening it again,
-as a restart would have it, and ends with the process.
+It is the executable specification of :mod:`weft.ports.store`: where another store and this file
+disagree, the other store is wrong.  Its runs survive closing and opening it again, as in a
+restart, and are lost when the process ends.
 
     >>> import asyncio
     >>> async def two_appends():

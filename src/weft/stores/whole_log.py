@@ -1,9 +1,9 @@
 """
-A runner on a store that only knows whole logs.
+An adapter that lets a runner use a store that only knows whole logs.
 
-The least a store can do is to put and get a log by its id.  This adapter makes a growing log of that: it keeps
-what was written, and every append puts the whole log again.  That costs as much as the log is long, so it is for short
-runs, and for stores that have nothing better to offer.
+The simplest store can only save and load a log by its id.  The adapter turns that into a log that grows: it keeps the
+events in memory, and every append saves the whole log again.  The cost grows with the length of the log, so it is for
+short runs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-A look at everything in the file, to say what of it is damaged.
+Checks everything in the file for damage.
 
-Three kinds of damage are looked for: pages that SQLite cannot make sense of; rows that hold what they cannot, or that
-do not belong together; and logs that are not what was written, by their hashes.  Nothing is changed, another process
-may go on writing, and of the runs one segment is in memory at a time.
+It finds three kinds of damage: pages that SQLite cannot read; rows with impossible values, or that do not belong
+together; and logs whose hashes show that they were altered.  Nothing is changed, other processes may continue to write,
+and one segment of a run is in memory at a time.
 
-Each run is looked at in one read transaction, so what is being written meanwhile is never taken for damage.
+Each run is checked in one read transaction, so a concurrent write is never taken for damage.
 """
 
 from __future__ import annotations

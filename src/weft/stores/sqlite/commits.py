@@ -1,24 +1,23 @@
 """
-The last commit, noted beside the database.
+The note about the last commit, in a small file next to the database.
 
-What was committed is in the write-ahead log until a checkpoint, and SQLite ends that log at the first byte that is
-wrong: everything after it is lost silently.  So every commit that adds events notes in a small file which
-segment it wrote last.  **What is lost of a log is lost from its end**, so if that segment is there, nothing is
-missing; if it is not, a store that is opened says so.
+Committed data is in the write-ahead log until a checkpoint, and SQLite ends that log at the first wrong byte:
+everything after it is lost silently.  So every commit that adds events notes in a small file which segment it wrote
+last.  **A log is lost from its end**, so if that segment is there, nothing is missing; if it is not, opening the store
+raises ``LostCommits``.
 
 The note is written after the commit and is not synced, so it may be older than the database and is never newer.  Its
-file is mapped into memory: writing it is a copy of a few bytes, where a system call would take as long as a twentieth
-of a commit, and what was copied outlives the process.  With
-``synchronous="normal"`` a commit may be lost with the power, and the note might survive it: none is written then.
-Several processes write one note; the last one wins, and it does not matter which.
+file is mapped into memory: writing it copies a few bytes, while a system call would take a twentieth of the time of a
+commit, and the copied bytes outlive the process.  With ``synchronous="normal"`` a power cut may lose a commit and not
+its note, so none is written then.  Several processes write one note; the last one wins, and it does not matter which.
 
 A segment may also be missing because its run was deleted, purged or replaced.  A trigger of the database counts that
 (its *generation*), whichever version of Weft removes it; a note of an older generation proves nothing.  Nor does a note
-about another store: each has an *identity*, which a copy of its file shares.  When the last store is closed in order,
+about another store: each has an *identity*, which a copy of its file shares.  When the last store is closed normally,
 everything is in the main file and the note is removed.
 
-A counter in the database would prove a little more, and would dirty a second page with every commit: a tenth of what a
-commit takes, and twice the write-ahead log.
+A counter in the database would prove a little more, but would dirty a second page with every commit: commits would take
+a tenth longer, and the write-ahead log would be twice as long.
 """
 
 from __future__ import annotations

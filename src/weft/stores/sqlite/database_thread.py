@@ -1,8 +1,8 @@
 """
-A thread that has its own database connection, and how a coroutine asks it for something.
+A thread with its own database connection, which executes the requests of coroutines.
 
-Handing over costs two wake-ups, one each way.  What waits when the thread comes round is
-taken as a whole, and everything that one piece of work answers goes back in one.
+A request costs two wake-ups, one each way.  The thread takes all waiting requests at once, and returns all the results
+of one piece of work together.
 
     >>> async def main():
     ...     thread = DatabaseThread("doctest", lambda: sqlite3.connect(":memory:"))

@@ -1,12 +1,12 @@
 """
 Checks that the file of an open store is still the one at its path.
 
-SQLite goes on writing to the file that it has opened, whatever becomes of its name.  So before anything is written or
-read, and again before a commit is acknowledged, a store checks that its file is still where others will look for it.
-If it is not, the store is **unavailable as long as its file may come back**: it was moved, or its disk is not mounted.
-Only a file that has no name left cannot come back.
+SQLite continues to write to the file that it has opened, even if that was moved or removed.  So before anything is
+written or read, and again before a commit is acknowledged, a store checks that its file is still at its path.  If it is
+not, the store is **unavailable as long as its file may come back**: it was moved, or its disk is not mounted.  Only a
+file that has no name left cannot come back.
 
-The database file is never opened here.  Closing it would give up the locks that SQLite holds in this process.
+The database file is never opened here: closing it would release the locks that SQLite holds in this process.
 """
 
 from __future__ import annotations

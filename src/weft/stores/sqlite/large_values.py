@@ -2,15 +2,15 @@
 Large values, written ahead in parts.
 
 SQLite has one writer, and while one transaction writes, every other one waits.  So the values of an append that has
-many bytes of them are written before it: in parts, one transaction each, between which others have their turn.
-The append itself comes last and is as small as any.  **It alone makes the values count**: until then they belong only
+many bytes of them are written before it: in parts, one transaction each, and other writes are executed in between.
+The append itself comes last and is as small as any.  **Only the append makes the values valid**: until then they belong
 to the session that writes them, and no row that is read refers to them.
 
     nothing ──first part──► being written ──append──► whole ──run is forgotten──► unneeded ──in slices──► nothing
                                   │                                                  ▲
                                   └──── refused, failed, or its session is gone ─────┘
 
-What is unneeded is removed in slices as well, by any store that has nothing else to do.
+Unneeded values are removed in slices as well, by any store that is otherwise idle.
 See docs/adr/0019-large-values-in-parts.md.
 """
 

@@ -1,10 +1,10 @@
 """
-Ownership of runs, which ends with the process that has it.
+Ownership of runs, which ends with the process that owns them.
 
 Every open store is a session: a row that names it, and a file beside the database
-on which it holds a lock for as long as it is open.  A run names the session that took it.
-Whether that session is alive is a question to the kernel, never to a clock: **if its lock
-can be taken, it is dead**, and its runs are free at once, also after ``kill -9``.
+on which it holds a lock for as long as it is open.  A run names the session that acquired it.
+The kernel, and not a clock, decides whether that session is alive: **if its lock can be
+taken, it is dead**, and its runs are free at once, even after ``kill -9``.
 
 The lock belongs to an open file, not to a process, so two stores in one process are two
 owners.  A forked child would share it, so it closes its copy before anything else runs there.

@@ -1,5 +1,5 @@
 """
-The file: whose it is, which version its schema has, and how it is opened.
+The schema of the file: its application id, its version, its migrations, and how it is opened.
 
 A file is ours if its application id says so.  Its schema version counts the migrations that
 were applied; they are applied under the write lock, in one transaction with the new version,

@@ -1,8 +1,8 @@
 """
 Runs in one SQLite file.
 
-Durable on one machine and shared by its processes: in WAL mode with ``synchronous=FULL``
-what ``append`` has returned survives the power cut.  One thread writes, another reads, and
+The file is durable on one machine and shared by its processes: in WAL mode with ``synchronous=FULL``
+an append that has returned survives a power cut.  One thread writes, another reads, and
 the event loop never waits for the disk.
 
     >>> import asyncio, tempfile

@@ -1,8 +1,8 @@
 """
-A look at the file that changes nothing in it.
+Reads the file without changing anything in it.
 
-A store that is opened becomes an owner, and brings the file up to date.  A view does neither: it reads what is
-committed, also while other processes write, and leaves nothing behind.  It does not need an event loop.
+A store that is opened becomes an owner, and migrates the file.  A view does neither: it reads what is committed, even
+while other processes write, and leaves nothing behind.  It does not need an event loop.
 
     >>> import tempfile
     >>> from weft import Runner, Workflow, step

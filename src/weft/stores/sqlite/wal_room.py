@@ -1,14 +1,14 @@
 """
 Room in the write-ahead log, so that a commit seldom has to make the file longer.
 
-A commit that writes over what is in the file waits for its own bytes.  One that makes the
-file longer waits for the file system too, which has to write down the new length: of a small
-commit that is half.  SQLite begins with an empty log and makes it longer with every commit,
-until the first checkpoint lets it start over.
+A commit that overwrites a part of the file waits only for its own bytes.  A commit that makes
+the file longer also waits for the file system, which has to record the new length: that is half
+the time of a small commit.  SQLite begins with an empty log and makes it longer with every
+commit, until the first checkpoint lets it start over.
 
-So the log is kept longer than what is in it.  When a small commit had to lengthen the file, a
-transaction that is too large for its cache spills into the log, and is rolled back: what is
-left of it is the length.  It was never committed, and SQLite never reads behind the last commit,
+So the log is kept longer than its content.  When a small commit had to lengthen the file, a
+transaction that is too large for its cache spills into the log, and is rolled back: only the
+length remains.  It was never committed, and SQLite never reads beyond the last commit,
 neither in an open file nor after a crash.  See docs/adr/0014-room-in-the-write-ahead-log.md.
 """
 

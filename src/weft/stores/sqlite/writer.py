@@ -1,13 +1,13 @@
 """
 The one thread that writes.
 
-SQLite has one writer at a time, so Weft has one per store: whatever tasks append during a
-commit is committed together by the next.  In between, when there is nothing to do, it moves
-what was written from the write-ahead log into the database: much at once, so that a commit
-seldom has to, and everything after a second of quiet.  A log that is empty cannot be damaged.
+SQLite has one writer at a time, so Weft has one per store: everything that tasks append during
+a commit is committed together by the next one.  When the thread is idle, it moves data from the
+write-ahead log into the database: much at once, so that a commit seldom has to, and everything
+after an idle second.  An empty log cannot be damaged.
 
-An append with large values is not written at once: its values are written ahead in parts, one after each other piece of
-work (large_values.py).  Until that is done, what is about one of its runs waits, and so does what may be about any run.
+An append with large values is not written at once: its values are written ahead in parts, one after each other request
+(large_values.py).  Until that is done, requests about one of its runs wait, and so do those that may concern any run.
 """
 
 from __future__ import annotations
