@@ -61,7 +61,7 @@ class InputReceived(Event, frozen=True, tag="input_received"):
     at: float | None = None
     key: str | None = None
     deadline: float | None = None
-    """When everything that comes of it must be done, in seconds since the epoch."""
+    """When everything that follows from it must be done, in seconds since the epoch."""
 
     @property
     def address(self) -> Address:
@@ -183,7 +183,7 @@ class AttemptFailed(Activated, frozen=True, tag="attempt_failed"):
 
 
 class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):
-    """The last of *attempts* failed; *on_failure* says what its policy made of that."""
+    """The last of *attempts* failed; *on_failure* is what its policy says about that."""
 
     error: ErrorDetail
     attempts: int = 1

@@ -172,7 +172,7 @@ class Reach:
         return frozenset()
 
     def _looked_at(self, inlet: Inlet) -> Any:
-        """Return what stands for the facts that come by *inlet*: a condition hands on what it was asked about."""
+        """Return a key for the facts that arrive by *inlet*: a condition passes on the fact it was evaluated on."""
         if not inlet.is_join and not inlet.errors and inlet.parents[0] != INPUT_NAME:
             parent = inlet.parents[0]
             before = self.wiring.fed_by(parent)
@@ -183,7 +183,7 @@ class Reach:
         return (inlet.parents, inlet.wait, inlet.errors)
 
     def _spell(self, expression: Expression) -> Expression:
-        """Return *expression* with conditions that are expressions themselves in full."""
+        """Return *expression* with named conditions replaced by their expressions."""
         return expand(expression, lambda name: self._spelled.get(name) or Leaf(name))
 
 

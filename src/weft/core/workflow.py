@@ -372,14 +372,14 @@ class Workflow(Signature, Drawable, NamedGraph):
 
         Args:
             context: values for parameters that read ``context(key)``; never logged.
-            id: the name of the run, part of every idempotency key; unique by itself if not given.
+            id: the id of the run, part of every idempotency key; a unique one is generated if not given.
             parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
             checkpoint: called with the run after every cycle.
             raise_on_failure: raise the first failure, as StepFailed, when there is nothing left to do.
             clock: what waits for backoff and delays; the system's time if not given.
             policies: rules that go in front of the workflow's own, or in their place.
             policies_mode: ``"merge"``, or ``"replace"``.
-            deadline: seconds in which everything that comes of *value* must be done.
+            deadline: seconds within which everything that follows from *value* must be done.
         """
         run = self.plan(context=context, id=id).under(policies, mode=policies_mode, clock=clock)
         return run.run(
@@ -418,7 +418,7 @@ class Workflow(Signature, Drawable, NamedGraph):
 
     @property
     def version(self) -> str:
-        """The identity of names, kinds and wiring alone: what a running instance can go on with."""
+        """The identity of names, kinds and wiring alone, which does not change with the code of functions."""
         return self._version
 
     @cached_property

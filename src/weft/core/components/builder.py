@@ -81,7 +81,7 @@ class Builder(Component):
                 table.is_sealed = True
 
     def to_data(self) -> dict[str, Any]:
-        """Return what it is made of; of a table, parts named by strings by name, and others as pairs."""
+        """Return its parts; those of a table by name if the names are strings, and as pairs otherwise."""
         data = super().to_data()
         for field, table in self._tables().items():
             data[field] = {name: part for name, part in table.items() if isinstance(name, str)}

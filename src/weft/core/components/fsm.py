@@ -182,7 +182,7 @@ class FSM(Component, Drawable):
         return replace(super().renamed(names), states=states, on_entry=entry, on_exit=leave)
 
     def to_data(self) -> dict[str, Any]:
-        """Return what it is made of; a table with other names than strings as pairs."""
+        """Return its parts; a table whose names are not strings is returned as pairs."""
         data = super().to_data()
         states = {state: _as_data(events) for state, events in self.states.items()}
         tables = {"states": states, "on_entry": self.on_entry, "on_exit": self.on_exit}

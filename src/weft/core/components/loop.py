@@ -32,7 +32,7 @@ from weft.errors import InvalidComponent, NoRun
 
 @dataclass(frozen=True, eq=False)
 class Loop(Fragment):
-    """A graph that runs again on what it made: made of several components, with a name for all of them."""
+    """A graph that runs again on its own result: several components, with one name for all of them."""
 
     name: str
     body: Flow | NamedGraph

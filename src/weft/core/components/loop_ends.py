@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 Otherwise = Literal["fail", "last"]
-"""The end of a loop that has made all its turns and is not done: it fails, or goes on with its last value."""
+"""The end of a loop that has used all its turns and is not done: it fails, or returns its last value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class TurnStart(Component):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TurnEnd(Component):
-    """Where a turn ends: whether it was the last one, and what came of the loop."""
+    """The end of a turn: decides whether it was the last one, and has the outcome of the loop."""
 
     until: Function
     at_most: int

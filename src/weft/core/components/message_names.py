@@ -41,7 +41,7 @@ def name_in(table: Container[Any], value: Any, word: str) -> Any:
 
 
 def content(value: Any) -> Any:
-    """Return what *value* says besides its name: the rest of a tuple, one thing by itself; else all of it."""
+    """Return *value* without its name: the rest of a tuple (one item alone, not as a tuple), or else all of it."""
     given = value  # what is still of any type after the check
     if type(value) is not tuple or len(given) < 2:
         return given

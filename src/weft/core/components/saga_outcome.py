@@ -50,7 +50,7 @@ class SagaOutcome(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct):
-    """One undertaking of a saga, as far as it has come."""
+    """The progress of a saga for one request."""
 
     request: Any
     results: dict[str, Any]
@@ -75,7 +75,7 @@ class History(msgspec.Struct):
 
 def retrace(names: Mapping[str, str], undos: Container[str], values: Sequence[Any]) -> History:
     """
-    Return the history that *values* tell: the request, then what became of each transaction and compensation.
+    Return the history in *values*: the request, then the result of each transaction and compensation.
 
     Args:
         names: the transactions in their order, each with the name of its node.

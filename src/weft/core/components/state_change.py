@@ -27,7 +27,7 @@ from weft.core.functions.function import Function
 
 
 class StateChange(msgspec.Struct, frozen=True):
-    """The next state, and what comes of it; the fields are those of the event that records it."""
+    """The next state and its effects; the fields are those of the event that records it."""
 
     state: Any
     emitted: tuple[Any, ...] = ()

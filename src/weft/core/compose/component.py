@@ -203,7 +203,7 @@ class Component(Fragment):
 
     def to_data(self) -> dict[str, Any]:
         """
-        Return what this component is made of besides its name and tags, by field, to be written down.
+        Return the fields of this component except its name and tags, for a stored definition.
 
         Functions, expressions, constants and Weft's own records are written by ``weft.log``; a component whose
         fields are all of these does not have to override this.

@@ -15,7 +15,7 @@ from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
 
 NodeHandle: TypeAlias = Any
-"""A node that was asked for.  Components hand it back and do nothing else with it."""
+"""A node that a component has requested.  Components only pass it back to the expansion."""
 
 
 class Expansion(Protocol):
@@ -84,7 +84,7 @@ class Expansion(Protocol):
 
     def relay(self, function: Function, *, part: str, undoes: bool = False) -> NodeHandle:
         """
-        Add a node that hands on everything that it was given, together with what it made.
+        Add a node that passes on its inputs together with its result.
 
         Args:
             undoes: it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter.

@@ -35,14 +35,14 @@ class Not(msgspec.Struct, frozen=True):
 
 
 class And(msgspec.Struct, frozen=True):
-    """Both of two expressions; the right one is asked only if the left one holds."""
+    """Both of two expressions; the right one is evaluated only if the left one holds."""
 
     left: Expression
     right: Expression
 
 
 class Or(msgspec.Struct, frozen=True):
-    """Either of two expressions; the right one is asked only if the left one does not hold."""
+    """Either of two expressions; the right one is evaluated only if the left one does not hold."""
 
     left: Expression
     right: Expression

@@ -34,7 +34,7 @@ class Table(MutableMapping[K, V]):
         self._count = count
 
     def layers(self) -> tuple[Mapping[K, V], ...]:
-        """Return what it is made of, the oldest first; of two that are nearly of one size, one is made."""
+        """Return its layers, the oldest first; two layers of nearly the same size are merged into one."""
         layers = [*self._below, *([self._own] if self._own else [])]
         while len(layers) > 1 and len(layers[-2]) <= 2 * len(layers[-1]):
             top = layers.pop()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def progress_of(memory: Memory) -> dict[str, Progress]:
-    """Return, by name of a component or of a part of one, what has become of it."""
+    """Return the status of each component and of each part of one, by name."""
     tally = _Tally(memory)
     is_changed = False
     for event in memory.log:
@@ -277,7 +277,7 @@ class _Tally:
 
 
 def _standing(memory: Memory, name: str) -> str:
-    """Return what there is to say of the state that *name* is in."""
+    """Return the text about the state that *name* is in."""
     component, node = memory.workflow.components.get(name), memory.plan.nodes.get(name)
     state = node.state if isinstance(node, FunctionNode) and node.stateful else None
     if component is None or state is None or state.by_key:

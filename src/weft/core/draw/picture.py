@@ -14,7 +14,7 @@ import msgspec
 from weft.core.draw.progress import Progress
 
 EdgeKind = Literal["flow", "join", "ask", "read", "error"]
-"""A fact that goes on; one that waits for others; a condition that is asked; a value that is read; a failure's way."""
+"""A fact that is passed on; a fact that waits for others; a condition; a value that is read; a failure."""
 
 GroupKind = Literal["map", "loop", "workflow", "parts"]
 

@@ -30,7 +30,7 @@ class GateState(msgspec.Struct, eq=False):
     scope: Scope
     order: Order
     at: int | bool
-    """The place of the question that is asked now, or what the answers have come to."""
+    """The index of the current question, or the result of the expression."""
     known: dict[str | int, bool]
     """The answers of conditions so far, and what parts of the expression come to."""
     inside: list[int] = []

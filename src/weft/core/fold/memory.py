@@ -107,7 +107,7 @@ class Memory:
         self.failures: dict[str, ev.RunnableFailed] | None = None
         self.skipped: dict[str, None] | None = None
         self.letters: dict[Key, Letter] | None = None
-        """The activations that failed for good and are kept to be tried again; what waits for them goes on waiting."""
+        """The activations that failed for good and are kept to be retried; nodes that wait for them keep waiting."""
         self.cancelled: str | None = None
         """Why the run was cancelled, if it was."""
         self.children: dict[str, ev.ChildStarted] | None = None

@@ -160,13 +160,13 @@ class Activation(msgspec.Struct, eq=False, gc=False):
     scope: Scope
     order: Order = ()
     gathers: bool = False
-    """Whether *key* names the collections that were taken apart, and *facts* what came of their elements."""
+    """Whether *key* names the collections that were taken apart, and *facts* the results of their elements."""
     pins: tuple[Any, ...] = ()
     """The versions that its readings refer to, chosen when it became ready."""
     missing: int = 0
     """How many nodes that it reads have not settled."""
     flows: bool = True
-    """Whether the outcome of a test gates its own children, or only answers gates that asked."""
+    """Whether the result of a test gates its own children, or is only for the gates that need it."""
     gates: list[GateState] | None = None
     """The gates that wait for this test."""
     turn: int = 1
@@ -179,7 +179,7 @@ _HAS_GENERATIONS: Final = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 def _seen(tuples: list[T]) -> list[T]:
     """
-    Return *tuples*, of numbers or of such tuples, after the garbage collector has had a look at them.
+    Return *tuples*, of numbers or of such tuples, after a collection has shown them to the garbage collector.
 
     From then on it leaves them alone, and so it does the events that will hold them: with 200,000 elements, that is
     the difference between full collections of 20 ms and of 60 ms.

@@ -143,7 +143,7 @@ class Current:
         return tuple(self._lineage.fact(address).value for address in self._key[1])
 
     def heartbeat(self) -> None:
-        """Give a sign of life, for a policy that asks for one (``heartbeat=``); elsewhere it does nothing."""
+        """Send a heartbeat, for a policy with ``heartbeat=``; without one this does nothing."""
         running = self._running
         if not isinstance(running, tuple) and running.pulse is not None:
             running.pulse()

@@ -41,7 +41,7 @@ class StateOf(Read, frozen=True):
 
 
 class Latest(Read, frozen=True):
-    """The last value that a component made of the same input, else the one before."""
+    """The last value that a component has produced for the same input, or else the one before."""
 
     word: ClassVar[str] = "latest"
     default: Any = None

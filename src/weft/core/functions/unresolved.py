@@ -58,7 +58,7 @@ class Unresolved(msgspec.Struct, frozen=True):
 
 
 class Lost:
-    """Stands for a value that could not be written down; a run that wants it is told so."""
+    """Stands for a value that could not be stored; a run that needs it gets an error."""
 
     component = ""
 

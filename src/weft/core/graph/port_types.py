@@ -52,7 +52,7 @@ class Ports:
             raise DefinitionError(f"validate={validate!r} is none of 'error', 'warn' and 'off'")
         self.wiring, self.validate = wiring, validate
         self.gives: MutableMapping[str, Types | None] = {} if known is None else over(known.gives)
-        """By component: the types of the values it hands on."""
+        """By component: the types of the values it passes on."""
         new = wiring.order[len(self.gives) :]  # a graph that has grown has what is new at the end of its order
         for name in wiring.order if any(name in self.gives for name in new) else new:
             if name in self.gives:
@@ -180,5 +180,5 @@ def _outside() -> int:
 
 
 def listed(kind: Any) -> Any:
-    """Return the type of a list of *kind*: what comes of all elements of an ``each``."""
+    """Return the type of a list of *kind*: the results for all elements of an ``each``."""
     return types.GenericAlias(list, (kind,))

@@ -257,7 +257,7 @@ class Wiring:
             self.regions.setdefault(name, None)
 
     def _opened(self, parent: str) -> str | None:
-        """Return the region of what *parent* hands on."""
+        """Return the region of the facts that *parent* passes on."""
         if parent == INPUT_NAME:
             return None
         return parent if self.components[parent].opens_region else self.regions[parent]

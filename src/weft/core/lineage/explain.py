@@ -31,9 +31,9 @@ class Cause(msgspec.Struct, frozen=True, eq=False):
 
     fact: Fact
     causes: tuple[Cause, ...]
-    """The facts it was made of, in the order of the arguments."""
+    """The facts it was computed from, in the order of the arguments."""
     reads: tuple[Fact, ...] = ()
-    """The facts that its component read besides."""
+    """The other facts that its component read."""
 
     def __repr__(self) -> str:
         return f"Cause({_line(self.fact)}, {len(self.causes)} causes)"

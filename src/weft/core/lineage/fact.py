@@ -39,12 +39,12 @@ class Fact:
 
     @property
     def parents(self) -> tuple[Fact, ...]:
-        """The facts it was made of, in the order of the arguments."""
+        """The facts it was computed from, in the order of the arguments."""
         return tuple(self._lineage.fact(address) for address in self._lineage.parents(self.address))
 
     @property
     def reads(self) -> tuple[Fact, ...]:
-        """The facts it read besides: its own state before, and others' by ``state_of`` or ``latest``."""
+        """The other facts that were read: the previous state, and those read by ``state_of`` or ``latest``."""
         return tuple(self._lineage.fact(address) for address in self._lineage.reads(self.address))
 
     def ancestry(self) -> list[Fact]:

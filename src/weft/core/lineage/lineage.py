@@ -74,13 +74,13 @@ class Lineage:
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
         self.log = log
         self.gathered: dict[int, tuple[Cell, ...]] | None = None
-        """By position of a reduce: the facts it was made of; its event names only their collections."""
+        """By position of a reduce: the facts it was computed from; its event names only their collections."""
         self.read: dict[int, tuple[Address, ...]] | None = None
-        """By position of what a reader made: the facts that it read besides."""
+        """By position of the fact of a reader: the other facts that it read."""
         self.absent: list[Element] | None = None
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
         self.stateful: frozenset[str] = frozenset()
-        """The components that keep state: each of their facts was made of the one before."""
+        """The components that keep state: each of their facts was computed from the one before."""
         self._index: dict[str, list[Address]] | None = None
         self._indexed = 0
         self._state_changes: dict[tuple[str, Any], list[int]] = {}
@@ -89,7 +89,7 @@ class Lineage:
         self._origins: dict[Address, bytes] | None = None
 
     def index(self) -> dict[str, list[Address]]:
-        """Return where the facts of each component stand.  Made when first asked for, and extended since."""
+        """Return the positions of the facts of each component, computed at the first call and extended since."""
         if self._index is None:
             self._index = {}
         for event in self.log[self._indexed :]:
@@ -113,7 +113,7 @@ class Lineage:
         return None
 
     def reads(self, address: Address) -> tuple[Address, ...]:
-        """Return what the component that made the fact at *address* read besides: its own state, or others'."""
+        """Return the other facts that were read for the fact at *address*: the previous state, or other components."""
         seq = address if isinstance(address, int) else address[0]
         event = self.log[seq - 1] if seq > 0 else None
         own: Any = ()
@@ -177,7 +177,7 @@ class Lineage:
         return Fact(self, address, cell.value, cell.component)
 
     def parents(self, address: Address) -> tuple[Address, ...]:
-        """Return the addresses of what the fact at *address* was made of."""
+        """Return the addresses of the facts that the fact at *address* was computed from."""
         cell = self.cell(address)
         if isinstance(cell, ev.InputReceived):
             return ()

@@ -192,7 +192,7 @@ class WaitingDraft(Draft[N]):
     def __init__(self, name: str, owner: str, region: str | None) -> None:
         super().__init__(name, owner, region)
         self.arrival_orders: dict[int, ArrivalOrder | None] = {}
-        """By inlet: the order of what a condition hands on to it, by several ways."""
+        """By inlet: the order of the facts that a condition passes on to it in several ways."""
 
     @property
     def fires_when_settled(self) -> bool:

@@ -51,7 +51,7 @@ class Kind(IntEnum):
     LOOP = 9
     """Opens a scope for a turn of a loop."""
     ENTRY = 10
-    """Hands on what a scope begins with: an input, an element, or the fact that begins a turn."""
+    """Passes on the first fact of a scope: an input, an element, or the fact that begins a turn."""
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, frozen_default=True)
@@ -174,7 +174,7 @@ class NodeState:
     sees_states: bool
     """Whether the function is given all states, and which of them are complete, in place of one."""
     emits: EmitNode | None
-    """The node that hands on the facts of a change; None if the state itself is the fact."""
+    """The node that passes on the facts of a change; None if the state itself is the fact."""
     fires: Mapping[str, FunctionNode]
     """By part, what may run after a change."""
 
@@ -196,7 +196,7 @@ class LoopTest:
     at_most: int
     """How many turns the loop may make."""
     gives_last: bool
-    """Whether a loop that made all its turns goes on with its last value, rather than fail."""
+    """Whether a loop that has used all its turns returns its last value, rather than fail."""
     opening: LoopNode | None
     """Of a loop over a graph: the node that opens a scope for the next turn."""
     may_repeat: bool
@@ -241,7 +241,7 @@ class FunctionNode(Receiver):
     """The only route, if it leads to a collect."""
     error_routes: tuple[ErrorRoute, ...] = ()
     is_relay: bool = False
-    """Whether it hands on everything that it was given, together with what it made."""
+    """Whether it passes on its inputs together with its result."""
     undoes: bool = False
     """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
     shares_answers: bool = False
@@ -262,7 +262,7 @@ class GateNode(Receiver):
 
     questions: Questions
     tests: Mapping[str | int, FunctionNode]
-    """By name of a condition: the node that is asked."""
+    """By name of a condition: the node that evaluates it."""
     arrivals: ArrivalOrder | None
     """The ways by which facts can come."""
 
@@ -288,7 +288,7 @@ class JoinNode(Node):
     fires_when_settled: bool
     """Whether it has to wait until nothing more can come."""
     arrival_orders: tuple[ArrivalOrder | None, ...]
-    """By parent: the order of what a condition hands on to it, by several ways."""
+    """By parent: the order of the facts that a condition passes on to it in several ways."""
 
 
 @final
@@ -300,7 +300,7 @@ class CollectNode(Node):
     closes_region: bool
     """Whether it takes facts of an inner region."""
     arrival_orders: tuple[ArrivalOrder | None, ...]
-    """By inlet: the order of what a condition hands on to it, by several ways."""
+    """By inlet: the order of the facts that a condition passes on to it in several ways."""
 
 
 @final

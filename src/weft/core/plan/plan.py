@@ -73,7 +73,7 @@ class Compiler:
         self.outputs: dict[str, AnyDraft] = {}
         """By component: the node that its children are fed from."""
         self.states: dict[str, FunctionDraft] = {}
-        """By component whose state is not what it hands on: the node that keeps the state."""
+        """By component whose facts are not its states: the node that keeps the state."""
         self.untils: dict[str, FunctionDraft] = {}
         """By component that begins the turns of a loop: the test that ends them."""
         self.entries: dict[str | None, EntryDraft] = {None: EntryDraft(INPUT_NAME, INPUT_NAME, None)}
@@ -81,7 +81,7 @@ class Compiler:
         """By component: its nodes that run a function."""
         self._joins: dict[Inlet, JoinDraft] = {}
         self._orders: dict[AnyDraft, ArrivalOrder] = {}
-        """By node that hands on what it has not made: the ways by which that can reach it."""
+        """By node that passes on facts of others: the ways by which these can reach it."""
         self._spelled: dict[str, Expression] = {}
         """By condition that is an expression over others: the expression in full."""
 

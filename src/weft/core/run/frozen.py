@@ -72,7 +72,7 @@ _FOLDED: Final = (
     *("_peak", "attempts", "blocked", "children", "dispatched", "keys", "letters", "newly_ready", "partitions"),
     *("ready", "retried", "state_queues"),
 )
-"""Attributes that a frozen memory does not take over, and folds again from its log if they are asked for."""
+"""Attributes that a frozen memory does not copy, and folds again from its log when they are read."""
 
 
 class FrozenMemory(Memory):

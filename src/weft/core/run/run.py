@@ -209,7 +209,7 @@ class Run(Phases):
 
     def merge(self, other: Run) -> Self:
         """
-        Take in what *other*, the same run advanced elsewhere, has done since the two diverged.
+        Add the events of *other*, the same run advanced elsewhere, since the two diverged.
 
         Work that both have done counts once; inputs that only *other* has received become further inputs.
         """

@@ -252,7 +252,7 @@ def _each_its_own(workflow: Workflow, given: Mapping[str, Any]) -> Flow:
 
 
 def _passed_on(values: Values) -> Any:
-    """Return the type of what is handed on by a component that does not make facts."""
+    """Return the type of the facts that a component passes on which produces none itself."""
     return origin_of(values[0]).kind if len(values) == 1 and isinstance(values[0], Symbol) else ANY
 
 
