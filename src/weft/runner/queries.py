@@ -22,7 +22,7 @@ from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
 
 AT_ONCE: Final = 512
-"""How many runs of a group are looked at before everything else in the loop has its turn."""
+"""How many runs of a group are processed before other work of the event loop runs."""
 
 
 class RunnerQueries:
@@ -83,7 +83,7 @@ class RunnerQueries:
         return_exceptions: bool = False,
     ) -> list[Any]:
         """
-        Wait until each of *runs* has had nothing left to do; return their outputs, in order.
+        Wait until all of *runs* have had nothing left to do; return their outputs, in order.
 
         All of them are waited for, even if one fails.  Then the first error, in the order of *runs*, is raised.
 

@@ -93,7 +93,7 @@ class Runtime:
         self._stops: dict[str, _Stop] = {}
         """By run: its stop, which every caller joins."""
         self._graces: set[Deadline] = set()
-        """The deadlines of all runs that are being let go of."""
+        """The deadlines of all runs that are being released."""
         self._is_spent = False
         self._closers = 0
         """How many callers wait until it is closed."""
@@ -339,8 +339,8 @@ class Runtime:
         A second caller joins the first; the shorter *grace* applies to both.
 
         Args:
-            persist: whether to write what has happened since the last checkpoint; a caller that joins another one gets
-                what that one asked for.
+            persist: whether to write the events since the last checkpoint; if several callers stop the run, the choice
+                of the first one counts.
 
         Raises:
             WorkflowNotFound: it is not here.

@@ -51,7 +51,7 @@ LARGE = 1 << 20
 """Bytes: an append with more of values beside its events is written beside the batches."""
 
 _FEW, _IN_A_ROW = 8, 4
-"""So few runs go on without waiting for the loop to come round, so many times in a row; then others have their turn."""
+"""A batch of at most so many runs continues at once, so many times in a row; then other work of the event loop runs."""
 
 
 class Writer(Protocol):
@@ -240,7 +240,7 @@ class Journal:
         self._tell(batch, results)
 
     def _tell(self, batch: Sequence[tuple[Writer, Append]], results: Sequence[Exception | None]) -> None:
-        """Tell the writers of *batch* what became of it."""
+        """Tell the writers of *batch* whether it was written."""
         self.batches += 1
         self.is_telling, interrupted = True, None
         for (writer, append), refused in zip(batch, results, strict=True):

@@ -168,7 +168,7 @@ class Ownership:
         return await self._retrying(lambda: recover(self._store, loaded, pause=self._pause, **given))
 
     async def _pause(self) -> None:
-        """Let everything else in the loop have its turn; stop here if the runner was closed meanwhile."""
+        """Let other work of the event loop run; raise if the runner was closed meanwhile."""
         await pause()
         if not self._is_open():
             raise RunnerClosed

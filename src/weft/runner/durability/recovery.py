@@ -66,7 +66,7 @@ async def recover(
         CorruptLog: what was stored is not a log.
         ChangedCode: *strict*, and some code has changed.
         UnresolvedFunction: this process has not offered a function, and was not handed the workflow.
-        UnknownClass: it would go on with values whose class is not known here.
+        UnknownClass: it would continue with values whose class is not known here.
         MissingContext: a required context key was not given.
     """
     bodies = [segment.body for segment in loaded.segments]
@@ -99,7 +99,7 @@ async def recover(
 
 
 def _given(workflow: Workflow | None, component: str) -> str:
-    """Return what is wrong with *workflow*, which was handed over and does not have the functions of *component*."""
+    """Return why *workflow*, which the caller passed, does not have the functions of *component*."""
     if workflow is None:
         return ""
     wrong = "is another one" if component in workflow.components else "has no such component"
@@ -171,7 +171,7 @@ async def _referred(
 
 
 class _Pace:
-    """Lets everything else in the loop have its turn after every :data:`AT_ONCE` events."""
+    """Lets other work of the event loop run after every :data:`AT_ONCE` events."""
 
     __slots__ = ("_count", "_pause")
 

@@ -51,7 +51,7 @@ class UnsavedLog:
         status: RunStatus | None = None,
     ) -> None:
         """
-        Go on after what is stored of *run*.
+        Continue after the stored events of *run*.
 
         Args:
             epoch: the epoch in which this runner owns the run.
@@ -70,7 +70,7 @@ class UnsavedLog:
         self.is_dropped = False
         """Whether nothing more of it is to be written."""
         self.is_behind = False
-        """Whether the last append was too long for one segment, and has to be gone on with."""
+        """Whether the last append was too long for one segment, so that another one has to follow."""
         self._encoded: dict[int, Encoded] | None = None
         """By position of an event that is not stored: the value that it holds, as bytes."""
 
@@ -90,7 +90,7 @@ class UnsavedLog:
         return self.acknowledged == len(self._run.memory.log)
 
     def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
-        """Return what there is to write: the events since the last time, and the status if it has changed."""
+        """Return the next append: the events since the last one, and the status if it has changed."""
         memory = self._run.memory
         if status == self.status and len(memory.log) == self.acknowledged + 1 and not self.is_dropped:
             body = lone_reaction(memory.log[-1])

@@ -41,7 +41,7 @@ class ExecutorQueue:
         """Create an empty queue; *guard* calls a method of a worker, and an exception crashes only that worker."""
         self.executor, self._guard = executor, guard
         self.run = executor.run if isinstance(executor, ImmediateExecutor) else None
-        """Executes a runnable while the caller waits, if the executor can; what is in line is not to be overtaken."""
+        """Executes a runnable while the caller waits, if the executor can; it must not overtake queued attempts."""
         self.line: list[tuple[int, int, Worker, InFlight, Attempt]] = []
         """A heap; an attempt that has waited too long stays in it until it comes first."""
         self.is_used = False

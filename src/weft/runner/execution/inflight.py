@@ -30,7 +30,7 @@ from weft.runner.execution.large_values import PendingResult
 State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", "done"]
 """
 - queued: in the line of its run, until there is a slot for it and what it needs is durable;
-- executing: has a slot, and its executor has the attempt or has it in line;
+- executing: has a slot, and its attempt is with the executor or queued for it;
 - calling_policy: has a slot, and a function of its policy is called in place of the component;
 - waiting: for time or for a limit, without a slot;
 - encoding: has a slot, and has completed with a large value that is being encoded;
@@ -65,7 +65,7 @@ class InFlight(msgspec.Struct, eq=False):
     attempt: Attempt | None = None
     """The last attempt, to be made when it has a slot; None if there was none, or if it was executed at once."""
     ticket: int = 0
-    """That of the attempt at its executor; 0 while the attempt is in line there."""
+    """The ticket of the attempt at its executor; 0 while the attempt is queued there."""
     executor: str = ""
     priority: int = 0
     needed: int = 0
@@ -81,9 +81,9 @@ class InFlight(msgspec.Struct, eq=False):
     timers: list[Any] | None = None
     """The timers that will wake it or end its attempt, to be cancelled when they no longer matter."""
     awaited: Pause | Await | None = None
-    """The thing that it waits for; kept after that is over, until its driver is told."""
+    """The instruction that it waits for; kept after the wait, until its driver is told."""
     awaited_until: float = 0.0
-    """When that ends by itself, on the monotonic clock, if it does."""
+    """When that wait ends at the latest, on the monotonic clock."""
     queue_timer: Any = None
     """The timer that ends the wait for a first start."""
     children: dict[str, int] | None = None

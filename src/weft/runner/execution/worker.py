@@ -56,7 +56,7 @@ from weft.runner.options import RunOptions, check_text
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
-"""How many runnables of one run may run in the event loop before other runs go on."""
+"""How many runnables of one run may run in the event loop before other runs continue."""
 
 State = Literal["running", "waiting", "idle", "parked", "cancelled"]
 
@@ -158,14 +158,14 @@ class Worker:
         self.is_stopping = False
         """Whether nothing more is to be started."""
         self.is_leaving = False
-        """Whether the run is being let go of, so that it takes nothing more."""
+        """Whether the run is being released, so that it accepts nothing more."""
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
         self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
         self.at_once = 0
-        """How many more runnables may run in the event loop in this turn; the next ones let other runs go on first."""
+        """How many more runnables may run in the event loop in this turn, before other runs continue."""
         self.units = 0
         """How many runnables have completed since the last checkpoint."""
         self.owes_notice = options.on_complete is not None and has_news(run)
@@ -173,7 +173,7 @@ class Worker:
         self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self.is_opening = False
-        """Whether it will have another turn, to take in more elements of a large collection."""
+        """Whether another turn is scheduled, to make more elements of a large collection ready."""
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
             run.memory.newly_ready[:] = run.memory.opened()

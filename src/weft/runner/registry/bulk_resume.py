@@ -24,7 +24,7 @@ from weft.runner.registry.registry import RunRegistry
 from weft.runner.slices import pause
 
 AT_ONCE: Final = 8
-"""How many runs come in before those that are here have their turn."""
+"""How many runs are resumed before the other runs continue."""
 
 
 class BulkResume:

@@ -36,7 +36,7 @@ from weft.runner.waiting.waiters import Waiters
 
 AT_ONCE: Final = 64
 """
-How many runs are started before those that are here have their turn; their beginnings are one commit.
+How many runs are started, in one commit, before the other runs continue.
 
 The runs of about five slices are active at once if each has five steps, and a small run beside them shares its commits.
 With twice as many it took twice as long, and these cost as much CPU, on SQLite up to 6 % less.

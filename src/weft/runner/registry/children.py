@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Given = Callable[[dict[str, Any], RunOptions], tuple[RunOptions, dict[str, Any]]]
-"""Makes of options, and of what holds where these are silent, what holds for a run and what it is given besides."""
+"""Splits the options of a child, over the usual ones, into the options of a run and its policies and deadline."""
 _log = logging.getLogger("weft.runner")
 
 
@@ -185,7 +185,7 @@ class ChildRuns:
 
         Raises:
             RunOwned: another process that is alive has one of them; all others are cancelled.
-            RunnerClosed: the runner was closed meanwhile; it goes on when the run is resumed.
+            RunnerClosed: the runner was closed meanwhile; cancelling continues when the run is resumed.
         """
         if parent.orphans:
             task = self._cancelling.get(parent.id)

@@ -98,7 +98,7 @@ class RunRegistry:
         return self._locks.is_locked(run)
 
     def change(self, run: str, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
-        """Do *work* under the lock of *run*, to its end, whatever becomes of the caller."""
+        """Do *work* under the lock of *run*; it completes even if the caller is cancelled."""
         lock = self._locks.try_lock(run)
         if lock is None:
             return self.shielded.start(self.locked(run, work))

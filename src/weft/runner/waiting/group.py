@@ -25,7 +25,7 @@ class Member:
 
     def __init__(self, group: WaitGroup, run: str) -> None:
         self._group: WaitGroup | None = group
-        """The group, until it is known what came of the run."""
+        """The group, until the run has its result."""
         self.run, self.future = run, group.future
         self.value: Any = None
         self.error: Exception | None = None
@@ -67,7 +67,7 @@ class WaitGroup:
         """Wait for *runs*; *read* returns the result of one, or raises its error."""
         self.read = read
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when it is known what came of all of them."""
+        """Done when all runs have their results."""
         self.members: Sequence[Member] = [Member(self, run) for run in runs]
         self._left = len(self.members)
         if not self._left:

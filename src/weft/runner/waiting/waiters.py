@@ -40,7 +40,7 @@ class _Call:
         self.is_dropped = False
         """Whether the runner itself has cancelled it, because its run has left."""
         self.successor: Worker | None = None
-        """Another worker of the run, which has come to its end meanwhile, and is told when this call has ended."""
+        """Another worker of the run, which has settled meanwhile, and is told when this call has ended."""
 
 
 _CALLING: ContextVar[_Call | None] = ContextVar("weft.runner.calling", default=None)

@@ -114,7 +114,7 @@ class Checkup:
                 yield from self._guarded("the table of parts", partial(self._parts, db))
 
     def _guarded(self, where: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-        """Return what *check* finds; where it cannot go on, that is what was found."""
+        """Return the findings of *check*; if it cannot continue, the error is a finding."""
         try:
             yield from check()
         except _FAILURES as error:

@@ -63,7 +63,7 @@ class _Ahead(NamedTuple):
 
 class Writer(DatabaseThread):
     """
-    Does what changes the database; what is about one run in the order in which it was asked for.
+    Executes the requests that change the database; those about one run in the order in which they were made.
 
     Args:
         large: How many bytes of values an append may have that is written at once.
@@ -161,7 +161,7 @@ class Writer(DatabaseThread):
         return following
 
     def _asked(self) -> Asked | None:
-        """Return what was asked for and can be done now; None if there is nothing."""
+        """Return the next request that can be executed now; None if there is none."""
         while self._backlog or not self._queue.empty():  # only this thread takes from it
             asked = self._backlog.popleft() if self._backlog else self._queue.get_nowait()
             if self._ahead is None or not self._has_to_wait(asked[0]):
