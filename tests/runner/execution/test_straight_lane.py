@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from eager import Eager
 from weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Workflow, condition, each, step, telemetry
-from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched
-from weft.errors import StepFailed, WaitTimeout
+from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched, RunnableFailed
+from weft.errors import RunClosed, StepFailed, WaitTimeout
 from weft.runner.execution.run_queue import RunQueue
+from weft.runner.options import WorkerHooks
 from weft.stores import MemoryStore
 
 
@@ -45,6 +48,13 @@ async def held(second: Callable[[Any], Any], **options: Any) -> AsyncIterator[He
         await until_nothing_moves()
         yield Held(runner, gate, store)
         gate.open()
+
+
+async def begun(call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Return *call* as a task that has come as far as it can while the store writes nothing."""
+    task = asyncio.create_task(call)
+    await until_nothing_moves()
+    return task
 
 
 @pytest.fixture
@@ -106,7 +116,7 @@ async def test_a_condition_takes_the_straight_lane_also_where_steps_run_on_threa
 async def test_an_input_that_comes_meanwhile_is_handled_beside_the_upcoming_step() -> None:
     seen: list[int] = []
     async with held(lambda x: seen.append(x) or x) as run:
-        sending = run.runner.run("it", 10)
+        sending = await begun(run.runner.run("it", 10))
         run.gate.open()
         await sending
         done = await run.ended()
@@ -128,7 +138,8 @@ async def test_a_policy_that_is_set_meanwhile_holds_for_the_upcoming_step() -> N
         return x
 
     async with held(flaky) as run:
-        setting = run.runner.set_policies("it", [("second", Policy(max_retries=5, execution_mode="durable"))])
+        policies = [("second", Policy(max_retries=5, execution_mode="durable"))]
+        setting = await begun(run.runner.set_policies("it", policies))
         run.gate.open()
         await setting
         done = await run.ended()
@@ -208,3 +219,88 @@ async def test_elements_of_a_map_wait_in_the_queue(queued: list[str]) -> None:
         await handle.wait()
 
     assert queued == ["s", "s", "s"]
+
+
+# -- a run that ends meanwhile -------------------------------------------------------------------
+
+
+@virtually
+async def test_a_run_that_is_cancelled_meanwhile_is_cancelled_in_the_store_too() -> None:
+    seen: list[int] = []
+    async with held(seen.append) as run:
+        cancelling = await begun(run.runner.cancel("it", "enough"))
+        run.gate.open()
+        await cancelling
+
+        assert (await run.store.find("it")).status == "cancelled"
+        assert await run.runner.status("it") == "cancelled"
+        with pytest.raises(RunClosed):
+            await run.runner.run("it", 2)
+    assert seen == []
+
+
+@virtually
+async def test_a_run_that_is_cancelled_while_an_earlier_event_is_written_stays_cancelled() -> None:
+    store = GatedStore(MemoryStore())
+    async with AsyncRunner(store, executor="inline") as runner:
+        await runner.start_workflow("it", two_steps(lambda x: x, lambda x: x))
+        gate = store.hold("append")
+        calls = [
+            await begun(runner.set_policies("it", [])),
+            await begun(runner.run("it", 1)),
+            await begun(runner.cancel("it", "enough")),
+        ]
+        gate.open()
+        await asyncio.gather(*calls)
+
+        assert await runner.status("it") == (await store.find("it")).status == "cancelled"
+
+
+# -- a step that tells its own run something -------------------------------------------------------
+
+
+OUTCOMES: dict[str, Callable[[int], Any]] = {
+    "a small value": lambda x: x,
+    "a large value": lambda x: [x] * 100_000,
+    "a failure": lambda x: 1 // 0,
+}
+
+
+@pytest.mark.parametrize("makes", OUTCOMES.values(), ids=OUTCOMES)
+@pytest.mark.parametrize("inputs", [1, 2])
+@virtually
+async def test_inputs_that_a_step_gives_its_own_run_are_taken_in_when_it_has_ended(
+    inputs: int, makes: Callable[[int], Any]
+) -> None:
+    seen: list[int] = []
+    running: list[int] = []
+    eager = [Eager() for _ in range(inputs)]
+
+    def tell(x: int) -> Any:
+        seen.append(x)
+        running.append(x)
+        assert running == [x]
+        if x == 1:
+            for number, each_ in enumerate(eager):
+                each_.start(runner.run("it", 50 + number))
+        running.remove(x)
+        return makes(x)
+
+    async with AsyncRunner(executor="inline", max_concurrency=1) as runner:
+        await runner.start_workflow("it", Workflow("tells", step(tell)))
+        await runner.run("it", 1)
+        run = await runner.wait("it", timeout=60.0)
+
+    assert seen == [1, *range(50, 50 + inputs)]
+    assert len([event for event in run.log() if isinstance(event, ReactionOccurred | RunnableFailed)]) == len(seen)
+
+
+@virtually
+async def test_hooks_hear_of_a_condition_that_is_alone() -> None:
+    told: list[str] = []
+    hooks = WorkerHooks(on_dispatch=lambda runnable: told.append(runnable.component))
+    flow = condition(lambda x: x > 0, name="positive") >> step(lambda x: -x, name="negate")
+    async with AsyncRunner(executor="inline") as runner:
+        await (await runner.start(Workflow("rule", flow), 3, hooks=hooks)).wait()
+
+    assert told == ["positive", "negate"]

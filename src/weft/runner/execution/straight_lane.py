@@ -14,7 +14,8 @@ Invariants:
 
 1. A worker has an upcoming runnable only while its queue is empty.
 2. The upcoming runnable is ready in its run, has no policy, no deadline and no earlier attempt.
-3. A runnable that moves to the queue continues as if it had been there from the beginning: it runs once either way.
+3. While it runs, nothing else of its run is queued or started: what it tells its own run waits until it has ended.
+4. A runnable that moves to the queue continues as if it had been there from the beginning: it runs once either way.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ class StraightLane:
         worker.at_once -= 1
         runnable = bind(activation, memory, run.context)
         runnable.family = worker.dispatcher.family
-        outcome = self._run(runnable)
+        worker.is_in_lane = True
+        try:
+            outcome = self._run(runnable)
+        finally:
+            worker.is_in_lane = False
         if ready.get(key) is not activation or worker.is_dead:  # it has cancelled its own run
             return
         result, encoded = outcome.result, None

@@ -85,12 +85,14 @@ class Worker:
         "_lane",
         "_needed",
         "_own_lane",
+        "_test_lane",
         "_unsaved",
         "at_once",
         "attempts",
         "dispatcher",
         "id",
         "is_dead",
+        "is_in_lane",
         "is_leaving",
         "is_opening",
         "is_settled",
@@ -137,9 +139,14 @@ class Worker:
         """The runnables in flight."""
         self.upcoming: Activation | None = None
         """The only runnable of the run, while it waits for the log and nothing else: see :mod:`.straight_lane`."""
+        self.is_in_lane = False
+        """Whether that one is running; what the run is told by it meanwhile waits until it has ended."""
         self._needed = 0
         """How many events must be durable before that one starts."""
-        self._own_lane = None if options.hooks is not None else dispatcher.lanes.get(options.executor)
+        lanes = dispatcher.lanes if options.hooks is None else {}
+        self._test_lane = lanes.get("inline")
+        """The lane of its conditions and maps, if no hook wants to know."""
+        self._own_lane = lanes.get(options.executor)
         """The lane of its plain functions, if their executor has one and no hook wants to know."""
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
@@ -309,6 +316,7 @@ class Worker:
 
     def _give_up(self, kept: Container[InFlight] = ()) -> None:
         """Abandon the runnables in flight except those *kept*; the last places in a rate are the cheapest to return."""
+        self.upcoming = None
         for inflight in self.queue.drop(kept):
             self.attempts.give_up(inflight)
 
@@ -356,7 +364,7 @@ class Worker:
 
     def turn(self) -> None:
         """Queue what has become ready, announce events to the journal, start what may start, and update the state."""
-        if self.is_stopping:
+        if self.is_stopping or self.is_in_lane:
             return
         memory = self.run.memory
         log = memory.log
@@ -419,7 +427,7 @@ class Worker:
     def _goes_straight(self, activation: Activation) -> bool:
         """Whether *activation*, the only one, can take the straight lane: no policy, deadline or earlier attempt."""
         memory, node = self.run.memory, activation.node
-        self._lane = self._own_lane if not (node.is_test or node.is_fan) else self.dispatcher.lanes.get("inline")
+        self._lane = self._test_lane if node.is_test or node.is_fan else self._own_lane
         return not (
             self._lane is None
             or node.is_async
