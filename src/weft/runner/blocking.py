@@ -202,7 +202,8 @@ class Runner:
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
         """Wait until all of *runs* have had nothing left to do; see :meth:`AsyncRunner.gather`."""
-        return self._do(self._inner.gather(list(runs), timeout, return_exceptions=return_exceptions))
+        given = runs if isinstance(runs, str | Handle) else list(runs)
+        return self._do(self._inner.gather(given, timeout, return_exceptions=return_exceptions))
 
     def get_results(self, id: str) -> dict[str, Any]:
         """Return the values that the leaves of the run *id* have produced so far."""

@@ -56,6 +56,12 @@ class Handle(Generic[R]):
         """Close the run; attempts in flight are cancelled or abandoned."""
         return self._given(self._runner.cancel(self.id, reason))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and self.id == other.id and self._runner is other._runner
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     def __repr__(self) -> str:
         return f"Handle({self.id!r})"
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from weft.core import events as ev
 from weft.core.run.run import Run
-from weft.errors import RunClosed, RunnerClosed, RunParked, StoreUnavailable
+from weft.errors import InvalidOption, RunClosed, RunnerClosed, RunParked, StoreUnavailable
 from weft.ports.store import RunRecord
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
@@ -97,6 +97,8 @@ class RunnerQueries:
             WorkflowNotFound, RunParked, RunClosed, StepFailed: as :meth:`result`.
         """
         self._runtime.check_open()
+        if isinstance(runs, str | Handle):
+            raise InvalidOption(f"gather({runs!r}): use a list of ids or handles")
         group = WaitGroup(
             (each.id if isinstance(each, Handle) else each for each in runs), lambda worker: _output(_settled(worker))
         )
@@ -128,7 +130,17 @@ class RunnerQueries:
             assert timeout is not None  # noqa: S101
             for member in group.members:
                 if member.is_left:
-                    member.tell(self._runtime.timed_out(member.run, timeout))
+                    self._end_wait(member, timeout)
+
+    def _end_wait(self, member: Member, timeout: float) -> None:
+        """Let *member*, which has waited for *timeout* seconds, wait no longer."""
+        worker = self._runtime.registry.get(member.run)
+        if worker is not None:
+            self._runtime.waiters.forget(worker, member)
+            if worker.acknowledged and is_done(worker):  # there was no time to look at it
+                member.settled(worker)
+                return
+        member.tell(self._runtime.timed_out(member.run, timeout))
 
     async def _join(self, member: Member) -> None:
         waiters = self._runtime.waiters

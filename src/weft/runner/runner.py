@@ -186,7 +186,8 @@ class AsyncRunner(RunnerQueries):
         later ones are not.
 
         Args:
-            inputs: anything that can be iterated over; it is read to its end, in slices.
+            inputs: anything that can be iterated over; it is read to its end first, in slices, so a generator must not
+                change and yield the same object again.
             ids: the ids of the runs, in the order of the inputs; unique ones are generated if not given.
             options: those of :meth:`start`, for all of the runs.
 
@@ -194,7 +195,7 @@ class AsyncRunner(RunnerQueries):
             Handles in the order of *inputs*.  An id that exists is the same run, which does not get the input again.
 
         Raises:
-            InvalidOption: there is not one id for each input, or an id occurs twice.
+            InvalidOption: there is not one id for each input, an id occurs twice, or an input was changed meanwhile.
             UnencodableValue: an input could not be stored; the error says which.
             RunOwned: another living process owns one of the runs; all others are started, and a note says so.
         """

@@ -58,6 +58,36 @@ def test_each_input_has_a_run_and_handles_are_in_the_order_of_the_inputs(runner:
     assert [handle.result(timeout=10) for handle in handles] == [6, 2, 4]
 
 
+def test_a_handle_is_one_of_the_handles_it_came_from(runner: Runner) -> None:
+    handles = runner.start_many(double, [3, 1], ids=["c", "a"])
+
+    assert handles[1] in handles
+    assert handles[0] != handles[1]
+    assert handles[0] == runner.lookup("c")
+    assert {*handles} == {*handles}
+
+
+@virtually
+async def test_one_object_that_is_changed_between_inputs_is_refused() -> None:
+    def rows() -> Iterator[dict[str, int]]:
+        row: dict[str, int] = {}
+        for number in range(3):
+            row["number"] = number
+            yield row
+
+    async with runner_on() as runner:
+        with pytest.raises(InvalidOption, match=r"inputs\[1\] is the same object as inputs\[0\]"):
+            await runner.start_many(Workflow("n", step(lambda row: row["number"], name="number")), rows())
+        assert await runner.stored() == []
+
+
+def test_one_object_may_be_the_input_of_several_runs(runner: Runner) -> None:
+    row = {"number": 7}
+    numbers = Workflow("n", step(lambda row: row["number"], name="number"))
+
+    assert runner.start_many(numbers, [row, row]).gather(timeout=10) == [7, 7]
+
+
 def test_without_ids_each_run_has_a_name_of_its_own(runner: Runner) -> None:
     handles = runner.start_many(double, range(5))
 

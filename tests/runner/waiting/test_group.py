@@ -8,7 +8,8 @@ import pytest
 from weather import double, runner_on, until_nothing_moves, virtually
 
 from weft import Runner, Workflow, step
-from weft.errors import RunClosed, RunnerClosed, StepFailed, WaitTimeout, WorkflowNotFound
+from weft.errors import InvalidOption, RunClosed, RunnerClosed, StepFailed, WaitTimeout, WorkflowNotFound
+from weft.runner.queries import AT_ONCE
 from weft.stores import MemoryStore
 
 failing = Workflow("failing", step(lambda x: 1 // x, name="divide"))
@@ -53,6 +54,34 @@ async def test_a_timeout_holds_for_all_of_them_and_names_the_first_that_is_not_d
             WaitTimeout,
         ]
         assert await handles.gather() == [0, 2, 4]
+
+
+@virtually
+async def test_a_caller_whose_time_is_up_leaves_nothing_behind() -> None:
+    async with runner_on(lasts=100.0) as runner:
+        handles = await runner.start_many(double, [1, 2])
+
+        for _ in range(3):
+            await handles.gather(1.0, return_exceptions=True)
+
+        assert runner._waiters._waiting == {}
+
+
+@virtually
+async def test_runs_that_are_done_need_no_time_to_be_gathered() -> None:
+    async with runner_on() as runner:
+        handles = await runner.start_many(double, range(AT_ONCE + 10))
+        await handles.gather()
+
+        assert await handles.gather(timeout=0) == [2 * x for x in range(AT_ONCE + 10)]
+
+
+def test_one_id_or_handle_is_not_a_list_of_them(runner: Runner) -> None:
+    handle = runner.start(double, 1, id="ab")
+
+    for one in ("ab", handle):
+        with pytest.raises(InvalidOption, match="list of ids or handles"):
+            runner.gather(one)  # type: ignore[arg-type]
 
 
 @virtually

@@ -62,17 +62,25 @@ async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[New
     Return a run for each of *inputs*, with the id at the same place in *ids*, or a unique one if there are no *ids*.
 
     Raises:
-        InvalidOption: there is not one id for each input, or an id occurs twice.
+        InvalidOption: there is not one id for each input, an id occurs twice, or one object is given as several
+            different inputs.
         UnencodableValue: an input could not be stored; the error says which.
     """
     names = None if ids is None else _names(ids)
     found: list[NewRun] = []
+    seen: dict[int, tuple[int, bytes]] = {}
     weight = 0
     for index, value in enumerate(inputs):
         encoded = None
         if needs_encoding(value):
             encoded = await _encoded(index, value)
             weight += len(encoded.data) // _BYTES
+            first, data = seen.setdefault(id(value), (index, encoded.data))  # all of them are kept, so ids are unique
+            if data != encoded.data:
+                raise InvalidOption(
+                    f"inputs[{index}] is the same object as inputs[{first}], and was changed meanwhile; all inputs are "
+                    "read before the first run starts, so make a new object for each"
+                )
         if names is None:
             found.append(NewRun(uuid4().hex, value, encoded))
         elif index < len(names):
@@ -151,7 +159,7 @@ class BulkStart:
                         raise error
         for new in runs if failed else ():
             if new.id in failed:
-                _add_note(failed[new.id], list(failed), len(runs))
+                _add_note(failed[new.id], [each.id for each in runs if each.id in failed], len(runs))
                 raise failed[new.id]
 
     def _begin(
