@@ -98,7 +98,7 @@ def test_a_runner_that_cannot_be_opened_changes_nothing() -> None:
     assert gc.get_threshold() == MINE
 
 
-@pytest.mark.parametrize("given", ["often", (1, 2), (1, 2, 0), (1.5, 2, 3), 700, None])
+@pytest.mark.parametrize("given", ["often", (1, 2), (1, 2, 0), (1.5, 2, 3), (1 << 31, 5, 5), 700, None])
 def test_anything_else_is_refused(given: Any) -> None:
     with pytest.raises(InvalidOption, match="collector="):
         Runner(collector=given)

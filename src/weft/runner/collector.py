@@ -57,7 +57,7 @@ def as_thresholds(given: object) -> Thresholds | None:
     if given == "seldom":
         return SELDOM
     three = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
-    if len(three) != 3 or not all(isinstance(each, int) and each > 0 for each in three):
+    if len(three) != 3 or not all(isinstance(each, int) and 0 < each < 1 << 31 for each in three):
         raise InvalidOption(f"collector={given!r}: use 'unchanged', 'seldom' or three numbers, as gc.set_threshold()")
     return cast("Thresholds", three)
 
