@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -131,6 +132,15 @@ def test_facts_and_definitions_are_part_of_it() -> None:
         with pytest.raises(CorruptLog) as caught:
             check(bodies, head, definitions=spoilt and {key: body + b"x" for key, body in definitions.items()})
         assert caught.value.position == 1
+
+
+@pytest.mark.parametrize("length", [0, 1, 31, 32, 33, 64])
+def test_a_link_is_the_hash_of_the_length_of_the_one_before_it_that_one_and_the_body(length: int) -> None:
+    previous = bytes(range(length))
+
+    expected = blake2b(bytes([length]) + previous + b"body", digest_size=32, person=b"weft.chain.1").digest()
+
+    assert chain(previous, b"body") == expected
 
 
 def test_a_link_depends_on_all_before_it() -> None:

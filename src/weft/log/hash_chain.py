@@ -34,15 +34,22 @@ GENESIS = b""
 
 def chain(previous: bytes, body: bytes) -> bytes:
     """Return the link of *body* after the link *previous*."""
-    hasher = (_NEXT if previous else _FIRST).copy()  # half the cost of creating one
-    hasher.update(previous)
+    if len(previous) == _LENGTH:
+        hasher = _NEXT.copy()  # half the cost of creating one
+        hasher.update(previous)
+    else:
+        hasher = _EMPTY.copy()
+        hasher.update(b"%c%b" % (len(previous), previous))
     hasher.update(body)
     return hasher.digest()
 
 
-_FIRST = blake2b(b"\x00", digest_size=32, person=b"weft.chain.1")
-_NEXT = blake2b(b"\x20", digest_size=32, person=b"weft.chain.1")
-"""Hashers that have seen the length of the link before: there is none, or it is of 32 bytes."""
+_LENGTH = 32
+_EMPTY = blake2b(digest_size=_LENGTH, person=b"weft.chain.1")
+"""A hasher that has seen nothing."""
+_NEXT = _EMPTY.copy()
+"""One that has seen the length of a link."""
+_NEXT.update(bytes([_LENGTH]))
 
 
 def verify(
