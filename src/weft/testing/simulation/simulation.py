@@ -57,6 +57,8 @@ _AN_HOUR = 3_600.0
 """Within how many seconds every client of a closed runner must have returned."""
 _ENOUGH = 50
 """After how many problems a simulation ends early."""
+_RESTART = 1e-3
+"""Seconds: no process starts at the very moment at which another one died, so no two runs begin at the same time."""
 _AN_AGE = 1e7
 """How many seconds a simulation may take; a longer one waits for a timer that it should not wait for."""
 
@@ -140,7 +142,7 @@ class _Simulation:
         report = self.report
         try:
             while not self._live():
-                self.now += self.dice.choice((0.0, 0.5, 100.0))
+                self.now += self.dice.choice((_RESTART, 0.5, 100.0))
         except Stuck as error:
             report.problems.append(str(error))
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - each that a runner should not raise
