@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from weft import Workflow, step
@@ -24,3 +25,14 @@ class Gate:
         self.begun.set()
         assert self.opened.wait(20)
         return x
+
+
+def hang(begun: str) -> None:
+    """Say that it has begun, and take an hour; a worker process can import it, too."""
+    Path(begun).touch()
+    threading.Event().wait(3_600)
+
+
+def broken(_: object) -> None:
+    """Fail, in a worker process as elsewhere."""
+    raise OSError("down")

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 import pytest
+from small_flows import hang
 from weather import double
 
 from weft import Policy, Run, Runner, Workflow, condition, step
@@ -119,12 +120,6 @@ def wait_until(is_so: Callable[[], bool], found: Callable[[], object]) -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError(found())
-
-
-def hang(begun: str) -> None:
-    """Say that it has begun, and take an hour."""
-    Path(begun).touch()
-    threading.Event().wait(3_600)
 
 
 def test_a_callback_that_never_returns_delays_no_end() -> None:

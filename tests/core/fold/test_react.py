@@ -33,7 +33,7 @@ def driven(workflow: Workflow, value: Any, record: Callable[..., None]) -> tuple
         runnable = next(each for each in run.prepare() if each.key == key)
         if activation.node.only_delivers:
             count += 1
-            record(run.memory, activation, runnable.call(), 1, 5)
+            record(run.memory, activation, runnable.execute().result, 1, 5)
         else:
             run.apply(replace(runnable.execute(), duration_ns=5))
     return run, count

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from small_flows import broken
 from weather import LoopClock, SlowStore, double, now, runner_on, under, virtually
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
@@ -383,10 +384,6 @@ async def test_what_stands_in_line_for_a_worker_waits_for_what_a_policy_wants_du
 
 
 # -- fallbacks and compensations -------------------------------------------------------------------
-
-
-def broken(_: object) -> None:
-    raise OSError("down")
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
