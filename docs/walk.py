@@ -94,7 +94,7 @@ async def walk() -> Walk:
         handle = await runner.start(workflow, 1, id="walk")  # once, so that nothing is done for the first time
         await handle.result()
         sys.setprofile(found)
-        await runner.run("walk", 2)
+        await runner.send("walk", 2)
         await handle.result()
         sys.setprofile(None)
     return found

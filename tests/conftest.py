@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -11,3 +12,7 @@ settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ,
 # For a night, or after a change of the fold: HYPOTHESIS_PROFILE=thorough.
 settings.register_profile("thorough", settings.get_profile("weft"), max_examples=20 * settings.default.max_examples)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "weft"))
+
+# A suite that is started in the background ignores Ctrl-C, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -51,11 +51,10 @@ All errors that this library raises on purpose, in one tree.
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
     │   ├── RunClosed               a closed run accepts nothing more
+    │   ├── RunNotHeld              a run is stored, and this runner does not drive it
     │   ├── RunParked               a run was set aside until a person resumes it
     │   ├── RunnerClosed            the runner is not open
-    │   ├── WaitTimeout             the run was not done within the timeout
-    │   ├── WorkflowAlreadyStarted  a run with this id exists
-    │   └── WorkflowNotFound        this runner has no run with this id
+    │   └── WaitTimeout             the run was not done within the timeout
     ├── TelemetryError              a handler cannot be attached
     │   ├── DuplicateHandler        one id, two handlers
     │   └── UnknownTelemetryEvent   no event has this name
@@ -464,27 +463,14 @@ class Interrupted(RunnerError):
         )
 
 
-class WorkflowAlreadyStarted(RunnerError):
-    """A run with this id exists."""
+class RunNotHeld(RunnerError, LookupError):
+    """The run is stored, and this runner does not drive it."""
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(
-            f"run {run_id!r} exists already; send it more input with run({run_id!r}, ...), resume({run_id!r}) it "
-            "if it is not in memory, or use start(), which treats the same id as the same run"
-        )
-        self.run_id = run_id
-
-
-class WorkflowNotFound(RunnerError, LookupError):
-    """This runner has no run with this id."""
-
-    def __init__(
-        self, run_id: str, *, stored: bool = False, owner: str | None = None, where: str = "this runner"
-    ) -> None:
-        hint = f"it is stored: resume({run_id!r}) it first" if stored else "start_workflow() it first"
+    def __init__(self, run_id: str, owner: str | None = None) -> None:
+        hint = f"resume({run_id!r}) it first"
         if owner is not None:
-            hint = f"it is stored, and {owner} owns it: use it there, or resume({run_id!r}) it if that has ended"
-        super().__init__(f"no run {run_id!r} in {where}; {hint}")
+            hint = f"{owner} owns it: use it there, or resume({run_id!r}) it if that has ended"
+        super().__init__(f"run {run_id!r} is stored, and this runner does not drive it; {hint}")
         self.run_id, self.owner = run_id, owner
 
 
@@ -638,7 +624,7 @@ class RunNotFound(StoreError, LookupError):
     """No run is stored under this id."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"no run {run_id!r} in this store; start it first, or list the runs that there are")
+        super().__init__(f"no run {run_id!r} is stored here; start() it first, or see runs() for those that there are")
         self.run_id = run_id
 
 
@@ -646,7 +632,10 @@ class RunExists(StoreError):
     """A run was to be created under an id that is taken."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"run {run_id!r} exists already; resume it, or choose another id")
+        super().__init__(
+            f"run {run_id!r} exists already; send({run_id!r}, ...) it more input, resume({run_id!r}) it if no runner "
+            "drives it, or choose another id"
+        )
         self.run_id = run_id
 
 

@@ -22,9 +22,9 @@ def file(tmp_path: Path) -> Path:
 def stored(file: Path, workflow: Workflow, *inputs: Any) -> None:
     """Store the run 'r', which has nothing left to do."""
     with Runner(SQLiteStore(file)) as runner:
-        runner.start_workflow("r", workflow)
+        runner.start(workflow, id="r")
         for value in inputs:
-            runner.run("r", value)
+            runner.send("r", value)
         runner.wait("r")
 
 
@@ -103,7 +103,7 @@ def test_an_unknown_run_is_one_line(weft: Callable[..., Any], file: Path) -> Non
     said = weft("show", file, "no\nbody")
 
     assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("weft: no run 'no\\nbody' in this store")
+    assert said.err.startswith("weft: no run 'no\\nbody' is stored here")
     assert said.err.count("\n") == 1
 
 

@@ -31,9 +31,9 @@ def trial_of(kind: Kind, expected: Any) -> Trial:
         return [] if expected in (None, found) else [f"it came to {found}, not to {expected}"]
 
     async def finish(runner: AsyncRunner, run: str) -> None:
-        if kind.retries_letters and (await runner.get_workflow(run)).dead_letters:
+        if kind.retries_letters and (await runner.get(run)).dead_letters:
             await runner.retry(run)
-        for other in await runner.list_workflows():  # a child that was resumed, and that no caller waits for any more
+        for other in runner.held:  # a child that was resumed, and that no caller waits for any more
             await runner.wait(other)
 
     return Trial(kind.workflow, kind.inputs, check, then=finish)

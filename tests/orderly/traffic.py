@@ -82,9 +82,9 @@ class Ledger:
             self.outcomes[f"{call.method} returned"] += 1
             if call.run is None:
                 return
-            if call.method == "run":
+            if call.method == "send":
                 self.taken[call.run].add(call.options["key"])
-            elif call.method in ("start", "start_workflow"):
+            elif call.method in ("start", "start without input"):
                 self.begun.add(call.run)
             elif call.method == "cancel":
                 self.cancelled.add(call.run)
@@ -128,24 +128,23 @@ def orders(ledger: Ledger) -> Workflow:
 
 # -- what callers do -----------------------------------------------------------------------------
 
-_NOT_HERE = {"WorkflowNotFound"}
-_CLOSED = {"WorkflowNotFound", "RunClosed"}
+_NOT_HERE = {"RunNotFound", "RunNotHeld"}
+_CLOSED = _NOT_HERE | {"RunClosed"}
 
 ALLOWED: dict[str, set[str]] = {
     "start": set(),
-    "start_workflow": {"WorkflowAlreadyStarted"},
-    "run": _CLOSED,
+    "start without input": {"RunExists"},
+    "send": _CLOSED,
     "wait": _NOT_HERE | {"WaitTimeout"},
     "wait_until": _CLOSED | {"WaitTimeout"},
     "result": _CLOSED | {"WaitTimeout", "StepFailed", "NothingProduced"},
-    "get_results": _NOT_HERE,
-    "get_workflow": _NOT_HERE,
+    "results": _NOT_HERE,
+    "get": _NOT_HERE,
     "log": _NOT_HERE,
     "status": _NOT_HERE,
-    "lookup": set(),
-    "list_workflows": set(),
-    "stored": set(),
-    "records": set(),
+    "find": _NOT_HERE,
+    "runs": set(),
+    "count": set(),
     "delete": _NOT_HERE,
     "checkpoint": _NOT_HERE,
     "stop": _NOT_HERE,
@@ -162,8 +161,8 @@ ALLOWED: dict[str, set[str]] = {
 
 _WEIGHTS = {
     "start": 20,
-    "start_workflow": 3,
-    "run": 30,
+    "start without input": 3,
+    "send": 30,
     "wait": 5,
     "wait_until": 3,
     "result": 3,
@@ -191,7 +190,7 @@ class Call(NamedTuple):
 
     def of(self, runner: Any) -> Any:
         """Make the call; of an asynchronous runner, return what is to be awaited."""
-        return getattr(runner, self.method)(*self.args, **self.options)
+        return getattr(runner, self.method.partition(" ")[0])(*self.args, **self.options)
 
 
 class Caller:
@@ -235,8 +234,10 @@ class Caller:
         policies = [("first", Policy(max_retries=dice.choice((0, 1))))]
         calls: dict[str, Callable[[], Call]] = {
             "start": lambda: Call(method, run, (workflow, value), {"id": run}),
-            "start_workflow": lambda: Call(method, run, (run, workflow), {}),
-            "run": lambda: Call(method, run, (run, value), {"key": f"{self._name}-{self._count}"}),
+            "start without input": lambda: Call(
+                "start without input", run, (workflow,), {"id": run, "if_exists": "error"}
+            ),
+            "send": lambda: Call(method, run, (run, value), {"key": f"{self._name}-{self._count}"}),
             "wait": lambda: Call(method, run, (run, timeout), {}),
             "wait_until": lambda: Call(method, run, (run, _has_results, timeout), {}),
             "result": lambda: Call(method, run, (run, timeout), {}),
@@ -245,7 +246,7 @@ class Caller:
             "set_policies": lambda: Call(method, run, (run, policies), {"mode": "merge"}),
             "preview": lambda: Call(method, run, (run, policies), {"mode": "merge"}),
         }
-        if method in ("list_workflows", "stored", "records", "resume_all"):
+        if method in ("runs", "count", "resume_all"):
             return Call(method, None, (), {})
         return calls.get(method, lambda: Call(method, run, (run,), {}))()
 
@@ -333,7 +334,7 @@ async def _brought_to_an_end(path: Path, workflow: Workflow) -> list[str]:
     async with AsyncRunner(SQLiteStore(path), grace=LONG) as runner:
         runner.register(workflow)
         await runner.resume_all()
-        for run in await runner.stored():
+        for run in [each.id for each in await runner.runs(limit=1_000)]:
             try:
                 await runner.resume(run)
                 await runner.wait(run, timeout=DEADLINE)

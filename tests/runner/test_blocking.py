@@ -95,7 +95,7 @@ def test_a_second_close_does_not_cut_the_grace_time_of_the_first_short(tmp_path:
     assert second.ends()
 
     with Runner(SQLiteStore(tmp_path / "runs.db")) as again:
-        assert [record.status for record in again.records()] == ["idle"]
+        assert [record.status for record in again.runs()] == ["idle"]
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
@@ -103,7 +103,7 @@ def test_a_second_close_with_a_shorter_grace_time_hurries_the_first(executor: st
     begun = tmp_path / "begun"
     runner = Runner(executor=executor).open()
     handle = runner.start(Workflow("w", step(hang)), str(begun))
-    wait_until(begun.exists, lambda: runner.get_workflow(handle.id).failures)
+    wait_until(begun.exists, lambda: runner.get(handle.id).failures)
 
     first = Caller(lambda: runner.close(grace=3_600))
     wait_until(lambda: runner._is_closing, lambda: first.raised)
@@ -160,8 +160,8 @@ def test_a_callback_can_let_go_of_its_run_and_counts_as_called() -> None:
         runner.start(double, 1, id="a", on_complete=stop)
         assert stopped.wait(20)
 
-        assert runner.list_workflows() == []
-        assert [record.status for record in runner.records()] == ["idle"]
+        assert runner.held == []
+        assert [record.status for record in runner.runs()] == ["idle"]
         assert calls == ["a"]
 
 
@@ -193,7 +193,7 @@ def test_a_runner_that_was_closed_stays_closed_and_says_so() -> None:
     with pytest.raises(RunnerClosed, match="create a new one"):
         runner.open()
     with pytest.raises(RunnerClosed):
-        runner.list_workflows()
+        runner.runs()
 
 
 def test_a_runner_is_not_closed_from_inside_of_its_own_loop() -> None:

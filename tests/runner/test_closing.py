@@ -60,9 +60,9 @@ async def test_closing_says_which_events_it_could_not_write_and_leaves_a_log_tha
     inner = MemoryStore()
     store = GatedStore(inner)
     runner = await runner_on(store, checkpoint=strategy, grace=2.0).open()
-    await runner.start_workflow("a", chain)
+    await runner.start(chain, id="a")
     store.is_unavailable("append")
-    taken, waiting = started(runner.run("a", 1)), started(runner.wait("a"))
+    taken, waiting = started(runner.send("a", 1)), started(runner.wait("a"))
     if strategy == "manual":
         await waiting
     await until_nothing_moves()
@@ -98,9 +98,9 @@ def test_closing_a_blocking_runner_says_that_it_could_not_write(tmp_path: Path) 
 
     store = Unavailable(tmp_path / "runs.db")
     runner = Runner(store, checkpoint="manual", executor="inline", grace=0.0).open()
-    runner.start_workflow("a", double)
+    runner.start(double, id="a")
     store.is_unavailable = True
-    runner.run("a", 1)
+    runner.send("a", 1)
 
     with pytest.raises(errors.UnwrittenEvents) as raised:
         runner.close()
@@ -143,9 +143,9 @@ async def test_closing_goes_on_when_its_caller_is_cancelled_and_a_second_caller_
     inner = MemoryStore()
     store = GatedStore(inner)
     runner = await runner_on(store, lasts=3.0 if moment == "a step" else 0.0, checkpoint=strategy).open()
-    await runner.start_workflow("a", double)
+    await runner.start(double, id="a")
     gate = None if moment == "a step" else store.hold(moment)
-    taken = started(runner.run("a", 1, key="k"))
+    taken = started(runner.send("a", 1, key="k"))
     await until_nothing_moves()
 
     await cut_off(runner.close(), 1.0)
@@ -215,8 +215,8 @@ def test_a_ctrl_c_while_a_runner_closes_leaves_everything_written_and_the_store_
 
     store = Interrupted(tmp_path / "runs.db")
     runner = Runner(store, checkpoint="manual", executor="inline").open()
-    runner.start_workflow("a", double)
-    runner.run("a", 1, key="k")
+    runner.start(double, id="a")
+    runner.send("a", 1, key="k")
     store.is_closing = True
 
     before = signal.signal(signal.SIGINT, on_signal)
@@ -270,8 +270,8 @@ async def test_a_caller_that_waits_for_the_store_while_the_runner_is_closed_is_t
     store = GatedStore(inner)
     runner = await runner_on(store).open()
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "find": lambda: runner.run("a", 1),
-        "list": runner.records,
+        "find": lambda: runner.send("a", 1),
+        "list": runner.runs,
         "delete": lambda: runner.delete("a"),
         "acquire": lambda: runner.resume("a", workflow=double),
         "load_since": lambda: runner.resume("a", workflow=double),
@@ -284,7 +284,7 @@ async def test_a_caller_that_waits_for_the_store_while_the_runner_is_closed_is_t
     gate.open()
 
     await closing
-    assert await ended(asking) in ("returned", "RunnerClosed", "WorkflowNotFound")
+    assert await ended(asking) in ("returned", "RunnerClosed", "RunNotFound")
     async with inner:
         assert await owned(inner) == []
 
@@ -300,9 +300,9 @@ async def test_closing_says_what_is_unwritten_also_if_the_runs_cannot_be_given_b
     if whose == "handed over":
         await store.open()
     runner = await runner_on(store, grace=2.0).open()
-    await runner.start_workflow("a", double)
+    await runner.start(double, id="a")
     store.is_unavailable("append", "release", "close")
-    taken = started(runner.run("a", 1))
+    taken = started(runner.send("a", 1))
     await until_nothing_moves()
 
     with pytest.raises(UnwrittenEvents) as raised:
@@ -323,9 +323,9 @@ async def test_closing_says_what_is_unwritten_also_if_the_runs_cannot_be_given_b
 async def test_closing_says_what_is_unwritten_to_the_first_caller_that_is_there_to_hear_it() -> None:
     store = GatedStore(MemoryStore())
     runner = await runner_on(store, grace=2.0).open()
-    await runner.start_workflow("a", double)
+    await runner.start(double, id="a")
     store.is_unavailable("append")
-    taken = started(runner.run("a", 1))
+    taken = started(runner.send("a", 1))
     await until_nothing_moves()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.0):
@@ -386,14 +386,14 @@ async def test_runs_that_could_not_be_given_back_are_when_the_runner_is_closed_a
 async def test_a_run_that_cannot_be_written_does_not_make_its_store_unavailable() -> None:
     store = GatedStore(MemoryStore())
     runner = await runner_on(store).open()
-    await runner.start_workflow("a", double)
-    await runner.start_workflow("b", double)
+    await runner.start(double, id="a")
+    await runner.start(double, id="b")
     store.fails_with["append"] = lambda: ValueError("a bug in the store")
     with pytest.raises(ValueError, match="a bug"):
-        await runner.run("a", 1)
+        await runner.send("a", 1)
     store.fails_with.clear()
     gate = store.hold("append")
-    taken = started(runner.run("b", 1))
+    taken = started(runner.send("b", 1))
 
     await gate.reached.wait()
     with pytest.raises(WaitTimeout) as late:

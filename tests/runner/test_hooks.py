@@ -19,9 +19,10 @@ from weft.errors import (
     CorruptLog,
     InvalidOption,
     MissingContext,
+    RunNotFound,
+    RunNotHeld,
     RunParked,
     UnresolvedFunction,
-    WorkflowNotFound,
 )
 from weft.policy import Value
 from weft.ports.store import LogStore
@@ -84,7 +85,7 @@ def test_context_is_given_by_the_runner_or_the_run_and_never_stored(tmp_path: Pa
         with pytest.raises(MissingContext, match="what"):
             runner.start(workflow, 1)
         assert runner.start(workflow, 1, context={"what": "thing"}).result() == "thing of secret-runner"
-        runner.start_workflow("later", workflow, context={"what": "secret-thing"})
+        runner.start(workflow, id="later", context={"what": "secret-thing"})
 
     with Runner(SQLiteStore(path)) as runner, pytest.raises(MissingContext):
         runner.resume("later", workflow=workflow)
@@ -99,7 +100,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
     with pytest.raises(InvalidOption):
         Runner(**options)
     with Runner() as runner, pytest.raises(InvalidOption):
-        runner.start_workflow("a", chain, **options)
+        runner.start(chain, id="a", **options)
 
 
 def test_an_async_runner_has_the_same_methods() -> None:
@@ -165,11 +166,9 @@ def test_a_saga_that_cannot_be_undone_parks_its_run_until_it_is_retried(store: L
         runner.start(workflow, {"funds": 1}, id="a")
         with pytest.raises(RunParked, match=r"'trip\.cancel' failed for good, ConnectionError: down"):
             runner.wait("a", timeout=20)
-        assert [(record.status, "cannot be undone" in record.reason) for record in runner.records()] == [
-            ("parked", True)
-        ]
+        assert [(record.status, "cannot be undone" in record.reason) for record in runner.runs()] == [("parked", True)]
         with pytest.raises(RunParked):
-            runner.run("a", {"funds": 2})
+            runner.send("a", {"funds": 2})
 
     with Runner(store) as runner:
         assert runner.resume_all() == []
@@ -179,7 +178,7 @@ def test_a_saga_that_cannot_be_undone_parks_its_run_until_it_is_retried(store: L
         is_up.set()
         runner.retry("a")
         assert runner.wait("a", timeout=20).state_of("trip").status == "aborted"
-        assert [record.status for record in runner.records()] == ["idle"]
+        assert [record.status for record in runner.runs()] == ["idle"]
 
 
 def test_a_fallback_is_told(runner: Runner) -> None:
@@ -207,8 +206,8 @@ def test_a_run_can_be_forgotten(store: LogStore) -> None:
         runner.delete("a")
         assert runner.purge(before=2e10) == 1
 
-        assert runner.stored() == []
-        with pytest.raises(WorkflowNotFound, match="no run 'a' in the store"):
+        assert [each.id for each in runner.runs()] == []
+        with pytest.raises(RunNotFound, match="no run 'a' is stored here"):
             runner.delete("a")
 
 
@@ -251,7 +250,7 @@ def test_a_run_whose_code_is_not_here_is_left_as_it_is(store: LogStore) -> None:
             "resume('a', workflow=the_workflow), or register(the_workflow) before resume_all()"
         )
         runner.resume("a", workflow=Workflow("w", step(lambda x: x + 1, name="hidden")))
-        runner.run("a", 1)
+        runner.send("a", 1)
         assert runner.result("a", 20) == 2
 
 
@@ -276,17 +275,17 @@ def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> Non
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner, Runner(SQLiteStore(path)) as other:
         runner.start(chain, 1, id="a").wait()
-        held = rf"no run 'a' in this runner; it is stored, and .*{os.getpid()}.* owns it: use it there"
+        held = rf"run 'a' is stored, and this runner does not drive it; .*{os.getpid()}.* owns it: use it there"
 
-        for call in (other.status, other.wait, lambda run: other.run(run, 2)):
-            with pytest.raises(WorkflowNotFound, match=held) as refused:
+        for call in (other.status, other.wait, lambda run: other.send(run, 2)):
+            with pytest.raises(RunNotHeld, match=held) as refused:
                 call("a")
             assert refused.value.owner is not None
-        with pytest.raises(WorkflowNotFound, match=r"no run 'nope' in this runner; start_workflow\(\) it first"):
+        with pytest.raises(RunNotFound, match=r"no run 'nope' is stored here; start\(\) it first"):
             other.status("nope")
-        with pytest.raises(WorkflowNotFound, match=r"no run 'nope' in the store; start_workflow\(\) it first"):
+        with pytest.raises(RunNotFound, match=r"no run 'nope' is stored here; start\(\) it first"):
             other.resume("nope")
 
         runner.stop("a")
-        with pytest.raises(WorkflowNotFound, match=r"it is stored: resume\('a'\) it first"):
+        with pytest.raises(RunNotHeld, match=r"does not drive it; resume\('a'\) it first"):
             other.status("a")

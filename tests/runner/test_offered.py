@@ -65,10 +65,10 @@ planted = {
 }
 with Runner(SQLiteStore("runs.db")) as runner:
     workflow = planted[sys.argv[1]]
-    runner.start_workflow("order-1", workflow)
+    runner.start(workflow, id="order-1")
     if workflow is failing:
         runner.set_policies("order-1", [(DEFAULT, Policy(fallback=library.mark))])
-    runner.run("order-1", 1)
+    runner.send("order-1", 1)
     runner.wait("order-1", timeout=20)
 raise SystemExit("the process should have died in the planted function")
 """
@@ -312,7 +312,7 @@ def test_a_callback_by_name_that_is_defined_again_after_it_was_given_is_called(m
     with Runner() as runner:
         runner.start(Workflow("w", step(abs)), id="a", on_complete="notes:note")
         module.__dict__["note"] = note  # as a reload does
-        runner.run("a", -1)
+        runner.send("a", -1)
         runner.wait("a", timeout=20)
 
     assert seen == ["a"]

@@ -30,10 +30,10 @@ def test_policies_of_a_run_survive_a_resume(store: LogStore) -> None:
 
     workflow = Workflow("w", step(broken))
     with Runner(store) as runner:
-        runner.start_workflow("a", workflow, policies=[("broken", Policy(max_retries=2))])
+        runner.start(workflow, id="a", policies=[("broken", Policy(max_retries=2))])
         runner.stop("a")
         runner.resume("a", workflow=workflow)
-        runner.run("a", 1)
+        runner.send("a", 1)
         run = runner.wait("a")
 
     assert run.failures["broken"].attempts == 3

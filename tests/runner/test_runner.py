@@ -14,11 +14,12 @@ from small_flows import Gate, chain, double, increment
 from weft import Policy, Runner, Workflow, accumulator, each, reduce, step
 from weft.errors import (
     InvalidOption,
+    RunExists,
     RunnerClosed,
+    RunNotFound,
+    RunNotHeld,
     StepFailed,
     UnencodableValue,
-    WorkflowAlreadyStarted,
-    WorkflowNotFound,
 )
 from weft.ports.store import LogStore
 from weft.stores import MemoryStore
@@ -28,14 +29,14 @@ from weft.stores import MemoryStore
 
 def test_a_run_is_created_fed_and_read(runner: Runner) -> None:
     """CONFORMANCE 87."""
-    handle = runner.start_workflow("a", chain)
+    handle = runner.start(chain, id="a")
 
-    runner.run("a", 5)
+    runner.send("a", 5)
 
     assert runner.wait("a").value("increment") == 11
-    assert runner.get_results("a") == handle.results() == {"increment": 11}
-    assert runner.list_workflows() == ["a"]
-    assert runner.stored() == ["a"]
+    assert runner.results("a") == handle.results() == {"increment": 11}
+    assert runner.held == ["a"]
+    assert [each.id for each in runner.runs()] == ["a"]
 
 
 def test_the_whole_is_one_call_and_the_same_id_is_the_same_run(runner: Runner) -> None:
@@ -54,10 +55,10 @@ def test_an_id_is_made_up_if_none_is_given(runner: Runner) -> None:
 
 
 def test_an_id_that_is_taken_is_refused(runner: Runner) -> None:
-    runner.start_workflow("a", chain)
+    runner.start(chain, id="a")
 
-    with pytest.raises(WorkflowAlreadyStarted, match="'a'"):
-        runner.start_workflow("a", chain)
+    with pytest.raises(RunExists, match="'a'"):
+        runner.start(chain, id="a", if_exists="error")
 
 
 def test_an_id_that_is_taken_in_the_store_is_refused(store: LogStore) -> None:
@@ -65,20 +66,20 @@ def test_an_id_that_is_taken_in_the_store_is_refused(store: LogStore) -> None:
         runner.start(chain, 5, id="a").wait()
 
     with Runner(store) as runner:
-        with pytest.raises(WorkflowAlreadyStarted):
-            runner.start_workflow("a", chain)
-        assert runner.list_workflows() == []
+        with pytest.raises(RunExists):
+            runner.start(chain, id="a", if_exists="error")
+        assert runner.held == []
         assert runner.start(chain, 6, id="a").result() == 11
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda runner: runner.run("nope", 1),
+        lambda runner: runner.send("nope", 1),
         lambda runner: runner.wait("nope"),
         lambda runner: runner.result("nope"),
-        lambda runner: runner.get_results("nope"),
-        lambda runner: runner.get_workflow("nope"),
+        lambda runner: runner.results("nope"),
+        lambda runner: runner.get("nope"),
         lambda runner: runner.log("nope"),
         lambda runner: runner.status("nope"),
         lambda runner: runner.stop("nope"),
@@ -90,7 +91,7 @@ def test_an_id_that_is_taken_in_the_store_is_refused(store: LogStore) -> None:
     ],
 )
 def test_an_unknown_id_is_said_so_everywhere(runner: Runner, call: Callable[[Runner], object]) -> None:
-    with pytest.raises(WorkflowNotFound, match="'nope'"):
+    with pytest.raises(RunNotFound, match="'nope'"):
         call(runner)
 
 
@@ -98,27 +99,27 @@ def test_a_run_that_is_only_stored_is_said_so(store: LogStore) -> None:
     with Runner(store) as runner:
         runner.start(chain, 5, id="a").wait()
 
-    with Runner(store) as runner, pytest.raises(WorkflowNotFound, match="resume"):
-        runner.run("a", 6)
+    with Runner(store) as runner, pytest.raises(RunNotHeld, match="resume"):
+        runner.send("a", 6)
 
 
 def test_two_inputs_that_are_given_at_once_are_both_run(runner: Runner) -> None:
     """CONFORMANCE 90."""
-    runner.start_workflow("a", chain)
+    runner.start(chain, id="a")
 
-    runner.run("a", 3)
-    runner.run("a", 7)
+    runner.send("a", 3)
+    runner.send("a", 7)
 
     assert sorted(runner.wait("a").values("double")) == [6, 14]
-    runner.run("a", 1)
+    runner.send("a", 1)
     assert sorted(runner.wait("a").values("double")) == [2, 6, 14]
 
 
 def test_an_input_with_a_key_is_taken_once(runner: Runner) -> None:
-    runner.start_workflow("a", chain)
+    runner.start(chain, id="a")
 
     for _ in range(3):
-        runner.run("a", 5, key="order-1")
+        runner.send("a", 5, key="order-1")
 
     assert runner.wait("a").values("increment") == [11]
 
@@ -127,22 +128,22 @@ def test_state_goes_on_from_input_to_input_and_through_a_resume(store: LogStore)
     workflow = Workflow("sum", accumulator(lambda so_far, x: so_far + x, init=0, name="total"))
     with Runner(store) as runner:
         runner.start(workflow, 1, id="a")
-        runner.run("a", 2)
+        runner.send("a", 2)
         runner.wait("a")
 
     with Runner(store) as runner:
         runner.resume("a", workflow=workflow)
-        runner.run("a", 3)
+        runner.send("a", 3)
         assert runner.wait("a").state_of("total") == 6
 
 
 def test_what_could_not_be_stored_is_refused_where_it_is_given(runner: Runner) -> None:
-    runner.start_workflow("a", chain)
+    runner.start(chain, id="a")
 
     with pytest.raises(UnencodableValue, match="INPUT"):
-        runner.run("a", object())
+        runner.send("a", object())
 
-    runner.run("a", 5)
+    runner.send("a", 5)
     assert runner.wait("a").value("increment") == 11
 
 
@@ -293,24 +294,24 @@ def test_several_runners_live_in_one_process() -> None:
 # -- names that cannot be written ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", "a\udcff", 5, None])
+@pytest.mark.parametrize("name", ["", "a\udcff", 5])
 def test_an_id_that_is_not_text_is_refused_before_anything_is_stored(store: LogStore, name: Any) -> None:
     with Runner(store) as runner:
         with pytest.raises(InvalidOption, match="use text"):
-            runner.start_workflow(name, chain)
+            runner.start(chain, id=name)
 
-        assert runner.stored() == []
+        assert [each.id for each in runner.runs()] == []
 
 
 @pytest.mark.parametrize("key", ["", "a\udcff", 5])
 def test_a_key_that_cannot_be_written_is_refused_and_the_run_goes_on(store: LogStore, key: Any) -> None:
     with Runner(store) as runner:
-        runner.start_workflow("a", chain)
+        runner.start(chain, id="a")
 
         with pytest.raises(InvalidOption, match="use text"):
-            runner.run("a", 1, key=key)
+            runner.send("a", 1, key=key)
 
-        runner.run("a", 1, key="good")
+        runner.send("a", 1, key="good")
         assert len(runner.wait("a", 20).values("increment")) == 1
 
 
@@ -319,7 +320,7 @@ def test_a_forked_process_does_not_wait_for_a_runner_that_it_does_not_have() -> 
         child = os.fork()
         if child == 0:  # pragma: no cover - in another process
             try:
-                runner.list_workflows()
+                runner.runs()
             except RunnerClosed:
                 os._exit(7)
             finally:

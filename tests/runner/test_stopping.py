@@ -12,7 +12,7 @@ from small_flows import Gate, chain, increment
 from weather import SlowStore, double, runner_on, virtually
 
 from weft import Policy, Runner, Workflow, step
-from weft.errors import RunClosed, RunnerClosed, RunOwned, WorkflowNotFound
+from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunOwned
 from weft.local.counters import LocalCounters
 from weft.policy import DEFAULT, ConcurrencyLimit
 from weft.ports.store import LogStore, RunRecord
@@ -27,18 +27,18 @@ def test_a_stopped_run_is_resumed_where_it_was(store: LogStore) -> None:
     with Runner(store) as runner:
         runner.start(chain, 5, id="a").wait()
         runner.stop("a")
-        assert runner.lookup("a") is None
+        assert "a" not in runner
 
         runner.resume("a", workflow=chain)
-        assert runner.get_results("a") == {"increment": 11}
-        runner.run("a", 6)
+        assert runner.results("a") == {"increment": 11}
+        runner.send("a", 6)
         assert runner.wait("a").values("increment") == [11, 13]
 
 
 def test_a_run_that_is_stopped_without_persisting_leaves_nothing_behind(store: LogStore) -> None:
     with Runner(store) as runner:
-        runner.start_workflow("a", chain, checkpoint="manual")
-        runner.run("a", 5)
+        runner.start(chain, id="a", checkpoint="manual")
+        runner.send("a", 5)
         runner.wait("a")
         runner.stop("a", persist=False)
 
@@ -74,7 +74,7 @@ def test_what_another_runner_holds_is_refused(tmp_path: Path) -> None:
             second.resume("a")
         first.stop("a")
         second.resume("a", workflow=chain)
-        assert second.get_results("a") == {"increment": 11}
+        assert second.results("a") == {"increment": 11}
 
 
 def test_resume_all_brings_back_what_has_something_to_do(store: LogStore) -> None:
@@ -103,7 +103,7 @@ def test_a_closed_runner_says_so(store: LogStore) -> None:
     with runner:
         runner.start(chain, 5).wait()
     with pytest.raises(RunnerClosed):
-        runner.list_workflows()
+        runner.runs()
 
 
 def test_a_run_that_is_cancelled_takes_nothing_more(store: LogStore) -> None:
@@ -123,9 +123,9 @@ def test_a_run_that_is_cancelled_takes_nothing_more(store: LogStore) -> None:
         runner.stop("a")
         runner.resume("a", workflow=workflow)
         with pytest.raises(RunClosed):
-            runner.run("a", 2)
-        assert [record.status for record in runner.records()] == ["cancelled"]
-        assert (runner.count(), runner.count(statuses=["cancelled"]), runner.count(statuses=["idle"])) == (1, 1, 0)
+            runner.send("a", 2)
+        assert [record.status for record in runner.runs()] == ["cancelled"]
+        assert (runner.count(), runner.count(status="cancelled"), runner.count(status=["idle"])) == (1, 1, 0)
 
 
 # -- what a crash would find -----------------------------------------------------------------------
@@ -141,8 +141,8 @@ def test_what_the_store_holds_while_the_last_of_four_runs(checkpoint: Any, store
     steps = [step(lambda x: x + 1, name=f"s{n}") for n in range(3)]
     workflow = Workflow("w", steps[0] >> steps[1] >> steps[2] >> step(gate, name="slow"))
     with Runner(store) as runner:
-        runner.start_workflow("a", workflow, checkpoint=checkpoint)
-        runner.run("a", 0)
+        runner.start(workflow, id="a", checkpoint=checkpoint)
+        runner.send("a", 0)
         assert gate.begun.wait(20)
         if stored is not None:
             runner.wait_until("a", lambda run: len(run.values()) >= 3, timeout=20)
@@ -221,15 +221,15 @@ async def test_what_a_run_was_told_that_is_stopped_without_being_persisted_is_no
     async with runner_on(SlowStore(store), lasts=1.0) as runner:
         await (await runner.start(double, 1, id="a")).wait()
         head = (await store.find("a")).head
-        first = asyncio.create_task(runner.run("a", 2))
+        first = asyncio.create_task(runner.send("a", 2))
         await asyncio.sleep(0.2)
-        second = asyncio.create_task(runner.run("a", 3))
+        second = asyncio.create_task(runner.send("a", 3))
         await asyncio.sleep(0.2)
 
         await runner.stop("a", persist=False)
 
         told = await asyncio.gather(first, second, return_exceptions=True)
-    assert [type(each) for each in told] == [WorkflowNotFound, WorkflowNotFound]
+    assert [type(each) for each in told] == [RunNotHeld, RunNotHeld]
     assert (await store_of(store, "a")).head == head + 1  # the first was on its way
     assert caplog.messages == []
 
@@ -243,9 +243,9 @@ async def test_a_run_that_is_stopped_without_being_persisted_as_soon_as_it_was_t
         await (await runner.start(double, 1, id="a")).wait()
         before = await store.find("a")
 
-        told = await asyncio.gather(runner.run("a", 2), runner.stop("a", persist=False), return_exceptions=True)
+        told = await asyncio.gather(runner.send("a", 2), runner.stop("a", persist=False), return_exceptions=True)
 
-    assert isinstance(told[0], WorkflowNotFound)
+    assert isinstance(told[0], RunNotHeld)
     assert (await store_of(store, "a")) == replace(before, owner=None)
     assert caplog.messages == []
 

@@ -200,11 +200,11 @@ def family_of(family: Family, values: list[int], shape: Any) -> tuple[Run, dict[
             for name in ("async", "thread")
         }
         async with AsyncRunner(executors=executors, context={"children": network.children}) as runner:
-            await runner.start_workflow("r", workflow)
+            await runner.start(workflow, id="r")
             for value in values:
-                await runner.run("r", value)
+                await runner.send("r", value)
             runs: dict[str, Run] = {}
-            while left := [name for name in await runner.list_workflows() if name not in runs]:
+            while left := [name for name in runner.held if name not in runs]:
                 runs |= {name: await runner.wait(name) for name in left}
             return await runner.wait("r"), runs
 

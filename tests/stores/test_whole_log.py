@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from weft import Runner, Workflow, step
-from weft.errors import BrokenChain, CorruptLog, InvalidOption, RunNotFound, WorkflowAlreadyStarted
+from weft.errors import BrokenChain, CorruptLog, InvalidOption, RunExists, RunNotFound
 from weft.ports.store import LoadedRun, LogStore, RunRecord, Segment, Store
 from weft.stores.whole_log import WholeLogAdapter
 from weft.testing.contracts.cases import first, more
@@ -53,8 +53,8 @@ def test_runs_outlive_the_runner_with_their_large_values() -> None:
 
     with Runner(shelf) as runner:
         runner.resume("a", workflow=workflow)
-        assert runner.get_workflow("a").value("grow") == "x" * 5_000
-        runner.run("a", 7)
+        assert runner.get("a").value("grow") == "x" * 5_000
+        runner.send("a", 7)
         assert runner.wait("a", 20).values("size") == [5_000, 7]
     assert shelf.logs["a"][0].head == 7
 
@@ -65,8 +65,8 @@ def test_an_id_that_is_taken_is_refused() -> None:
         runner.start(workflow, 5, id="a").wait(20)
 
     with Runner(shelf) as runner:
-        with pytest.raises(WorkflowAlreadyStarted):
-            runner.start_workflow("a", workflow)
+        with pytest.raises(RunExists):
+            runner.start(workflow, id="a", if_exists="error")
         assert runner.start(workflow, 6, id="a").result(20) == 5
 
 
@@ -75,7 +75,7 @@ def test_what_it_cannot_do_is_said_so() -> None:
         with pytest.raises(InvalidOption, match="which runs are free"):
             runner.resume_all()
         with pytest.raises(InvalidOption, match="cannot list"):
-            runner.stored()
+            [each.id for each in runner.runs()]
 
 
 def test_what_is_not_a_log_is_refused() -> None:

@@ -76,7 +76,7 @@ def test_it_shows_events_that_refer_to_what_was_stored_before(tmp_path: Path) ->
     store = RecordingStore(SQLiteStore(tmp_path / "runs.db"))
     with Runner(store) as runner:
         runner.resume("a")
-        runner.run("a", 1)
+        runner.send("a", 1)
         run = runner.wait("a", 20)
 
     events = [event for write in store.writes for event in write.events]

@@ -15,20 +15,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from types import ModuleType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
-from weft.ports.store import RunRecord, Store
+from weft.ports.clock import Clock
+from weft.ports.counters import Counters
+from weft.ports.executor import Executor
+from weft.ports.store import CLOSED, RunRecord, RunStatus, Store
 from weft.runner import termination
+from weft.runner.checkpoints import Checkpoints
+from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
+from weft.runner.options import IfExists, OnComplete, WorkerHooks
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -43,8 +49,38 @@ _log = logging.getLogger("weft.runner")
 class Runner:
     """Runs workflows on a background thread.  The arguments are those of :class:`AsyncRunner`."""
 
-    def __init__(self, store: Store | None = None, **options: Any) -> None:
-        self._inner = AsyncRunner(store, **options)
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        executor: str = "thread",
+        max_concurrency: int = 16,
+        checkpoint: str | Checkpoints = "every_cycle",
+        context: Mapping[str, Any] | None = None,
+        grace: float = 10.0,
+        threads: int | None = None,
+        processes: int | None = None,
+        executors: Mapping[str, Executor] | None = None,
+        clock: Clock | None = None,
+        counters: Counters | None = None,
+        modules: Iterable[ModuleType] = (),
+        collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
+    ) -> None:
+        self._inner = AsyncRunner(
+            store,
+            executor=executor,
+            max_concurrency=max_concurrency,
+            checkpoint=checkpoint,
+            context=context,
+            grace=grace,
+            threads=threads,
+            processes=processes,
+            executors=executors,
+            clock=clock,
+            counters=counters,
+            modules=modules,
+            collector=collector,
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
@@ -162,29 +198,100 @@ class Runner:
 
     # -- the same methods ------------------------------------------------------------------------
 
-    def start(self, workflow: Workflow, value: Any = MISSING, *, id: str | None = None, **options: Any) -> Handle[Self]:
-        """Start a run with *value* as its input; see :meth:`AsyncRunner.start`."""
-        return Handle(self, self._do(self._inner.start(workflow, value, id=id, **options)).id)
+    def start(
+        self,
+        workflow: Workflow,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        *,
+        id: str | None = None,
+        if_exists: IfExists = "return",
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
+    ) -> Handle[Self]:
+        """Start a run of *workflow*; see :meth:`AsyncRunner.start`."""
+        started = self._do(
+            self._inner.start(
+                workflow,
+                input,
+                id=id,
+                if_exists=if_exists,
+                max_concurrency=max_concurrency,
+                checkpoint=checkpoint,
+                executor=executor,
+                context=context,
+                policies=policies,
+                policies_mode=policies_mode,
+                deadline=deadline,
+                on_complete=on_complete,
+                on_complete_args=on_complete_args,
+                hooks=hooks,
+            )
+        )
+        return Handle(self, started.id)
 
     def start_many(
-        self, workflow: Workflow, inputs: Iterable[Any], *, ids: Iterable[str] | None = None, **options: Any
+        self,
+        workflow: Workflow,
+        inputs: Iterable[Any],
+        *,
+        ids: Iterable[str] | None = None,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
     ) -> Handles[Self]:
         """Start a run for each of *inputs*, which the calling thread reads; see :meth:`AsyncRunner.start_many`."""
-        names = ids if ids is None or isinstance(ids, str) else list(ids)
-        return Handles(self, self._do(self._inner.start_many(workflow, list(inputs), ids=names, **options)).ids)
-
-    def start_workflow(self, id: str, workflow: Workflow, **options: Any) -> Handle[Self]:
-        """Create a run that has had no input yet; see :meth:`AsyncRunner.start_workflow`."""
-        self._do(self._inner.start_workflow(id, workflow, **options))
-        return Handle(self, id)
+        started = self._do(
+            self._inner.start_many(
+                workflow,
+                list(inputs),
+                ids=ids if ids is None or isinstance(ids, str) else list(ids),
+                max_concurrency=max_concurrency,
+                checkpoint=checkpoint,
+                executor=executor,
+                context=context,
+                policies=policies,
+                policies_mode=policies_mode,
+                deadline=deadline,
+                on_complete=on_complete,
+                on_complete_args=on_complete_args,
+                hooks=hooks,
+            )
+        )
+        return Handles(self, started.ids)
 
     def register(self, *offered: Workflow | ModuleType | type) -> None:
         """Offer workflows, modules or classes to stored runs; see :meth:`AsyncRunner.register`."""
         self._inner.register(*offered)
 
-    def run(self, id: str, value: Any, **options: Any) -> None:
-        """Send the run *id* an input; see :meth:`AsyncRunner.run`."""
-        self._do(self._inner.run(id, value, **options))
+    def send(
+        self,
+        id: str,
+        input: Any,  # noqa: A002 - what one would say
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+    ) -> None:
+        """Send the run *id* an input; see :meth:`AsyncRunner.send`."""
+        self._do(
+            self._inner.send(id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode)
+        )
 
     def wait(self, id: str, timeout: float | None = None) -> Run:
         """Wait until the run *id* has nothing left to do; see :meth:`AsyncRunner.wait`."""
@@ -205,13 +312,13 @@ class Runner:
         given = runs if isinstance(runs, str | Handle) else list(runs)
         return self._do(self._inner.gather(given, timeout, return_exceptions=return_exceptions))
 
-    def get_results(self, id: str) -> dict[str, Any]:
+    def results(self, id: str) -> dict[str, Any]:
         """Return the values that the leaves of the run *id* have produced so far."""
-        return self._do(self._inner.get_results(id))
+        return self._do(self._inner.results(id))
 
-    def get_workflow(self, id: str) -> Run:
+    def get(self, id: str) -> Run:
         """Return the run *id* as it is now."""
-        return self._do(self._inner.get_workflow(id))
+        return self._do(self._inner.get(id))
 
     def log(self, id: str) -> list[AnyEvent]:
         """Return everything that has happened in the run *id*."""
@@ -221,33 +328,40 @@ class Runner:
         """Return the state of the run *id*."""
         return self._do(self._inner.status(id))
 
-    def lookup(self, id: str) -> Handle[Self] | None:
-        """Return a handle of the run *id*, or None if it is not in this runner."""
-        return None if self._do(self._inner.lookup(id)) is None else Handle(self, id)
+    def __contains__(self, id: object) -> bool:
+        return id in self._inner
 
-    def list_workflows(self) -> list[str]:
-        """Return the ids of the runs in this runner."""
-        return self._do(self._inner.list_workflows())
+    @property
+    def held(self) -> list[str]:
+        """The ids of the runs that this runner drives."""
+        return self._inner.held
 
-    def stored(self, **filters: Any) -> list[str]:
-        """Return the ids of all runs in the store, oldest first."""
-        return self._do(self._inner.stored(**filters))
+    def find(self, id: str) -> RunRecord:
+        """Return the record of the run *id*; see :meth:`AsyncRunner.find`."""
+        return self._do(self._inner.find(id))
 
-    def records(self, **filters: Any) -> list[RunRecord]:
-        """Return the records of the runs in the store, oldest first."""
-        return self._do(self._inner.records(**filters))
+    def runs(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """Return the records of stored runs; see :meth:`AsyncRunner.runs`."""
+        return self._do(self._inner.runs(status=status, workflow=workflow, limit=limit, after=after))
 
-    def count(self, **filters: Any) -> int:
+    def count(self, *, status: RunStatus | Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
         """Return how many runs the store has; see :meth:`AsyncRunner.count`."""
-        return self._do(self._inner.count(**filters))
+        return self._do(self._inner.count(status=status, workflow=workflow))
 
     def delete(self, id: str) -> None:
         """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))
 
-    def purge(self, *, before: float, **filters: Any) -> int:
+    def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
         """Delete closed runs that were last written *before* a time; see :meth:`AsyncRunner.purge`."""
-        return self._do(self._inner.purge(before=before, **filters))
+        return self._do(self._inner.purge(before=before, statuses=statuses, limit=limit))
 
     def checkpoint(self, id: str) -> None:
         """Write everything that has happened in the run *id*."""
@@ -257,14 +371,63 @@ class Runner:
         """Release the run *id*; see :meth:`AsyncRunner.stop`."""
         self._do(self._inner.stop(id, persist=persist, grace=grace))
 
-    def resume(self, id: str, **options: Any) -> Handle[Self]:
+    def resume(
+        self,
+        id: str,
+        *,
+        workflow: Workflow | None = None,
+        strict: bool = False,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
+    ) -> Handle[Self]:
         """Load the stored run *id*, and continue it; see :meth:`AsyncRunner.resume`."""
-        self._do(self._inner.resume(id, **options))
+        self._do(
+            self._inner.resume(
+                id,
+                workflow=workflow,
+                strict=strict,
+                max_concurrency=max_concurrency,
+                checkpoint=checkpoint,
+                executor=executor,
+                context=context,
+                on_complete=on_complete,
+                on_complete_args=on_complete_args,
+                hooks=hooks,
+            )
+        )
         return Handle(self, id)
 
-    def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
+    def resume_all(
+        self,
+        *,
+        parked: bool = False,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
+    ) -> list[Handle[Self]]:
         """Resume every stored run that has something to do and is free; see :meth:`AsyncRunner.resume_all`."""
-        return [Handle(self, handle.id) for handle in self._do(self._inner.resume_all(parked=parked, **options))]
+        resumed = self._do(
+            self._inner.resume_all(
+                parked=parked,
+                max_concurrency=max_concurrency,
+                checkpoint=checkpoint,
+                executor=executor,
+                context=context,
+                on_complete=on_complete,
+                on_complete_args=on_complete_args,
+                hooks=hooks,
+            )
+        )
+        return [Handle(self, handle.id) for handle in resumed]
 
     def cancel(self, id: str, reason: str = "") -> None:
         """Close the run *id*."""

@@ -9,7 +9,7 @@ Checkpoint strategies: when the events of a run become durable.
 | ``on_complete`` | when nothing is left to do | everything since the run was last idle |
 | ``manual`` | when ``checkpoint`` is called | everything since then |
 
-Whatever the strategy, the definition is durable before ``start_workflow`` returns, and an event is written once.
+Whatever the strategy, the definition is durable before ``start`` returns, and an event is written once.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ class Handle(Generic[R]):
     def _given(self, got: Any) -> Any:
         return got if self._via is None else self._via(got)
 
-    def send(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Any:
+    def send(self, input: Any, *, key: str | None = None, deadline: float | None = None) -> Any:  # noqa: A002
         """Send the run a further input."""
-        return self._given(self._runner.run(self.id, value, key=key, deadline=deadline))
+        return self._given(self._runner.send(self.id, input, key=key, deadline=deadline))
 
     def wait(self, timeout: float | None = None) -> Any:
         """Wait until there is nothing left to do; return the run."""
@@ -42,7 +42,7 @@ class Handle(Generic[R]):
 
     def results(self) -> Any:
         """Return the values that the leaves have produced so far."""
-        return self._given(self._runner.get_results(self.id))
+        return self._given(self._runner.results(self.id))
 
     def status(self) -> Any:
         """Return the state of the run."""

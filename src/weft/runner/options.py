@@ -4,18 +4,35 @@ The options of a run that is started or resumed, and the hooks of its worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
 from weft.errors import InvalidOption
+from weft.ports.store import RunStatus
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
 
 OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""
+
+
+IfExists = Literal["return", "error"]
+"""The ways in which a start treats an id that is taken."""
+
+
+def check_choice(name: str, value: object, choices: object) -> None:
+    """
+    Refuse a *value* that is not one of the *choices*, a ``Literal``.
+
+    Raises:
+        InvalidOption: it is not.
+    """
+    allowed = get_args(choices)
+    if value not in allowed:
+        raise InvalidOption(f"{name}={value!r}: use {' or '.join(map(repr, allowed))}")
 
 
 def check_text(name: str, value: object) -> None:
@@ -31,6 +48,21 @@ def check_text(name: str, value: object) -> None:
         is_text = False
     if not is_text:
         raise InvalidOption(f"{name}={value!r}: use text, at least one character and no lone surrogates")
+
+
+def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:
+    """
+    Return the statuses that a caller asks for, one or several of them; None for all.
+
+    Raises:
+        InvalidOption: there is no such status.
+    """
+    if status is None:
+        return None
+    statuses: Collection[RunStatus] = [status] if isinstance(status, str) else list(status)
+    for each in statuses:
+        check_choice("status", each, RunStatus)
+    return statuses
 
 
 class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,16 +7,17 @@ None of them changes a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Self
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
 
 from weft.core import events as ev
 from weft.core.run.run import Run
 from weft.errors import InvalidOption, RunClosed, RunnerClosed, RunParked, StoreUnavailable
-from weft.ports.store import RunRecord
+from weft.ports.store import RunRecord, RunStatus
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle
+from weft.runner.options import as_statuses
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
@@ -37,7 +38,8 @@ class RunnerQueries:
         Wait until the run *id* has nothing left to do, and all of that is durable; return it as it is then.
 
         Raises:
-            WorkflowNotFound: there is no such run here.
+            RunNotFound: there is no such run.
+            RunNotHeld: this runner does not drive it.
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it was set aside until a person resumes it.
         """
@@ -94,7 +96,7 @@ class RunnerQueries:
 
         Raises:
             WaitTimeout: a run took longer than *timeout* seconds.
-            WorkflowNotFound, RunParked, RunClosed, StepFailed: as :meth:`result`.
+            RunNotFound, RunNotHeld, RunParked, RunClosed, StepFailed: as :meth:`result`.
         """
         self._runtime.check_open()
         if isinstance(runs, str | Handle):
@@ -156,11 +158,11 @@ class RunnerQueries:
 
     # -- looking ---------------------------------------------------------------------------------
 
-    async def get_results(self, id: str) -> dict[str, Any]:
+    async def results(self, id: str) -> dict[str, Any]:
         """Return the values that the leaves of the run *id* have produced so far."""
         return (await self._runtime.worker(id)).run.results()
 
-    async def get_workflow(self, id: str) -> Run:
+    async def get(self, id: str) -> Run:
         """Return the run *id* as it is now."""
         return (await self._runtime.worker(id)).run.frozen_copy()
 
@@ -172,27 +174,52 @@ class RunnerQueries:
         """Return the state of the run *id*."""
         return (await self._runtime.worker(id)).state
 
-    async def lookup(self, id: str) -> Handle[Self] | None:
-        """Return a handle of the run *id*, or None if it is not in this runner."""
-        return Handle(self, id) if id in self._runtime.registry else None
+    def __contains__(self, id: object) -> bool:
+        return id in self._runtime.registry
 
-    async def list_workflows(self) -> list[str]:
-        """Return the ids of the runs in this runner."""
+    @property
+    def held(self) -> list[str]:
+        """The ids of the runs that this runner drives."""
         return [worker.id for worker in self._runtime.registry]
 
-    async def stored(self, **filters: Any) -> list[str]:
-        """Return the ids of all runs in the store, oldest first; *filters* are those of its ``list``."""
-        return [found.id for found in await self.records(**filters)]
+    async def find(self, id: str) -> RunRecord:
+        """
+        Return the record of the run *id*.
 
-    async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return the records of the runs in the store, oldest first; *filters* are those of its ``list``."""
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
         self._runtime.check_open()
-        return await self._runtime.ownership.records(**filters)
+        return await self._runtime.ownership.record(id)
 
-    async def count(self, **filters: Any) -> int:
-        """Return how many runs the store has, without reading them; *filters* are those of its ``count``."""
+    async def runs(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        limit: int = 100,
+        after: RunRecord | None = None,
+    ) -> list[RunRecord]:
+        """
+        Return the records of stored runs, oldest first.
+
+        Args:
+            status: only runs in this status, or in one of these.
+            workflow: only runs of the workflow with this name.
+            limit: how many of them at most.
+            after: the last record of the page before.
+        """
         self._runtime.check_open()
-        return await self._runtime.ownership.count(**filters)
+        return await self._runtime.ownership.records(
+            statuses=as_statuses(status), workflow=workflow, limit=limit, after=after
+        )
+
+    async def count(
+        self, *, status: RunStatus | Collection[RunStatus] | None = None, workflow: str | None = None
+    ) -> int:
+        """Return how many runs :meth:`runs` has on all of its pages together, without reading them."""
+        self._runtime.check_open()
+        return await self._runtime.ownership.count(statuses=as_statuses(status), workflow=workflow)
 
 
 def _settled(worker: Worker) -> Run:

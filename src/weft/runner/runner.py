@@ -17,7 +17,7 @@ All runs share one event loop, one journal and a few executors; a run that waits
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self
 
@@ -31,14 +31,14 @@ from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import Store
+from weft.ports.store import CLOSED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import OnComplete, RunOptions, WorkerHooks
+from weft.runner.options import IfExists, OnComplete, RunOptions, WorkerHooks, check_choice
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.runtime import Runtime
@@ -152,23 +152,63 @@ class AsyncRunner(RunnerQueries):
     async def start(
         self,
         workflow: Workflow,
-        value: Any = MISSING,
+        input: Any = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
-        **options: Any,
+        if_exists: IfExists = "return",
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
     ) -> Handle[Self]:
         """
-        Start a run of *workflow* with *value* as its input; the same *id* again is the same run.
+        Start a run of *workflow*; it is stored when this returns.
 
         Args:
+            input: its first input; without one, the run waits for what it is sent.
             id: the id of the run; a unique one is generated if not given.
-            options: those of :meth:`start_workflow`, and ``deadline=``.
+            if_exists: what to do if there is a run with this id: ``"return"`` a handle of it, which does not get the
+                input again, or raise an ``"error"``.
+            max_concurrency: how many of its runnables may be in flight at once.
+            checkpoint: when its events become durable.
+            executor: where its plain functions run.
+            context: values for parameters that read ``context(key)``, over those of the runner; never stored.
+            policies: rules in front of the workflow's own, or in their place.
+            policies_mode: ``"merge"`` or ``"replace"``.
+            deadline: seconds within which everything that follows from the input must be done.
+            on_complete: called with the id and the run whenever nothing is left to do: a function, or where to find
+                one, ``"module:function"``.
+            on_complete_args: further arguments for it.
+            hooks: functions that are told what the worker does.
+
+        Raises:
+            RunExists: a run with this id exists, and ``if_exists="error"``.
+            RunOwned: a run with this id exists, and another living process owns it.
+            UnencodableValue: the input could not be stored.
+            InvalidPolicy: a policy that this runner cannot honour.
+            MissingContext: a required context key was not given.
         """
         self._runtime.check_open()
-        name = uuid.uuid4().hex if id is None else id
-        told, given = self._given(options, self._options)
-        await self._registry.start(name, workflow, told, value=value, **given)
-        return Handle(self, name)
+        check_choice("if_exists", if_exists, IfExists)
+        run = uuid.uuid4().hex if id is None else id
+        told = self._told(
+            max_concurrency=max_concurrency,
+            checkpoint=checkpoint,
+            executor=executor,
+            context=context,
+            on_complete=on_complete,
+            on_complete_args=on_complete_args,
+            hooks=hooks,
+        )
+        begin = self._registry.create if if_exists == "error" else self._registry.start
+        await begin(run, workflow, told, value=input, policies=policies, policies_mode=policies_mode, deadline=deadline)
+        return Handle(self, run)
 
     async def start_many(
         self,
@@ -176,7 +216,16 @@ class AsyncRunner(RunnerQueries):
         inputs: Iterable[Any],
         *,
         ids: Iterable[str] | None = None,
-        **options: Any,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        deadline: float | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
     ) -> Handles[Self]:
         """
         Start a run of *workflow* for each of *inputs*, as :meth:`start` does; all of them are stored when this returns.
@@ -189,7 +238,8 @@ class AsyncRunner(RunnerQueries):
             inputs: anything that can be iterated over; it is read to its end first, in slices, so a generator must not
                 change and yield the same object again.
             ids: the ids of the runs, in the order of the inputs; unique ones are generated if not given.
-            options: those of :meth:`start`, for all of the runs.
+
+        The other arguments are those of :meth:`start`, for all of the runs.
 
         Returns:
             Handles in the order of *inputs*.  An id that exists is the same run, which does not get the input again.
@@ -200,49 +250,7 @@ class AsyncRunner(RunnerQueries):
             RunOwned: another living process owns one of the runs; all others are started, and a note says so.
         """
         self._runtime.check_open()
-        told, given = self._given(options, self._options)
-        runs = await new_runs(inputs, ids)
-        await self._runtime.bulk_start.start(runs, workflow, told, **given)
-        return Handles(self, [run.id for run in runs])
-
-    async def start_workflow(
-        self,
-        id: str,
-        workflow: Workflow,
-        *,
-        max_concurrency: int | None = None,
-        checkpoint: str | Checkpoints | None = None,
-        executor: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        on_complete: OnComplete | None = None,
-        on_complete_args: tuple[Any, ...] = (),
-        hooks: WorkerHooks | None = None,
-    ) -> Handle[Self]:
-        """
-        Create a run that has had no input yet; it is stored when this returns.
-
-        Args:
-            id: the id of the run.
-            max_concurrency: how many of its runnables may be in flight at once.
-            checkpoint: when its events become durable.
-            executor: where its plain functions run.
-            context: values for parameters that read ``context(key)``, over those of the runner; never stored.
-            policies: rules in front of the workflow's own, or in their place.
-            policies_mode: ``"merge"`` or ``"replace"``.
-            on_complete: called with the id and the run whenever nothing is left to do: a function, or where to find
-                one, ``"module:function"``.
-            on_complete_args: further arguments for it.
-            hooks: functions that are told what the worker does.
-
-        Raises:
-            WorkflowAlreadyStarted: a run with this id exists.
-            InvalidPolicy: a policy that this runner cannot honour.
-            MissingContext: a required context key was not given.
-        """
-        self._runtime.check_open()
-        told = self._options.but(
+        told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
             executor=executor,
@@ -251,8 +259,11 @@ class AsyncRunner(RunnerQueries):
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
-        await self._registry.create(id, workflow, self._checked(told), policies=policies, policies_mode=policies_mode)
-        return Handle(self, id)
+        runs = await new_runs(inputs, ids)
+        await self._runtime.bulk_start.start(
+            runs, workflow, told, policies=policies, policies_mode=policies_mode, deadline=deadline
+        )
+        return Handles(self, [run.id for run in runs])
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
         """Split *options* into the options of a run, over the *usual* ones, and its policies and deadline."""
@@ -262,9 +273,10 @@ class AsyncRunner(RunnerQueries):
         given: dict[str, Any] = {key: options.pop(key) for key in besides if key in options}
         return self._checked(usual.but(**options)), given
 
-    def _told(self, options: Mapping[str, Any]) -> RunOptions:
-        """Return the options of a run: those of the runner, replaced by *options*."""
-        return self._checked(self._options.but(**options))
+    def _told(self, **options: Any) -> RunOptions:
+        """Return the options of a run: those of the runner, replaced by the *options* that were given."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return self._checked(self._options.but(**given)) if given else self._options
 
     def _checked(self, options: RunOptions) -> RunOptions:
         if options.executor not in self._runtime.executors:
@@ -303,10 +315,10 @@ class AsyncRunner(RunnerQueries):
 
     # -- input -----------------------------------------------------------------------------------
 
-    async def run(
+    async def send(
         self,
         id: str,
-        value: Any,
+        input: Any,  # noqa: A002 - what one would say
         *,
         key: str | None = None,
         deadline: float | None = None,
@@ -323,16 +335,17 @@ class AsyncRunner(RunnerQueries):
             policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
 
         Raises:
-            WorkflowNotFound: there is no such run here.
+            RunNotFound: there is no such run.
+            RunNotHeld: this runner does not drive it.
             UnencodableValue: the value could not be stored.
             RunClosed: the run was cancelled.
         """
-        encoded = await encoded_input(value) if needs_encoding(value) else None
+        encoded = await encoded_input(input) if needs_encoding(input) else None
         worker = await self._runtime.changeable(id)
         worker.check_open()
         if policies is not None:
             worker.rule(policies, policies_mode)
-        worker.take(value, key=key, deadline=deadline, encoded=encoded)
+        worker.take(input, key=key, deadline=deadline, encoded=encoded)
         await self._runtime.taken(worker)
 
     # -- forgetting ------------------------------------------------------------------------------
@@ -342,19 +355,19 @@ class AsyncRunner(RunnerQueries):
         Delete the stored run *id*, its log and its values; a run that is in this runner is stopped first.
 
         Raises:
-            WorkflowNotFound: nothing is stored under this id.
+            RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
         await self._runtime.delete(id)
 
-    async def purge(self, *, before: float, **filters: Any) -> int:
+    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
         """
         Delete closed runs that were last written *before* a time, in seconds since the epoch; return how many.
 
         Only cancelled runs are closed by a runner: ``statuses=["idle"]`` deletes runs with nothing left to do instead.
         """
         self._runtime.check_open()
-        return await self._runtime.ownership.purge(before=before, **filters)
+        return await self._runtime.ownership.purge(before=before, statuses=statuses, limit=limit)
 
     # -- stopping and resuming -------------------------------------------------------------------
 
@@ -383,7 +396,13 @@ class AsyncRunner(RunnerQueries):
         *,
         workflow: Workflow | None = None,
         strict: bool = False,
-        **options: Any,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
     ) -> Handle[Self]:
         """
         Load the stored run *id*, and continue it.  A run that is here already is left as it is.
@@ -391,27 +410,58 @@ class AsyncRunner(RunnerQueries):
         Args:
             workflow: the live definition, where functions cannot be found by their names.
             strict: refuse code that has changed since the run was written.
-            options: those of :meth:`start_workflow`, but for policies.
+
+        The other arguments are those of :meth:`start`.
 
         Raises:
-            WorkflowNotFound: nothing is stored under this id.
+            RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
             MissingContext: a required context key was not given.
         """
         self._runtime.check_open()
-        await self._registry.resume(id, workflow, self._told(options), strict=strict)
+        told = self._told(
+            max_concurrency=max_concurrency,
+            checkpoint=checkpoint,
+            executor=executor,
+            context=context,
+            on_complete=on_complete,
+            on_complete_args=on_complete_args,
+            hooks=hooks,
+        )
+        await self._registry.resume(id, workflow, told, strict=strict)
         return Handle(self, id)
 
-    async def resume_all(self, *, parked: bool = False, **options: Any) -> list[Handle[Self]]:
+    async def resume_all(
+        self,
+        *,
+        parked: bool = False,
+        max_concurrency: int | None = None,
+        checkpoint: str | Checkpoints | None = None,
+        executor: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_complete: OnComplete | None = None,
+        on_complete_args: tuple[Any, ...] | None = None,
+        hooks: WorkerHooks | None = None,
+    ) -> list[Handle[Self]]:
         """
         Resume every stored run that has something to do and that no living process owns.
 
         Args:
             parked: whether to resume parked runs too.
-            options: those of :meth:`start_workflow`, but for policies.
+
+        The other arguments are those of :meth:`start`.
         """
         self._runtime.check_open()
-        resumed = await self._runtime.bulk_resume.resume_all(self._told(options), parked=parked)
+        told = self._told(
+            max_concurrency=max_concurrency,
+            checkpoint=checkpoint,
+            executor=executor,
+            context=context,
+            on_complete=on_complete,
+            on_complete_args=on_complete_args,
+            hooks=hooks,
+        )
+        resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
         return [Handle(self, run) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------

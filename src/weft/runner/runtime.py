@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, TypeVar
 from weft.errors import (
     RunnerClosed,
     RunNotFound,
+    RunNotHeld,
     UnwrittenEvents,
     WaitTimeout,
-    WorkflowNotFound,
 )
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
@@ -265,7 +265,8 @@ class Runtime:
         Return the worker of *run*, once it is decided that it is here.
 
         Raises:
-            WorkflowNotFound: it is not.
+            RunNotFound: there is no such run.
+            RunNotHeld: it is stored, and not here.
         """
         self.check_open()
         if self.registry.supervisor.is_at_work:
@@ -278,7 +279,7 @@ class Runtime:
             self.check_open()
         if worker is None:
             stored = await self.ownership.find(run)
-            raise WorkflowNotFound(run, stored=stored is not None, owner=stored.owner if stored is not None else None)
+            raise RunNotFound(run) if stored is None else RunNotHeld(run, stored.owner)
         return worker
 
     async def changeable(self, run: str) -> Worker:
@@ -286,7 +287,8 @@ class Runtime:
         Return the worker of *run*, to be told something.
 
         Raises:
-            WorkflowNotFound: it is not here, or is being released.
+            RunNotFound: there is no such run.
+            RunNotHeld: it is not here, or is being released.
         """
         worker = await self.worker(run)
         while worker.state == "parked" and not worker.is_leaving and self.registry.is_locked(run):
@@ -294,7 +296,7 @@ class Runtime:
                 pass
             worker = await self.worker(run)
         if worker.is_leaving:
-            raise WorkflowNotFound(run, stored=True)
+            raise RunNotHeld(run)
         return worker
 
     async def written(self, worker: Worker) -> None:
@@ -343,7 +345,7 @@ class Runtime:
                 of the first one counts.
 
         Raises:
-            WorkflowNotFound: it is not here.
+            RunNotFound, RunNotHeld: it is not here.
             StoreError: not all events could be written; the run is released nevertheless.
         """
         await self.worker(run)
@@ -374,7 +376,7 @@ class Runtime:
         Delete the stored *run*; a run that is here is stopped first.
 
         Raises:
-            WorkflowNotFound: nothing is stored under this id.
+            RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
         self.check_open()
@@ -382,10 +384,7 @@ class Runtime:
 
     async def _delete(self, run: str) -> None:
         await self._stop(run, Deadline(self._grace), persist=True)
-        try:
-            await self.ownership.delete(run)
-        except RunNotFound:
-            raise WorkflowNotFound(run, where="the store") from None
+        await self.ownership.delete(run)
 
     async def _let_go(self, worker: Worker, deadline: Deadline, *, persist: bool) -> None:
         in_flight = _withdraw(worker, persist=persist)

@@ -98,7 +98,7 @@ async def test_what_a_run_has_to_write_after_a_large_append_follows_it() -> None
     async with runner_on(store) as runner:
         handle = await runner.start(takes, "a", id="r")
         await handle.wait()
-        inputs = [asyncio.ensure_future(runner.run("r", value)) for value in (VALUE, "bc", VALUE + "d", "efg")]
+        inputs = [asyncio.ensure_future(runner.send("r", value)) for value in (VALUE, "bc", VALUE + "d", "efg")]
         await store.gate.reached.wait()
         await until_nothing_moves()
         under_way = [each.run for each in store.batches[-1]]
@@ -231,7 +231,7 @@ async def test_nothing_is_lost_or_written_twice_when_the_journal_is_cancelled_in
     async with runner_on(store) as runner:
         await (await runner.start(double, 0, id="a")).wait()
         for moment in (0.2, 0.7):  # before and after it is written
-            taken = started(runner.run("a", 1, key=f"k{moment}"))
+            taken = started(runner.send("a", 1, key=f"k{moment}"))
             await asyncio.sleep(moment)
 
             cancel_all_tasks(taken)
@@ -294,11 +294,11 @@ async def test_a_run_that_cannot_be_written_parks_no_other_run_of_its_batch_and_
     async with runner_on(store) as runner:
         runner.register(double)
         for run in ("first", "good", "bad", "better"):
-            await runner.start_workflow(run, double)
+            await runner.start(double, id=run)
         gate = gated.hold("append", times=1)
-        first = started(runner.run("first", 0))
+        first = started(runner.send("first", 0))
         await gate.reached.wait()
-        told = {run: started(runner.run(run, 1, key="k")) for run in ("good", "bad", "better")}
+        told = {run: started(runner.send(run, 1, key="k")) for run in ("good", "bad", "better")}
         await until_nothing_moves()
         gate.open()
 
@@ -312,7 +312,7 @@ async def test_a_run_that_cannot_be_written_parks_no_other_run_of_its_batch_and_
         store.refuses.clear()
         assert [handle.id for handle in await runner.resume_all()] == []
         assert [handle.id for handle in await runner.resume_all(parked=True)] == ["bad"]
-        await runner.run("bad", 1, key="k")
+        await runner.send("bad", 1, key="k")
         assert await runner.result("bad") == 2
     async with inner:
         assert {run: keys_of(await stored_log(inner, run)) for run in ("good", "bad")} == {"good": ["k"], "bad": ["k"]}
@@ -360,16 +360,16 @@ async def test_a_step_may_fail_with_any_text() -> None:
 async def test_a_store_that_raises_what_it_should_not_parks_its_runs_and_no_more() -> None:
     store = FaultyStore(MemoryStore(), {("append", 2): Fault.fail(ZeroDivisionError("a bug in the store"))})
     async with runner_on(store) as runner:
-        await runner.start_workflow("a", double)
+        await runner.start(double, id="a")
         with pytest.raises(ZeroDivisionError):
-            await runner.run("a", 1)
+            await runner.send("a", 1)
 
         handle = await runner.start(double, 2, id="b")
         result = await handle.result()
         with pytest.raises(RunParked, match="a bug in the store"):
             await runner.wait("a")
         await runner.resume("a", workflow=double)
-        await runner.run("a", 3)
+        await runner.send("a", 3)
         again = await runner.result("a")
 
     assert (result, again) == (4, 6)

@@ -180,12 +180,12 @@ async def test_what_this_runner_cannot_keep_is_refused_by_resume_too() -> None:
     workflow = under(Policy(executor="gpu"))
     async with MemoryStore() as store:
         async with runner_on(store, names=("inline", "async", "thread", "gpu")) as runner:
-            await runner.start_workflow("a", workflow)
+            await runner.start(workflow, id="a")
 
         async with runner_on(store) as runner:
             with pytest.raises(InvalidPolicy, match="gpu"):
                 await runner.resume("a", workflow=workflow)
-            assert await runner.list_workflows() == []
+            assert runner.held == []
 
 
 # -- stopping --------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ async def test_a_run_that_is_over_takes_no_policies_and_no_retries() -> None:
     async with runner_on() as runner:
         await (await runner.start(double, 1, id="a")).cancel("not wanted")
 
-        for call in (runner.set_policies("a", []), runner.retry("a"), runner.discard("a"), runner.run("a", 1)):
+        for call in (runner.set_policies("a", []), runner.retry("a"), runner.discard("a"), runner.send("a", 1)):
             with pytest.raises(RunClosed, match="not wanted"):
                 await call
 
@@ -334,10 +334,10 @@ async def test_a_step_adds_to_a_run_whose_policies_only_a_runner_can_keep() -> N
 def test_heartbeats_are_refused_where_they_are_not_heard_also_if_the_run_says_where() -> None:
     async def main() -> None:
         async with AsyncRunner(executor="process") as runner:
-            await runner.start_workflow("a", under(Policy(heartbeat=5.0)))
+            await runner.start(under(Policy(heartbeat=5.0)), id="a")
             with pytest.raises(InvalidPolicy, match="heartbeats"):
-                await runner.start_workflow("b", under(Policy(heartbeat=5.0)), executor="inline")
-            await runner.start_workflow("c", under(Policy(heartbeat=5.0, executor="thread")))
+                await runner.start(under(Policy(heartbeat=5.0)), id="b", executor="inline")
+            await runner.start(under(Policy(heartbeat=5.0, executor="thread")), id="c")
 
     asyncio.run(main())
 
@@ -439,7 +439,7 @@ async def test_a_fallback_that_is_asked_while_its_run_is_stopped_gets_the_grace_
 
         await runner.stop("a")
 
-        assert [record.status for record in await runner.records()] == ["idle"]
+        assert [record.status for record in await runner.runs()] == ["idle"]
         assert now() == 2.0
 
 

@@ -78,10 +78,10 @@ MOST = 16 * (AT_ONCE + 16)
 async def most_between_turns(workflow: Workflow, value: Any, pace: Pace, strategy: Any) -> int:
     """Return how many steps of a run of *workflow* ran between two turns of the loop at most."""
     async with AsyncRunner(MemoryStore(), executor="inline") as runner:
-        await runner.start_workflow("it", workflow, checkpoint=strategy)
+        await runner.start(workflow, id="it", checkpoint=strategy)
 
         async def run_to_its_end() -> None:  # also what runs before the input is acknowledged counts
-            await runner.run("it", value)
+            await runner.send("it", value)
             await runner.wait("it")
 
         return await pace.watch(asyncio.ensure_future(run_to_its_end()))
@@ -180,8 +180,8 @@ class Two:
         told: dict[str, Any] = {} if self._place == "step" else {self._place: self._act}
         async with AsyncRunner(self.store, executor=executor) as self._runner:
             hooks = WorkerHooks(**told) if told else None
-            await self._runner.start_workflow("it", self.workflow, hooks=hooks)
-            await self._runner.run("it", 1)
+            await self._runner.start(self.workflow, id="it", hooks=hooks)
+            await self._runner.send("it", 1)
             async with asyncio.timeout(20):
                 await (await self._eager.task)
 

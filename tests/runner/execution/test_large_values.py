@@ -11,7 +11,7 @@ from weather import rounds_until
 
 from weft import AsyncRunner, Policy, Workflow, each, reduce, step
 from weft.core.fold.memory import PAGE
-from weft.errors import RunClosed, UnencodableValue, WorkflowNotFound
+from weft.errors import RunClosed, RunNotHeld, UnencodableValue
 from weft.log import decode_segments, references
 from weft.ports.store import RunStatus
 from weft.runner.durability.unsaved import MOST
@@ -121,7 +121,7 @@ def test_a_large_result_that_is_not_data_fails_its_step_and_says_where() -> None
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
         handle = await runner.start(workflow, ITEMS)
         await handle.wait()
-        failure = (await runner.get_workflow(handle.id)).failures["make"]
+        failure = (await runner.get(handle.id)).failures["make"]
 
         assert isinstance(failure.__cause__, UnencodableValue)
         assert (failure.__cause__.component, failure.__cause__.path) == ("make", f"value[{ITEMS}]['id']")
@@ -141,12 +141,12 @@ def test_a_large_input_that_is_not_data_is_refused_and_starts_nothing() -> None:
 
 def test_an_input_for_a_run_that_leaves_while_it_is_encoded_is_refused() -> None:
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
-        await runner.start_workflow("a", COUNT)
-        giving = asyncio.ensure_future(runner.run("a", make(ITEMS)))
+        await runner.start(COUNT, id="a")
+        giving = asyncio.ensure_future(runner.send("a", make(ITEMS)))
         await asyncio.sleep(0)
         await runner.stop("a")
 
-        with pytest.raises(WorkflowNotFound):
+        with pytest.raises(RunNotHeld):
             await giving
 
     run(main)
@@ -190,7 +190,7 @@ def test_a_run_that_is_cancelled_while_a_result_is_encoded_has_nothing_of_it() -
         assert not worker.queue.by_key
         assert [type(event).__name__ for event in await handle.log()][-1] == "RunCancelled"
         with pytest.raises(RunClosed):
-            await runner.run("a", 1)
+            await runner.send("a", 1)
 
     run(main)
 

@@ -41,10 +41,10 @@ async def held(second: Callable[[Any], Any], **options: Any) -> AsyncIterator[He
     """Open a runner with a run that is between its two steps."""
     store = GatedStore(MemoryStore())
     async with AsyncRunner(store, executor="inline") as runner:
-        await runner.start_workflow("it", two_steps(lambda x: x + 1, second), **options)
+        await runner.start(two_steps(lambda x: x + 1, second), id="it", **options)
         gate = store.hold("append")
         gate.let_one_through()
-        await runner.run("it", 1)
+        await runner.send("it", 1)
         await until_nothing_moves()
         yield Held(runner, gate, store)
         gate.open()
@@ -116,7 +116,7 @@ async def test_a_condition_takes_the_straight_lane_also_where_steps_run_on_threa
 async def test_an_input_that_comes_meanwhile_is_handled_beside_the_upcoming_step() -> None:
     seen: list[int] = []
     async with held(lambda x: seen.append(x) or x) as run:
-        sending = await begun(run.runner.run("it", 10))
+        sending = await begun(run.runner.send("it", 10))
         run.gate.open()
         await sending
         done = await run.ended()
@@ -176,10 +176,10 @@ async def test_a_run_that_is_stopped_meanwhile_goes_on_with_its_upcoming_step_wh
     workflow = two_steps(lambda x: x + 1, lambda x: seen.append(x) or x)
     store = GatedStore(MemoryStore())
     async with AsyncRunner(store, executor="inline") as runner:
-        await runner.start_workflow("it", workflow)
+        await runner.start(workflow, id="it")
         gate = store.hold("append")
         gate.let_one_through()
-        await runner.run("it", 1)
+        await runner.send("it", 1)
         await until_nothing_moves()
         gate.open()
         await runner.stop("it")
@@ -235,7 +235,7 @@ async def test_a_run_that_is_cancelled_meanwhile_is_cancelled_in_the_store_too()
         assert (await run.store.find("it")).status == "cancelled"
         assert await run.runner.status("it") == "cancelled"
         with pytest.raises(RunClosed):
-            await run.runner.run("it", 2)
+            await run.runner.send("it", 2)
     assert seen == []
 
 
@@ -243,11 +243,11 @@ async def test_a_run_that_is_cancelled_meanwhile_is_cancelled_in_the_store_too()
 async def test_a_run_that_is_cancelled_while_an_earlier_event_is_written_stays_cancelled() -> None:
     store = GatedStore(MemoryStore())
     async with AsyncRunner(store, executor="inline") as runner:
-        await runner.start_workflow("it", two_steps(lambda x: x, lambda x: x))
+        await runner.start(two_steps(lambda x: x, lambda x: x), id="it")
         gate = store.hold("append")
         calls = [
             await begun(runner.set_policies("it", [])),
-            await begun(runner.run("it", 1)),
+            await begun(runner.send("it", 1)),
             await begun(runner.cancel("it", "enough")),
         ]
         gate.open()
@@ -282,13 +282,13 @@ async def test_inputs_that_a_step_gives_its_own_run_are_taken_in_when_it_has_end
         assert running == [x]
         if x == 1:
             for number, each_ in enumerate(eager):
-                each_.start(runner.run("it", 50 + number))
+                each_.start(runner.send("it", 50 + number))
         running.remove(x)
         return makes(x)
 
     async with AsyncRunner(executor="inline", max_concurrency=1) as runner:
-        await runner.start_workflow("it", Workflow("tells", step(tell)))
-        await runner.run("it", 1)
+        await runner.start(Workflow("tells", step(tell)), id="it")
+        await runner.send("it", 1)
         run = await runner.wait("it", timeout=60.0)
 
     assert seen == [1, *range(50, 50 + inputs)]

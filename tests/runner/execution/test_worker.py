@@ -63,8 +63,8 @@ class Two:
     async def run(self, hooks: WorkerHooks | None = None) -> tuple[list[AnyEvent], int]:
         """Return the log when the call has ended, and what another run of the same runner makes of 1."""
         async with runner_on(self.store, lasts=1.0) as self._runner:
-            await self._runner.start_workflow("it", self.workflow, hooks=hooks)
-            await self._runner.run("it", 1)
+            await self._runner.start(self.workflow, id="it", hooks=hooks)
+            await self._runner.send("it", 1)
             async with asyncio.timeout(20):
                 await (await self._eager.task)
             other = await (await self._runner.start(double, 1)).result()
@@ -169,7 +169,7 @@ async def test_a_listener_that_stops_a_run_that_is_being_stopped_joins_that(capl
         await runner.stop("it")
         await (await eager.task)
 
-        assert await runner.list_workflows() == []
+        assert runner.held == []
         assert (await store.find("it")).owner is None
         assert names(await stored_log(store, "it")) == ["ReactionOccurred"]
     assert caplog.messages == []

@@ -63,7 +63,7 @@ def test_a_handle_is_one_of_the_handles_it_came_from(runner: Runner) -> None:
 
     assert handles[1] in handles
     assert handles[0] != handles[1]
-    assert handles[0] == runner.lookup("c")
+    assert handles[0] == runner.resume("c")
     assert {*handles} == {*handles}
 
 
@@ -78,7 +78,7 @@ async def test_one_object_that_is_changed_between_inputs_is_refused() -> None:
     async with runner_on() as runner:
         with pytest.raises(InvalidOption, match=r"inputs\[1\] is the same object as inputs\[0\]"):
             await runner.start_many(Workflow("n", step(lambda row: row["number"], name="number")), rows())
-        assert await runner.stored() == []
+        assert [each.id for each in await runner.runs()] == []
 
 
 def test_one_object_may_be_the_input_of_several_runs(runner: Runner) -> None:
@@ -92,7 +92,7 @@ def test_without_ids_each_run_has_a_name_of_its_own(runner: Runner) -> None:
     handles = runner.start_many(double, range(5))
 
     assert len(set(handles.ids)) == len(handles) == 5
-    assert sorted(runner.stored()) == sorted(handles.ids)
+    assert sorted([each.id for each in runner.runs()]) == sorted(handles.ids)
 
 
 def test_no_input_is_no_run(runner: Runner) -> None:
@@ -193,7 +193,7 @@ def test_ids_that_do_not_fit_start_nothing(runner: Runner, ids: Any, said: str) 
     with pytest.raises(InvalidOption, match=said):
         runner.start_many(double, [1, 2], ids=ids)
 
-    assert runner.stored() == []
+    assert [each.id for each in runner.runs()] == []
 
 
 def test_the_same_id_again_is_the_same_run(runner: Runner) -> None:
@@ -267,7 +267,7 @@ async def test_a_run_that_the_store_cannot_write_does_not_keep_the_others_from_b
             await runner.start_many(double, [1, 2, 3], ids=["a", "b", "c"])
 
         assert caught.value.__notes__ == ["1 of 3 runs could not be started: ['b']; the others are here"]
-        assert await runner.list_workflows() == ["a", "c"]
+        assert runner.held == ["a", "c"]
         assert await runner.gather(["a", "c"]) == [2, 6]
 
 
@@ -288,7 +288,7 @@ def test_an_input_that_is_not_data_starts_nothing_and_the_error_says_which_it_is
     with pytest.raises(UnencodableValue, match=r"inputs\[2\]"):
         runner.start_many(double, [1, {"a": [2]}, {"a": [object()]}, 4])
 
-    assert runner.stored() == []
+    assert [each.id for each in runner.runs()] == []
 
 
 def test_an_error_of_the_iterable_starts_nothing(runner: Runner) -> None:
@@ -299,14 +299,14 @@ def test_an_error_of_the_iterable_starts_nothing(runner: Runner) -> None:
     with pytest.raises(OSError, match="the file is gone"):
         runner.start_many(double, inputs())
 
-    assert runner.stored() == []
+    assert [each.id for each in runner.runs()] == []
 
 
 def test_a_policy_that_cannot_be_kept_starts_nothing(runner: Runner) -> None:
     with pytest.raises(InvalidPolicy):
         runner.start_many(double, [1, 2], policies=[("double", Policy(executor="nowhere"))])
 
-    assert runner.stored() == runner.list_workflows() == []
+    assert [each.id for each in runner.runs()] == runner.held == []
 
 
 def test_large_inputs_are_stored_as_they_were(runner: Runner) -> None:
@@ -340,7 +340,7 @@ async def test_a_caller_that_is_cancelled_leaves_its_slice_to_be_started_and_sta
 
         first = ids[: bulk_start.AT_ONCE]
         assert await runner.gather(first) == [2 * i for i in range(bulk_start.AT_ONCE)]
-        assert await runner.list_workflows() == first
+        assert runner.held == first
 
 
 @virtually
@@ -372,7 +372,7 @@ async def test_a_caller_that_is_cancelled_leaves_no_run_that_turns_out_to_exist(
             gate.open()
             await until_nothing_moves()
 
-            assert await runner.list_workflows() == ["b"]
+            assert runner.held == ["b"]
             assert await runner.gather(["b"]) == [12]
 
 

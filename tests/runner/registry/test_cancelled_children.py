@@ -12,7 +12,7 @@ from parents import careless, parent_of
 from weather import GatedStore, SlowStore, double, runner_on, until_nothing_moves, virtually
 
 from weft import Runnable, Workflow, context, current, step
-from weft.errors import OwnershipLost, RunnerClosed, RunOwned, StoreUnavailable, UnwrittenEvents, WorkflowNotFound
+from weft.errors import OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreUnavailable, UnwrittenEvents
 from weft.stores import MemoryStore
 from weft.testing.wrapping import WrappedStore
 
@@ -26,7 +26,7 @@ async def test_children_are_cancelled_with_their_parent_unless_told_otherwise(wi
         await asyncio.sleep(1)
         await runner.cancel("p", "enough")
 
-        states = {record.id: record.status for record in await runner.records()}
+        states = {record.id: record.status for record in await runner.runs()}
         result = None if with_parent else await runner.result("c")
 
     assert states["p"] == "cancelled"
@@ -44,8 +44,8 @@ async def test_children_of_children_are_cancelled_too_also_those_that_are_not_he
         await runner.stop("child", grace=0)
         await runner.cancel("p")
 
-        here = await runner.list_workflows()
-        states = {record.id: record.status for record in await runner.records()}
+        here = runner.held
+        states = {record.id: record.status for record in await runner.runs()}
 
     assert here == ["p"]
     assert states == dict.fromkeys(["p", "child", "grandchild"], "cancelled")
@@ -83,10 +83,10 @@ async def test_a_crash_in_the_middle_of_cancelling_is_made_up_for() -> None:
 
     async with runner_on(inner) as runner:
         runner.register(parent_of(double, id="c"), double)
-        before = {record.id: record.status for record in await runner.records()}
+        before = {record.id: record.status for record in await runner.runs()}
         await runner.resume_all()
         await asyncio.sleep(1)
-        after = {record.id: record.status for record in await runner.records()}
+        after = {record.id: record.status for record in await runner.runs()}
 
     assert before["p"] == "running"
     assert after == {"p": "cancelled", "c": "cancelled"}
@@ -108,7 +108,7 @@ async def test_a_child_that_is_just_being_created_is_cancelled_too() -> None:
         await creating.wait()
         await runner.cancel("p")
 
-        assert {record.id: record.status for record in await runner.records()} == {"p": "cancelled", "c": "cancelled"}
+        assert {record.id: record.status for record in await runner.runs()} == {"p": "cancelled", "c": "cancelled"}
 
 
 @virtually
@@ -127,7 +127,7 @@ async def test_cancelling_needs_neither_the_code_nor_the_context_of_a_child() ->
     async with runner_on(store, lasts=60.0) as runner:
         await runner.resume("p", workflow=Workflow("two", step(two)))
         await runner.cancel("p")
-        states = {record.id: record.status for record in await runner.records()}
+        states = {record.id: record.status for record in await runner.runs()}
 
     assert states == dict.fromkeys(["p", "c1", "c2"], "cancelled")
 
@@ -164,7 +164,7 @@ async def test_a_circle_of_children_is_cancelled() -> None:
         await asyncio.sleep(1)
         await runner.cancel("A")
 
-        assert {record.id: record.status for record in await runner.records()} == dict.fromkeys("ABC", "cancelled")
+        assert {record.id: record.status for record in await runner.runs()} == dict.fromkeys("ABC", "cancelled")
 
 
 @pytest.mark.parametrize("is_here", [True, False])
@@ -192,7 +192,7 @@ async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others(is_he
         store.is_lost = True
         with pytest.raises(OwnershipLost):
             await runner.cancel("p")
-        states = {record.id: record.status for record in await runner.records()}
+        states = {record.id: record.status for record in await runner.runs()}
 
     assert (states["c2"], states["p"]) == ("cancelled", "running")
 
@@ -233,7 +233,7 @@ async def test_a_caller_that_cancels_is_told_that_the_run_was_deleted() -> None:
         await asyncio.sleep(1)
         await runner.delete("p")
 
-        with pytest.raises(WorkflowNotFound):
+        with pytest.raises(RunNotFound):
             await cancelling
         assert await runner.status("c") == "cancelled"
 

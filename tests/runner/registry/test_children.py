@@ -30,7 +30,7 @@ def test_a_plain_function_waits_for_a_child(store: LogStore) -> None:
 
     with Runner(store) as runner:
         result = runner.start(parent, 20).result()
-        stored = runner.stored()
+        stored = [each.id for each in runner.runs()]
 
     assert (result, len(stored)) == (41, 2)
 
@@ -104,7 +104,7 @@ async def test_ids_of_children_of_children_are_told_apart_and_do_not_grow_for_ev
     async with runner_on(MemoryStore()) as runner:
         result = await (await runner.start(descending(names), 40, id="top")).result()
 
-        stored = await runner.stored()
+        stored = [each.id for each in await runner.runs()]
 
     assert (result, len(names), set(stored)) == (40, 40, {"top", *names})
     assert max(map(len, names)) <= 255
@@ -117,7 +117,7 @@ async def test_a_child_deep_below_is_found_again_by_the_next_attempt() -> None:
     async with runner_on(MemoryStore()) as runner:
         await (await runner.start(descending(names, fails=1), 12, id="top")).result()
 
-        stored = await runner.stored()
+        stored = [each.id for each in await runner.runs()]
 
     assert (len(names), len(stored)) == (24, 13)
 
@@ -158,7 +158,7 @@ async def test_a_child_that_was_noted_under_a_longer_id_keeps_it(monkeypatch: py
             result = await (await runner.resume(run, workflow=parent)).result()
 
             children = await children_of(runner, run)
-            stored = await runner.stored()
+            stored = [each.id for each in await runner.runs()]
 
     assert (result, len(children), len(stored)) == (42, 1, 2)
     assert len(children[0]) > 300
@@ -355,7 +355,7 @@ async def test_a_parent_that_is_resumed_waits_for_the_child_that_it_had(tmp_path
         runner.register(parent_of(child), child)
         resumed = await runner.resume_all()
         result = await runner.result("p")
-        stored = await runner.stored()
+        stored = [each.id for each in await runner.runs()]
 
     assert (len(resumed), result, calls, len(stored)) == (2, 6, [5], 2)
 

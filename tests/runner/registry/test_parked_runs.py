@@ -69,10 +69,10 @@ async def test_what_a_parked_run_is_told_while_it_is_brought_back_is_in_its_log(
 
 async def refused(runner: AsyncRunner, store: GatedStore) -> None:
     """Start the run ``a``, and let *store* refuse its first input."""
-    await runner.start_workflow("a", double)
+    await runner.start(double, id="a")
     store.fails_with["append"] = lambda: ValueError("a bug in the store")
     with pytest.raises(ValueError, match="a bug"):
-        await runner.run("a", 1)
+        await runner.send("a", 1)
     store.fails_with.clear()
 
 
@@ -90,7 +90,7 @@ async def test_a_run_that_the_store_has_refused_is_not_changed_and_can_be_resume
         with pytest.raises(RunParked):
             await runner.wait("a")
         await runner.resume("a", workflow=double)
-        await runner.run("a", 1)
+        await runner.send("a", 1)
         assert await runner.result("a") == 2
 
 

@@ -13,7 +13,7 @@ import pytest
 from weather import double
 
 from weft import Runner, Workflow, current, step
-from weft.errors import InvalidOption, NoRun, NoRunner, RunClosed, RunnerClosed, StepFailed, WorkflowNotFound
+from weft.errors import InvalidOption, NoRun, NoRunner, RunClosed, RunnerClosed, RunNotFound, StepFailed
 from weft.ports.store import LogStore
 
 
@@ -88,7 +88,7 @@ def test_an_attempt_that_is_over_starts_no_children() -> None:
         runner.cancel("p")
         opened.set()
         ended.wait(10)
-        with pytest.raises(WorkflowNotFound):
+        with pytest.raises(RunNotFound):
             runner.result("c")
 
     assert "is over" in str(raised[0])
@@ -96,7 +96,7 @@ def test_an_attempt_that_is_over_starts_no_children() -> None:
 
 def test_the_result_of_a_cancelled_run_says_so() -> None:
     with Runner() as runner:
-        runner.start_workflow("a", double)
+        runner.start(double, id="a")
         runner.cancel("a", "not wanted")
         with pytest.raises(RunClosed, match="not wanted"):
             runner.result("a")

@@ -11,7 +11,7 @@ from callers import cut_off, ended, started
 from weather import GatedStore, SlowStore, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Run, Workflow, step
-from weft.errors import OwnershipLost, RunParked, WorkflowAlreadyStarted, WorkflowNotFound
+from weft.errors import OwnershipLost, RunExists, RunNotHeld, RunParked
 from weft.stores import MemoryStore
 from weft.testing import Fault, FaultyStore
 
@@ -26,7 +26,7 @@ async def test_a_run_that_is_resumed_while_it_is_stopped_is_stopped_and_then_res
         handle = await runner.resume("a", workflow=double)
         await stops
 
-        assert await runner.list_workflows() == ["a"]
+        assert runner.held == ["a"]
         assert (await handle.wait()).values("double") == [2]
 
 
@@ -41,7 +41,7 @@ async def test_a_second_stop_does_not_throw_out_what_was_resumed_after_the_first
         await runner.resume("a", workflow=double)
         await asyncio.gather(*stops)
 
-        assert await runner.list_workflows() == ["a"]
+        assert runner.held == ["a"]
         assert (await store.find("a")).owner is not None
 
 
@@ -70,7 +70,7 @@ async def test_a_run_that_another_process_has_taken_over_can_be_let_go_of() -> N
 
         await one.stop("a")
 
-        with pytest.raises(WorkflowNotFound):
+        with pytest.raises(RunNotHeld):
             await handle.status()
         assert (await other.wait("a")).values("double") == [2]
 
@@ -83,23 +83,23 @@ async def test_a_run_that_turns_out_to_exist_while_others_ask_for_it_was_never_h
             await (await runner.start(double, 1, id="a")).wait()
 
         async with runner_on(store) as runner:
-            starts = asyncio.create_task(runner.start_workflow("a", double))
+            starts = asyncio.create_task(runner.start(double, id="a", if_exists="error"))
             await asyncio.sleep(0.1)
-            asks = [runner.set_policies("a", []), runner.run("a", 2), runner.cancel("a"), runner.wait("a")]
+            asks = [runner.set_policies("a", []), runner.send("a", 2), runner.cancel("a"), runner.wait("a")]
             told = await asyncio.gather(*asks, return_exceptions=True)
 
-            with pytest.raises(WorkflowAlreadyStarted):
+            with pytest.raises(RunExists):
                 await starts
-            assert [type(error) for error in told] == [WorkflowNotFound] * 4
+            assert [type(error) for error in told] == [RunNotHeld] * 4
 
 
 @virtually
 async def test_a_caller_that_asks_for_a_run_that_is_being_created_is_served_when_it_is() -> None:
     async with runner_on(SlowStore(MemoryStore())) as runner:
-        starts = asyncio.create_task(runner.start_workflow("a", double))
+        starts = asyncio.create_task(runner.start(double, id="a"))
         await asyncio.sleep(0.1)
 
-        await runner.run("a", 2)
+        await runner.send("a", 2)
         await starts
 
         assert (await runner.wait("a")).values("double") == [4]
@@ -125,7 +125,7 @@ async def test_a_caller_that_is_cancelled_while_a_run_comes_in_leaves_it_whole(c
         await asyncio.sleep(20.0)
         resumed = await runner.resume_all()
 
-        assert [handle.id for handle in resumed] == ["c"] or "c" in await runner.list_workflows()
+        assert [handle.id for handle in resumed] == ["c"] or "c" in runner.held
         assert await runner.result("c") == 10
 
 
@@ -141,7 +141,7 @@ class Traffic:
 
     def give(self, key: str) -> None:
         """Give the run an input, which is not waited for."""
-        self.inputs[key] = started(self._runner.run("x", 1, key=key))
+        self.inputs[key] = started(self._runner.send("x", 1, key=key))
 
     async def acknowledged(self) -> dict[str, str]:
         """Return how all inputs have ended, by key."""
@@ -185,7 +185,7 @@ async def test_a_late_commit_of_a_worker_that_has_left_acknowledges_nothing_of_t
         others = {await ended(waiting), await ended(writing)}
         if is_patient:
             assert await ended(starting) == "returned"
-            assert await runner.list_workflows() == ["x"]
+            assert runner.held == ["x"]
         await ended(stopping)
 
     async with inner:
@@ -193,7 +193,7 @@ async def test_a_late_commit_of_a_worker_that_has_left_acknowledges_nothing_of_t
     acknowledged = {key for key, how in told.items() if how == "returned"}
     assert acknowledged - set(keys) == set()
     assert len(keys) == len(set(keys))
-    assert set(told.values()) | others <= {"returned", "WorkflowNotFound"}
+    assert set(told.values()) | others <= {"returned", "RunNotHeld"}
     assert told["k1"] == "returned"
 
 
@@ -207,7 +207,7 @@ async def test_a_worker_that_is_leaving_takes_no_input() -> None:
         stopping = started(runner.stop("x"))
         await until_nothing_moves()
 
-        late = started(runner.run("x", 2, key="late"))
+        late = started(runner.send("x", 2, key="late"))
         await until_nothing_moves()
         before = len(await stored_log(inner, "x"))
         await stopping
@@ -215,11 +215,11 @@ async def test_a_worker_that_is_leaving_takes_no_input() -> None:
         told = await ended(late)
         keys = keys_of(await stored_log(inner, "x"))
     assert before == 2
-    assert (told, keys) in [("WorkflowNotFound", [None]), ("returned", [None, "late"])]
-    assert told == "WorkflowNotFound"
+    assert (told, keys) in [("RunNotHeld", [None]), ("returned", [None, "late"])]
+    assert told == "RunNotHeld"
 
 
-@pytest.mark.parametrize("call", ["run", "stop", "checkpoint", "wait", "cancel", "set_policies"])
+@pytest.mark.parametrize("call", ["send", "stop", "checkpoint", "wait", "cancel", "set_policies"])
 @virtually
 async def test_callers_are_not_told_that_a_start_whose_caller_was_cancelled_found_the_run_stored(call: str) -> None:
     inner = MemoryStore()
@@ -231,7 +231,7 @@ async def test_callers_are_not_told_that_a_start_whose_caller_was_cancelled_foun
         await cut_off(runner.start(double, 0, id="x"), 1.0)
 
         calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-            "run": lambda: runner.run("x", 1),
+            "send": lambda: runner.send("x", 1),
             "stop": lambda: runner.stop("x"),
             "checkpoint": lambda: runner.checkpoint("x"),
             "wait": lambda: runner.wait("x"),
@@ -242,7 +242,7 @@ async def test_callers_are_not_told_that_a_start_whose_caller_was_cancelled_foun
         await until_nothing_moves()
         gate.open()
 
-        assert await ended(asking) in ("returned", "WorkflowNotFound")
+        assert await ended(asking) in ("returned", "RunNotHeld")
 
 
 @virtually
@@ -273,15 +273,15 @@ async def test_a_run_that_exists_is_not_taken_for_a_new_one_because_the_store_wa
     is_again = False
     store = FaultyStore(inner, lambda call, _: next(failures, None) if is_again and call == "append" else None)
     async with runner_on(store) as runner:
-        await (await runner.start_workflow("a", double)).send(1, key="k1")
+        await (await runner.start(double, id="a")).send(1, key="k1")
         await runner.wait("a")
         await runner.stop("a")
         await asyncio.sleep(1.0)  # two runs of one id are told apart by when they were created
         is_again = True
 
-        with pytest.raises(WorkflowAlreadyStarted):
-            await runner.start_workflow("a", double)
-        assert await runner.list_workflows() == []
+        with pytest.raises(RunExists):
+            await runner.start(double, id="a", if_exists="error")
+        assert runner.held == []
         handle = await runner.start(double, id="a")
         await handle.send(2, key="k2")
         run = await handle.wait()
@@ -318,7 +318,7 @@ async def test_starting_what_exists_keeps_the_options() -> None:
         told.append(run)
 
     async with runner_on(store) as runner:
-        await runner.start_workflow("a", double)
+        await runner.start(double, id="a")
 
     async with runner_on(store) as runner:
         handle = await runner.start(double, id="a", on_complete=on_complete)

@@ -97,8 +97,8 @@ async def test_resuming_everything_brings_back_only_what_it_owns(way: str, momen
         gate.open()
         await asyncio.gather(everything, between)
 
-        assert sorted(await owned(inner)) == sorted(await runner.list_workflows())
-        for run in await runner.list_workflows():
+        assert sorted(await owned(inner)) == sorted(runner.held)
+        for run in runner.held:
             assert (await runner.wait(run)).values("double") == [2]
         assert executed.count("second") == 1
         assert executed.count("first") == 1
@@ -122,7 +122,7 @@ async def test_resuming_everything_leaves_no_run_owned_that_is_not_here_when_its
         gate.open()
         await until_nothing_moves()
 
-        assert sorted(await owned(inner)) == sorted(await runner.list_workflows())
+        assert sorted(await owned(inner)) == sorted(runner.held)
         await runner.resume_all()
-        assert sorted(await runner.list_workflows()) == ["first", "second"]
+        assert sorted(runner.held) == ["first", "second"]
         assert [await runner.result(run) for run in ("first", "second")] == [2, 2]

@@ -28,7 +28,7 @@ async def test_stopping_goes_on_when_its_caller_is_cancelled() -> None:
         await cut_off(runner.stop("a"), 1.0)
         await asyncio.sleep(10.0)
 
-        assert await runner.list_workflows() == []
+        assert runner.held == []
         assert (await inner.find("a")).owner is None
         assert len(await stored_log(inner, "a", chain)) == 3
 
@@ -62,7 +62,7 @@ async def test_a_second_caller_of_stop_joins_the_first_whose_caller_was_cancelle
         await cut_off(runner.stop("a"), 1.0)
         await runner.stop("a")
 
-        assert await runner.list_workflows() == []
+        assert runner.held == []
         assert (await inner.find("a")).owner is None
         log = await stored_log(inner, "a", chain)
     assert (executed, len(log)) == (["slow"], 3)
@@ -74,7 +74,7 @@ async def test_a_stop_that_was_cancelled_while_it_asked_the_store_leaves_a_run_t
     inner = MemoryStore()
     store = GatedStore(inner)
     async with runner_on(store, checkpoint="manual") as runner:
-        handle = await runner.start_workflow("a", double)
+        handle = await runner.start(double, id="a")
         await handle.send(1, key="k1")
         gate = store.hold(moment)
 
@@ -126,7 +126,7 @@ async def test_a_step_that_uses_a_child_while_it_is_being_stopped_costs_no_attem
 # -- all other calls -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["start", "start_workflow", "run", "resume", "cancel", "delete", "visit"])
+@pytest.mark.parametrize("call", ["start", "open", "send", "resume", "cancel", "delete", "visit"])
 @pytest.mark.parametrize("seconds", [0.25, 0.75, 1.25, 1.75])
 @virtually
 async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_made_again(
@@ -135,14 +135,14 @@ async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_m
     inner = MemoryStore()
     async with runner_on(SlowStore(inner)) as runner:
         runner.register(double)
-        if call not in ("start", "start_workflow"):
+        if call not in ("start", "open"):
             await (await runner.start(double, 1, id="a")).wait()
         if call in ("resume", "visit"):
             await runner.stop("a")
         calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
             "start": lambda: runner.start(double, 1, id="a"),
-            "start_workflow": lambda: runner.start_workflow("a", double),
-            "run": lambda: runner.run("a", 1, key="k"),
+            "open": lambda: runner.start(double, id="a", if_exists="error"),
+            "send": lambda: runner.send("a", 1, key="k"),
             "resume": lambda: runner.resume("a"),
             "cancel": lambda: runner.cancel("a"),
             "delete": lambda: runner.delete("a"),
@@ -154,18 +154,18 @@ async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_m
 
         again = await ended(started(calls[call]()))
         expected = {
-            "delete": {"returned", "WorkflowNotFound"},
-            "start_workflow": {"returned", "WorkflowAlreadyStarted"},
+            "delete": {"returned", "RunNotFound"},
+            "open": {"returned", "RunExists"},
         }
         assert again in expected.get(call, {"returned"})
-        if call == "start_workflow":
+        if call == "open":
             await runner.resume("a")
         if call == "delete":
-            assert await runner.list_workflows() == await owned(inner) == []
+            assert runner.held == await owned(inner) == []
             return
         try:
             run = await runner.wait("a")
         except RunClosed:
-            run = await runner.get_workflow("a")
-        assert len(keys_of(run.log())) == {"run": 2, "start_workflow": 0}.get(call, 1)
-        assert await runner.list_workflows() == await owned(inner) == ["a"]
+            run = await runner.get("a")
+        assert len(keys_of(run.log())) == {"send": 2, "open": 0}.get(call, 1)
+        assert runner.held == await owned(inner) == ["a"]

@@ -82,9 +82,9 @@ class Exhausted:
 @virtually
 async def test_a_worker_that_crashes_loses_nothing_that_was_recorded(checkpoint: str) -> None:
     async with runner_on(MemoryStore(), refuses=Exhausted(1), checkpoint=checkpoint) as runner:
-        await runner.start_workflow("a", double)
-        await runner.run("a", 1)
-        await runner.run("a", 2)
+        await runner.start(double, id="a")
+        await runner.send("a", 1)
+        await runner.send("a", 2)
 
         run = await runner.wait("a")
 
@@ -95,10 +95,10 @@ async def test_a_worker_that_crashes_loses_nothing_that_was_recorded(checkpoint:
 async def test_an_input_that_comes_while_a_worker_is_rebuilt_is_taken() -> None:
     store = SlowStore(MemoryStore())
     async with runner_on(store, refuses=Exhausted(1)) as runner:
-        await runner.start_workflow("a", double)
-        await runner.run("a", 1)
+        await runner.start(double, id="a")
+        await runner.send("a", 1)
 
-        inputs = [asyncio.ensure_future(_later(seconds, runner.run("a", 2))) for seconds in (0.0, 0.5, 1.0, 2.0, 3.0)]
+        inputs = [asyncio.ensure_future(_later(seconds, runner.send("a", 2))) for seconds in (0.0, 0.5, 1.0, 2.0, 3.0)]
         await asyncio.gather(*inputs)
         run = await runner.wait("a")
 
@@ -136,8 +136,8 @@ async def test_a_store_that_is_unavailable_parks_no_run_whose_worker_has_crashed
 async def test_a_runner_can_be_closed_while_a_worker_is_rebuilt() -> None:
     store = SlowStore(MemoryStore())
     async with runner_on(store, refuses=Exhausted(1)) as runner:
-        await runner.start_workflow("a", double)
-        await runner.run("a", 1)
+        await runner.start(double, id="a")
+        await runner.send("a", 1)
         waiting = asyncio.ensure_future(runner.wait("a"))
         await asyncio.sleep(0.8)
 

@@ -8,7 +8,7 @@ import pytest
 from weather import double, runner_on, until_nothing_moves, virtually
 
 from weft import Runner, Workflow, step
-from weft.errors import InvalidOption, RunClosed, RunnerClosed, StepFailed, WaitTimeout, WorkflowNotFound
+from weft.errors import InvalidOption, RunClosed, RunnerClosed, RunNotFound, RunNotHeld, StepFailed, WaitTimeout
 from weft.runner.queries import AT_ONCE
 from weft.stores import MemoryStore
 
@@ -38,7 +38,7 @@ def test_runs_that_are_not_here_and_handles_can_be_gathered(runner: Runner) -> N
     output, missing = runner.gather([handle, "nothing"], timeout=10, return_exceptions=True)
 
     assert output == 2
-    assert isinstance(missing, WorkflowNotFound)
+    assert isinstance(missing, RunNotFound)
 
 
 @virtually
@@ -104,7 +104,7 @@ async def test_an_output_counts_as_it_was_when_the_run_was_first_idle() -> None:
         handles = await runner.start_many(double, [1, 9], ids=["a", "b"])
         gathers = asyncio.create_task(handles.gather())
         await runner.wait("a")
-        await runner.run("a", 5)
+        await runner.send("a", 5)
         await runner.wait("a")
         await runner.stop("a")
 
@@ -121,7 +121,7 @@ async def test_a_run_that_is_stopped_or_cancelled_is_an_error_in_its_place() -> 
         await runner.cancel("b")
 
         stopped, cancelled, output = await gathers
-        assert isinstance(stopped, WorkflowNotFound)
+        assert isinstance(stopped, RunNotHeld)
         assert isinstance(cancelled, RunClosed)
         assert output == 6
 

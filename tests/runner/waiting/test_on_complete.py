@@ -27,9 +27,9 @@ async def test_an_input_whose_key_was_seen_is_nothing_to_tell() -> None:
         told.append(run.memory.received)
 
     async with runner_on() as runner:
-        await runner.start_workflow("a", double, on_complete=tell)
+        await runner.start(double, id="a", on_complete=tell)
         for _ in range(2):
-            await runner.run("a", 1, key="once")
+            await runner.send("a", 1, key="once")
             await runner.wait("a")
 
     assert told == [1]
@@ -50,7 +50,7 @@ async def test_on_complete_is_called_once_at_a_time_also_by_a_worker_that_was_re
     async with runner_on(refuses=lambda _: next(crashes, False)) as runner:
         await runner.start(double, 1, id="a", on_complete=tell)
         await has_begun.wait()
-        await runner.run("a", 2)
+        await runner.send("a", 2)
         await runner.wait("a")
 
     assert order == [("begins", 1), ("ends", 1), ("begins", 2), ("ends", 2)]
@@ -83,11 +83,11 @@ def test_on_complete_is_called_once_for_every_busy_period_before_wait_returns(st
         told.append((id, run.values("increment"), *more))
 
     with Runner(store) as runner:
-        runner.start_workflow("a", chain, on_complete=note, on_complete_args=("x",))
-        runner.run("a", 5)
+        runner.start(chain, id="a", on_complete=note, on_complete_args=("x",))
+        runner.send("a", 5)
         runner.wait("a")
         assert told == [("a", [11], "x")]
-        runner.run("a", 6)
+        runner.send("a", 6)
         runner.wait("a")
         events = runner.log("a")
 
@@ -246,10 +246,10 @@ async def test_on_complete_is_called_although_other_code_cancels_that_before_it_
             cancel_tasks_of("_notify")
             monkeypatch.undo()
 
-        await runner.start_workflow("a", double, on_complete=done)
+        await runner.start(double, id="a", on_complete=done)
         await until_nothing_moves()
         monkeypatch.setattr(waiters, "settled", settled_and_cancelled)
-        await runner.run("a", 1)
+        await runner.send("a", 1)
 
         assert await runner.result("a") == 2
     assert called == ["a"]

@@ -13,7 +13,7 @@ from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing
 
 from weft import Run, Runner, Workflow, step
 from weft.core.events import RunCancelled
-from weft.errors import NothingProduced, RunClosed, RunFrozen, RunParked, WaitTimeout, WorkflowNotFound
+from weft.errors import NothingProduced, RunClosed, RunFrozen, RunNotFound, RunParked, WaitTimeout
 from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
 
@@ -51,7 +51,7 @@ async def test_a_run_that_is_handed_out_is_frozen_and_shares_nothing_with_the_on
         await runner.start(pair, 1, id="a", on_complete=completed)
         half = await runner.wait_until("a", is_half_way)
         handed += [half] if way == "wait_until" else []
-        handed += [await runner.get_workflow("a")] if way == "get_workflow" else []
+        handed += [await runner.get("a")] if way == "get_workflow" else []
         if way in ("wait", "on_complete"):
             handed += [await runner.wait("a")] if way == "wait" else []
             await runner.wait("a")
@@ -150,10 +150,10 @@ async def test_a_caller_that_waits_for_a_run_that_was_parked_and_then_cancelled_
 @virtually
 async def test_a_duplicate_input_is_acknowledged_only_when_the_first_is_durable() -> None:
     async with runner_on(SlowStore(MemoryStore())) as runner:
-        await runner.start_workflow("a", double)
+        await runner.start(double, id="a")
         began = now()
 
-        await asyncio.gather(*(runner.run("a", 1, key="once") for _ in range(2)))
+        await asyncio.gather(*(runner.send("a", 1, key="once") for _ in range(2)))
 
         assert now() == began + 1.0
         assert (await runner.wait("a")).values("double") == [2]
@@ -188,7 +188,7 @@ def test_what_wait_gives_does_not_change_any_more(runner: Runner) -> None:
     runner.start(chain, 5, id="a")
     before = runner.wait("a")
 
-    runner.run("a", 6)
+    runner.send("a", 6)
     runner.wait("a")
 
     assert before.values("increment") == [11]
@@ -228,7 +228,7 @@ async def test_waiting_keeps_its_timeout_while_the_store_is_unavailable(what: st
     store.fails_with = {}
     if what == "a run that is not here":
         gate.open()
-        with pytest.raises(WorkflowNotFound):
+        with pytest.raises(RunNotFound):
             await asks[way]()
     else:
         if starting is not None:

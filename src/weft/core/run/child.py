@@ -27,7 +27,7 @@ class Child(Protocol):
         """Wait until it has nothing left to do; return the run."""
         ...
 
-    def send(self, value: Any, *, key: str | None = None, deadline: float | None = None) -> Any:
+    def send(self, input: Any, *, key: str | None = None, deadline: float | None = None) -> Any:  # noqa: A002
         """Send it a further input."""
         ...
 

@@ -214,17 +214,29 @@ class Ownership:
         except RunNotFound:
             return None
 
-    async def records(self, **filters: Any) -> list[RunRecord]:
-        """Return the records of the runs in the store, oldest first."""
-        store = self._listed()
-        found: list[RunRecord] = []
-        while page := await self._asked(store.list(after=found[-1] if found else None, limit=1_000, **filters)):
-            found.extend(page)
-        return found
+    async def record(self, run: str) -> RunRecord:
+        """
+        Return the record of *run*.
 
-    async def count(self, **filters: Any) -> int:
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        store = self._listed()
+        return await self._retrying(lambda: store.find(run))
+
+    async def records(
+        self, *, statuses: Collection[RunStatus] | None, workflow: str | None, limit: int, after: RunRecord | None
+    ) -> list[RunRecord]:
+        """Return a page of the records in the store, oldest first."""
+        store = self._listed()
+        return list(
+            await self._retrying(lambda: store.list(statuses=statuses, workflow=workflow, limit=limit, after=after))
+        )
+
+    async def count(self, *, statuses: Collection[RunStatus] | None, workflow: str | None) -> int:
         """Return how many runs the store has."""
-        return await self._asked(self._listed().count(**filters))
+        store = self._listed()
+        return await self._retrying(lambda: store.count(statuses=statuses, workflow=workflow))
 
     async def delete(self, run: str) -> None:
         """
@@ -236,9 +248,9 @@ class Ownership:
         """
         await self._asked(self._listed().delete(run))
 
-    async def purge(self, *, before: float, **filters: Any) -> int:
+    async def purge(self, *, before: float, statuses: Collection[RunStatus], limit: int | None) -> int:
         """Delete closed runs that were last written *before* a time; return how many."""
-        return await self._asked(self._listed().purge(before=before, **filters))
+        return await self._asked(self._listed().purge(before=before, statuses=statuses, limit=limit))
 
     def _listed(self) -> ListableStore:
         if not isinstance(self._store, ListableStore):

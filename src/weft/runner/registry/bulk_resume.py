@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final
 
-from weft.errors import RunnerClosed, RunOwned, StoreUnavailable, WorkflowNotFound
+from weft.errors import RunnerClosed, RunNotFound, RunOwned, StoreUnavailable
 from weft.ports.store import DUE, RunStatus
 from weft.runner.durability.ownership import Ownership
 from weft.runner.options import RunOptions
@@ -85,7 +85,7 @@ class BulkResume:
             return bool(await coming)
         except (RunnerClosed, StoreUnavailable):  # the runner is being closed
             raise
-        except (RunOwned, WorkflowNotFound):  # it was free a moment ago
+        except (RunOwned, RunNotFound):  # it was free a moment ago
             return False
         except Exception as error:  # noqa: BLE001 - as said above
             self._registry.supervisor.unresumable(run, error)

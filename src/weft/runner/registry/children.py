@@ -23,7 +23,7 @@ from weft.core.functions.identity import digest
 from weft.core.functions.references import MISSING
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, NoRun, RunnerClosed, WorkflowNotFound
+from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound
 from weft.log import check_encodable
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
@@ -233,7 +233,7 @@ class ChildRuns:
         """Cancel *child*, and return those of its children that are cancelled with it."""
         try:
             return await self._registry.visit(child, partial(self._cancelled, reason))
-        except WorkflowNotFound:
+        except RunNotFound:
             _log.debug("run %r was never started, or is deleted", child)
             return ()
 

@@ -29,8 +29,6 @@ from weft.core.workflow import Workflow
 from weft.errors import (
     RunExists,
     RunNotFound,
-    WorkflowAlreadyStarted,
-    WorkflowNotFound,
 )
 from weft.log import Encoded, needs_encoding
 from weft.ports.store import RunRecord
@@ -132,7 +130,7 @@ class RunRegistry:
         Create a new run, and wait until its first events are stored.
 
         Raises:
-            WorkflowAlreadyStarted: a run with this id exists.
+            RunExists: a run with this id exists.
         """
         encoded = await encoded_input(value) if needs_encoding(value) else None
         async with self._locks.lock(run) as lock:
@@ -150,7 +148,7 @@ class RunRegistry:
                 await self._waiters.durable(worker, position)
             except RunExists:
                 self.drop(worker)
-                raise WorkflowAlreadyStarted(run) from None
+                raise
             except asyncio.CancelledError:  # the run goes on, unless it turns out to exist
                 lock.release_after(self.shielded.start(self._decide(worker)))
                 raise
@@ -177,7 +175,7 @@ class RunRegistry:
         which the beginning is stored.
 
         Raises:
-            WorkflowAlreadyStarted: a run of this id is here.
+            RunExists: a run of this id is here.
         """
         worker = self._new_worker(run, workflow, options)
         if policies is None:
@@ -215,7 +213,7 @@ class RunRegistry:
     def _new_worker(self, run: str, workflow: Workflow, options: RunOptions) -> Worker:
         check_text("id", run)
         if run in self._workers:
-            raise WorkflowAlreadyStarted(run)
+            raise RunExists(run)
         self._dispatcher.check_open()
         new = Run(workflow, id=run, context=options.context)
         new.check_context()
@@ -227,12 +225,12 @@ class RunRegistry:
             try:
                 await self.create(run, workflow, options, **given)
                 return
-            except WorkflowAlreadyStarted:
+            except RunExists:
                 pass
             try:
                 await self.resume(run, workflow, options)
                 return
-            except WorkflowNotFound:  # it was deleted meanwhile: then this is a new one
+            except RunNotFound:  # it was deleted meanwhile: then this is a new one
                 pass
 
     async def resume(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False) -> None:
@@ -240,7 +238,7 @@ class RunRegistry:
         Load the stored *run*, and continue it; a run that is here already is left as it is, unless it is parked.
 
         Raises:
-            WorkflowNotFound: nothing is stored under this id.
+            RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
         known = self._workers.get(run)
@@ -253,18 +251,15 @@ class RunRegistry:
         Load *run*, which is locked, and continue it; return False if it was here already.
 
         Raises:
-            WorkflowNotFound, RunOwned: as :meth:`resume`.
+            RunNotFound, RunOwned: as :meth:`resume`.
         """
         await self.supervisor.restarted(run)
         known = self._workers.get(run)
         if known is not None and known.state != "parked":
             return False
-        try:
-            if known is not None:
-                await self._write(known)
-            await self._take_over(run, workflow, options, strict=strict)
-        except RunNotFound:
-            raise WorkflowNotFound(run, where="the store") from None
+        if known is not None:
+            await self._write(known)
+        await self._take_over(run, workflow, options, strict=strict)
         return True
 
     async def _take_over(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
@@ -299,7 +294,7 @@ class RunRegistry:
         Call a function with the worker of *run*; if the run is not here, with a temporary worker that only writes.
 
         Raises:
-            WorkflowNotFound: nothing is stored under this id.
+            RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
         """
         return await asyncio.shield(self.change(run, partial(self._visit, run, call)))
@@ -309,10 +304,7 @@ class RunRegistry:
         here = self._workers.get(run)
         if here is not None:
             return await call(here)
-        try:
-            owned = await self._ownership.acquire(run)
-        except RunNotFound:
-            raise WorkflowNotFound(run, where="the store") from None
+        owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]):
             loaded = await self._ownership.load(run, owned)
             found = await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)

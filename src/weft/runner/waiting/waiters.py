@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from weft.calling import is_cancelled, is_ctrl_c
 from weft.core.run.run import Run
-from weft.errors import RunClosed, RunnerClosed, RunParked, WorkflowNotFound
+from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunParked
 from weft.ports.store import RunStatus
 from weft.runner.deadline import Deadline
 from weft.runner.execution.status import is_to_call_back
@@ -262,7 +262,7 @@ class Waiters:
             if call.task is not None and not self.is_called_by(worker):  # it is called again when the run is resumed
                 self._drop(call)
                 del self._calling[worker.id]
-        error = WorkflowNotFound(worker.id, stored=True)
+        error = RunNotHeld(worker.id)
         for waiter in self._waiting.pop(worker, ()):
             waiter.tell(error)
 

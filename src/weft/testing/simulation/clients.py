@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from weft.core.run.run import Run
-from weft.errors import RunClosed, RunnerClosed, RunParked, StoreClosed, WorkflowAlreadyStarted, WorkflowNotFound
+from weft.errors import RunClosed, RunExists, RunnerClosed, RunNotFound, RunNotHeld, RunParked, StoreClosed
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner
 from weft.testing.simulation.attempt_log import AttemptLog
@@ -143,7 +143,7 @@ class Clients:
             return
         self._tell(f"the caller that stops {run} was cancelled")
         if self._dice.random() < 0.5:
-            with suppress(WorkflowNotFound):  # it has left by now
+            with suppress(RunNotFound, RunNotHeld):  # it has left by now
                 await runner.stop(run)
 
     async def _give_together(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
@@ -154,7 +154,7 @@ class Clients:
             "start_many": lambda: runner.start_many(self._workflow, inputs[:1], ids=[run], **options),
             "resume": lambda: runner.resume(run, workflow=self._workflow, **options),
             "resume_all": lambda: runner.resume_all(**options),
-            "run": lambda: runner.run(run, value, key=key, deadline=self._scenario.deadline),
+            "run": lambda: runner.send(run, value, key=key, deadline=self._scenario.deadline),
             "stop": lambda: runner.stop(run),
             "wait": lambda: runner.wait(run),
             "gather": lambda: runner.gather([run], return_exceptions=True),
@@ -168,7 +168,7 @@ class Clients:
     async def _one_of_many(self, name: str, call: Callable[[], Awaitable[object]]) -> None:
         try:
             await self._made(call)
-        except WorkflowNotFound:  # it was stopped, and is stored
+        except (RunNotFound, RunNotHeld):  # it was stopped, and is stored
             if name in ("start", "start_many", "resume", "resume_all"):
                 raise
         except RunParked:
@@ -208,8 +208,8 @@ class Clients:
             self._taken.add((run, 0))
         else:
             try:
-                await self._made(lambda: runner.start_workflow(run, self._workflow, **self._options()))
-            except WorkflowAlreadyStarted:
+                await self._made(lambda: runner.start(self._workflow, id=run, if_exists="error", **self._options()))
+            except RunExists:
                 await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._begun.add(run)
         self._tell(f"{run} has begun")
@@ -253,7 +253,7 @@ class Clients:
         if dice.random() < scenario.cancels:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await self._cancel(runner, store, run)
-            await runner.run(run, value)  # it is closed, and reports that
+            await runner.send(run, value)  # it is closed, and reports that
 
     async def _cancel(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """Cancel a run, and check that its children are cancelled when that is acknowledged."""
@@ -289,10 +289,10 @@ class Clients:
         while True:
             try:
                 await self._made(
-                    lambda: runner.run(run, value, key=f"input {number}", deadline=self._scenario.deadline)
+                    lambda: runner.send(run, value, key=f"input {number}", deadline=self._scenario.deadline)
                 )
             except RunParked:
-                if not (await runner.get_workflow(run)).dead_letters:
+                if not (await runner.get(run)).dead_letters:
                     raise
                 await self._idle(runner, run)
             else:
@@ -326,7 +326,7 @@ class Clients:
         if not self._scenario.resumes_all:
             await runner.resume_all(**self._options())
         done: set[str] = set()
-        while left := [run for run in await runner.list_workflows() if run not in done]:
+        while left := [run for run in runner.held if run not in done]:
             for run in left:
                 try:
                     if await runner.status(run) == "cancelled":
@@ -335,7 +335,7 @@ class Clients:
                         self.problems.append(f"{run}: reported idle with something left to do")
                     await runner.checkpoint(run)
                     done.add(run)
-                except WorkflowNotFound:  # it existed before, and is just being loaded
+                except (RunNotFound, RunNotHeld):  # it existed before, and is just being loaded
                     await asyncio.sleep(0.1)
 
     async def _idle(self, runner: AsyncRunner, run: str) -> Run:
@@ -344,7 +344,7 @@ class Clients:
             try:
                 seen = await self._made(lambda: runner.wait(run))
             except RunParked:
-                seen = await runner.get_workflow(run)
+                seen = await runner.get(run)
                 if not seen.dead_letters:
                     raise
             letters = [letter for letter in seen.dead_letters if letter.component in self._trial.repairable]
