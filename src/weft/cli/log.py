@@ -17,7 +17,7 @@ from weft.core import events as ev
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
 from weft.log.module_names import kind_of
-from weft.ports.store import CLOSED
+from weft.ports.store import FINISHED
 
 _COLUMNS = ("SEQ", "TIME", "EVENT", "COMPONENT", "")
 _PAUSE = 0.2
@@ -67,7 +67,7 @@ def _follow(screen: Screen, reader: stored.Reader, *, as_json: bool) -> None:
                 screen.columns([*headings, *(_row(found, event) for event in found.events)], widths)
                 headings.clear()
             screen.flush()
-            if found.record.status in CLOSED:
+            if found.record.status in FINISHED:
                 return
             time.sleep(_PAUSE)
     except KeyboardInterrupt:  # the way to end it

@@ -25,7 +25,7 @@ from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
-from weft.ports.store import CLOSED, DUE, RunRecord
+from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.runner import AsyncRunner, WorkerHooks
 from weft.stores import SQLiteStore, SQLiteView
 from weft.typing import RunId
@@ -131,7 +131,7 @@ def _candidate(
     if owner is not None:
         raise RunOwned(run, owner)
     record = view.load(run).record
-    if record.status in CLOSED:
+    if record.status in FINISHED:
         raise RunClosed(run, record.reason)
     live = known.get((record.workflow, record.version))
     workflow = stored.read(view, run, workflow=live).run().workflow

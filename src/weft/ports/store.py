@@ -27,15 +27,15 @@ from weft.errors import InvalidAppend, StoreError
 from weft.typing import RunId
 
 RunStatus: TypeAlias = Literal["running", "waiting", "idle", "parked", "completed", "failed", "cancelled"]
-"""The states of a stored run; the last three are closed, and closed is absorbing."""
+"""The states of a stored run; the last three are finished.  Only a failed run can be retried, and then goes on."""
 
-CLOSED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
-"""Nothing will ever happen to such a run again."""
+FINISHED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
+"""Such a run accepts no input, and nothing happens in it, unless it failed and is retried."""
 
 DUE: frozenset[RunStatus] = frozenset({"running", "waiting"})
 """Such a run has something to do, now or later: a process should own it."""
 
-FINISHED: frozenset[RunStatus] = frozenset({"idle", "completed", "failed", "cancelled"})
+AT_REST: frozenset[RunStatus] = FINISHED | {"idle"}
 """Such a run has nothing left to do: it may be purged."""
 
 FIRST_EPOCH = 1
@@ -56,6 +56,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     status: RunStatus = "running"
     reason: str = ""
     """Why it is parked, failed or cancelled; empty otherwise."""
+    failures: int = 0
+    """How many failures there are that nothing has handled."""
+    dead_letters: int = 0
+    """How many of them are kept to be retried."""
+    outcome: bytes = b""
+    """
+    The result or the failures of a finished run, as :mod:`weft.log.outcome` writes them.  It is empty if the run has not
+    finished, or if its log has to be read for that.
+    """
     head: int = 0
     """The number of its last event."""
     chain: bytes = b""
@@ -64,6 +73,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was acquired; only a writer that knows it can append."""
     created_at: float
     updated_at: float
+    finished_at: float | None = None
+    """When it was last finished; None if it is not."""
     owner: str | None = None
     """The process that acquired it, in words.  It may have died since: only :meth:`OwnedStore.acquire` finds out."""
 
@@ -127,7 +138,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     """The time, in seconds since the epoch: a store has no clock, and relies on times of a run that never decrease."""
     status: RunStatus | None = None
     reason: str = ""
-    """Goes with *status*."""
+    """Goes with *status*, as do the next three: they replace what the record says."""
+    failures: int = 0
+    dead_letters: int = 0
+    outcome: bytes = b""
     create: bool = False
     """The run must not exist yet.  Its creator owns it, in the first epoch."""
     workflow: str | None = None
@@ -366,13 +380,32 @@ class ListableStore(Protocol):
         *,
         statuses: Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         after: RunRecord | None = None,
         limit: int = 100,
     ) -> Sequence[RunRecord]:
-        """Return a page of runs, oldest first (then by id); *after* is the last record of the page before."""
+        """
+        Return a page of runs, newest first (then by id, the last one first).
+
+        Args:
+            statuses: only runs in one of these.
+            workflow: only runs of the workflow with this name.
+            failed: only runs with failures that nothing has handled, whatever their status; False: only those without.
+            since: only runs that were created at this time or later.
+            after: the last record of the page before.
+            limit: how many of them at most.
+        """
         ...
 
-    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+    async def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
         """Return how many runs :meth:`list` has on all of its pages together."""
         ...
 
@@ -386,14 +419,16 @@ class ListableStore(Protocol):
         """
         ...
 
-    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
         """
         Delete runs that were last written before a time; return how many.
 
         Runs with a living owner stay, and so do definitions.
 
         Raises:
-            InvalidStoreOption: *statuses* names one that is not finished; such runs have work left.
+            InvalidStoreOption: *statuses* names one that is not at rest; such runs have work left.
         """
         ...
 

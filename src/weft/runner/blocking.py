@@ -29,7 +29,7 @@ from weft.errors import Interrupted, RunnerClosed
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import CLOSED, RunRecord, RunStatus, Store
+from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
 from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
@@ -359,7 +359,7 @@ class Runner:
         """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))
 
-    def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+    def purge(self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None) -> int:
         """Delete closed runs that were last written *before* a time; see :meth:`AsyncRunner.purge`."""
         return self._do(self._inner.purge(before=before, statuses=statuses, limit=limit))
 

@@ -31,7 +31,7 @@ from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import CLOSED, RunStatus, Store
+from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.runner.collector import Thresholds, as_thresholds
@@ -360,7 +360,9 @@ class AsyncRunner(RunnerQueries):
         """
         await self._runtime.delete(id)
 
-    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
         """
         Delete closed runs that were last written *before* a time, in seconds since the epoch; return how many.
 

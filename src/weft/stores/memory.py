@@ -19,8 +19,8 @@ restart, and are lost when the process ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import nsmallest
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest, nsmallest
 from operator import attrgetter
 from typing import Self
 
@@ -38,7 +38,7 @@ from weft.errors import (
     StoreError,
 )
 from weft.ports.store import (
-    CLOSED,
+    AT_REST,
     DUE,
     FINISHED,
     Append,
@@ -112,9 +112,17 @@ class _Stored:
                 workflow=there.workflow if append.workflow is None else append.workflow,
                 version=there.version if append.version is None else append.version,
                 status=append.status or there.status,
-                reason=append.reason if append.status else there.reason,
                 owner=None if append.release else there.owner,
             )
+            if append.status is not None:
+                self._record = structs.replace(
+                    self._record,
+                    reason=append.reason,
+                    failures=append.failures,
+                    dead_letters=append.dead_letters,
+                    outcome=append.outcome,
+                    finished_at=append.at if append.status in FINISHED else None,
+                )
         if append.facts:
             self.keep(append.facts)
 
@@ -288,27 +296,42 @@ class MemoryStore:
         *,
         statuses: Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         after: RunRecord | None = None,
         limit: int = 100,
     ) -> Sequence[RunRecord]:
-        """Return a page of runs, oldest first."""
+        """Return a page of runs, newest first; for that, not all runs are sorted."""
         self._check()
-        return self._listed(statuses, workflow, after)[:limit]
+        asked = self._asked(statuses, workflow, failed, since)
+        if after is not None:
+            last = _order(after)
+            asked = (each for each in asked if each.order < last)
+        return [each.record for each in nlargest(limit, asked, key=attrgetter("order"))]
 
-    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+    async def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
         """Return how many runs there are."""
         self._check()
-        return sum(_is_asked_for(each.record, statuses, workflow) for each in self._runs.values())
+        return sum(1 for _ in self._asked(statuses, workflow, failed, since))
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
         self._stored(run)
         del self._runs[run]
 
-    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
         """Forget finished runs that have no owner and were last written before a time; return how many."""
         self._check()
-        if unfinished := sorted(set(statuses) - FINISHED):
+        if unfinished := sorted(set(statuses) - AT_REST):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
         old = [
             each.record.id
@@ -332,21 +355,25 @@ class MemoryStore:
         except KeyError:
             raise RunNotFound(run) from None
 
-    def _listed(
-        self, statuses: Collection[RunStatus] | None, workflow: str | None, after: RunRecord | None
-    ) -> Sequence[RunRecord]:
-        return [
-            record
-            for record in (each.record for each in self._in_order())
-            if _is_asked_for(record, statuses, workflow) and (after is None or _order(record) > _order(after))
-        ]
+    def _asked(
+        self,
+        statuses: Collection[RunStatus] | None,
+        workflow: str | None,
+        failed: bool | None,
+        since: float | None,
+    ) -> Iterator[_Stored]:
+        """Return the runs that a caller asks for, in no order."""
+        return (
+            each
+            for each in self._runs.values()
+            if (statuses is None or each.record.status in statuses)
+            and (workflow is None or each.record.workflow == workflow)
+            and (failed is None or failed == (each.record.failures > 0))
+            and (since is None or each.record.created_at >= since)
+        )
 
     def _in_order(self) -> Sequence[_Stored]:
         return sorted(self._runs.values(), key=lambda each: _order(each.record))
-
-
-def _is_asked_for(record: RunRecord, statuses: Collection[RunStatus] | None, workflow: str | None) -> bool:
-    return (statuses is None or record.status in statuses) and (workflow is None or record.workflow == workflow)
 
 
 def _order(record: RunRecord) -> tuple[float, RunId]:

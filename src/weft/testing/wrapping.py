@@ -11,8 +11,8 @@ from typing import Protocol, Self, TypeVar
 
 from weft.errors import StoreError
 from weft.ports.store import (
-    CLOSED,
     DUE,
+    FINISHED,
     Append,
     ContentHash,
     FactStore,
@@ -144,6 +144,8 @@ class WrappedStore:
         """Delete a run."""
         await self.around("delete", lambda: self.inner.delete(run))
 
-    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
         """Delete old runs."""
         return await self.around("purge", lambda: self.inner.purge(before=before, statuses=statuses, limit=limit))

@@ -30,7 +30,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from weft.errors import InvalidStoreOption, StoreClosed, StoreError, StoreUnavailable, WrongLoop
 from weft.ports.store import (
-    CLOSED,
+    AT_REST,
     DUE,
     FINISHED,
     Append,
@@ -268,9 +268,11 @@ class SQLiteStore:
         """Forget a run, its log and its facts."""
         await self._remove([run], commands.delete, run)
 
-    async def purge(self, *, before: float, statuses: Collection[RunStatus] = CLOSED, limit: int | None = None) -> int:
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
         """Forget finished runs that no live session owns and that were last written before a time; return how many."""
-        if unfinished := sorted(set(statuses) - FINISHED):
+        if unfinished := sorted(set(statuses) - AT_REST):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
         gone, more = 0, True
         while more and gone != limit:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.errors import InvalidStoreOption, MissingContent, RunNotFound
-from weft.ports.store import CLOSED, RunStatus
+from weft.ports.store import FINISHED, RunStatus
 from weft.testing.contracts.cases import ListableLogStore, bodies, first, more, opened, write
 
 
@@ -114,7 +114,7 @@ class ListableStoreContract:
 
     @opened
     async def test_purging_forgets_what_is_closed_and_old(self, store: ListableLogStore) -> None:
-        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(CLOSED))
+        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(FINISHED))
         await write(store, *(first(status, status=status, at=1.0, release=True) for status in statuses))
         await write(store, first("young", status="completed", at=9.0, release=True))
         await write(store, first("touched", status="running", at=1.0))
@@ -122,7 +122,7 @@ class ListableStoreContract:
 
         gone = await store.purge(before=5.0)
 
-        assert gone == len(CLOSED)
+        assert gone == len(FINISHED)
         left = {each.id for each in await store.list()}
         assert left == {"running", "waiting", "idle", "parked", "young", "touched"}
 

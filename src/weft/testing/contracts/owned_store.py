@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.errors import OwnershipLost, RunNotFound
-from weft.ports.store import CLOSED, FIRST_EPOCH, RunRecord, RunStatus
+from weft.ports.store import FINISHED, FIRST_EPOCH, RunRecord, RunStatus
 from weft.testing.contracts.cases import OwnedLogStore, first, more, opened, take_free, write
 
 
@@ -74,7 +74,7 @@ class OwnedStoreContract:
 
     @opened
     async def test_only_what_has_something_to_do_is_taken_unless_more_is_asked_for(self, store: OwnedLogStore) -> None:
-        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(CLOSED))
+        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(FINISHED))
         await write(store, *(first(status, status=status, at=float(i)) for i, status in enumerate(statuses)))
         await store.release(statuses)
 
@@ -117,7 +117,7 @@ class OwnedStoreContract:
 
     @opened
     async def test_free_runs_are_listed_and_stay_free(self, store: OwnedLogStore) -> None:
-        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(CLOSED))
+        statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(FINISHED))
         await write(store, *(first(status, status=status, at=float(i)) for i, status in enumerate(statuses)))
         await write(store, first("mine", at=0.5))
         await store.release(statuses)
