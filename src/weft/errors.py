@@ -50,7 +50,8 @@ All errors that this library raises on purpose, in one tree.
     ├── RunnerError                 a runner was asked for something it cannot do
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
-    │   ├── RunClosed               a closed run accepts nothing more
+    │   ├── RunClosed               a run that has finished accepts nothing more
+    │   ├── RunFailed               something failed, and nothing has handled it
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
     │   ├── RunParked               a run was set aside until a person resumes it
     │   ├── RunnerClosed            the runner is not open
@@ -426,7 +427,7 @@ class NothingProduced(RunError, LookupError):
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name!r} has produced nothing: {reason}; pass default= to get a value anyway")
-        self.name = name
+        self.name, self.reason = name, reason
 
 
 class UnknownRunnable(RunError, LookupError):
@@ -482,13 +483,28 @@ class RunParked(RunnerError):
         self.run_id, self.reason = run_id, reason
 
 
-class RunClosed(RunnerError):
-    """The run is closed and accepts nothing more."""
+class RunFailed(RunnerError):
+    """Something failed, and nothing has handled it; *failures* has all of it, *results* what there is."""
 
-    def __init__(self, run_id: str, reason: str, *, status: str = "cancelled") -> None:
-        super().__init__(
-            f"run {run_id!r} was {status} ({reason or 'no reason given'}) and accepts nothing more; start another one"
-        )
+    def __init__(self, run_id: str, failures: Mapping[str, StepFailed], results: Mapping[str, object]) -> None:
+        first = next(iter(failures.values()))
+        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        super().__init__(f"run {run_id!r} failed: {first}{more}")
+        self.run_id, self.failures, self.results = run_id, dict(failures), dict(results)
+
+
+class RunClosed(RunnerError):
+    """The run accepts nothing more: it has finished, or will when nothing is left to do."""
+
+    def __init__(self, run_id: str, reason: str = "", *, status: str = "cancelled") -> None:
+        if status == "cancelled":
+            why = f"was cancelled ({reason or 'no reason given'}) and accepts nothing more; start another one"
+        elif status in ("completed", "failed"):
+            why = f"has {status} and accepts nothing more"
+            why += f"; retry({run_id!r}) runs its dead letters again" if status == "failed" else "; start another one"
+        else:
+            why = "finishes with the input that it has; start(..., open=True) keeps a run open for more"
+        super().__init__(f"run {run_id!r} {why}")
         self.run_id, self.reason, self.status = run_id, reason, status
 
 
@@ -496,7 +512,8 @@ class WaitTimeout(RunnerError, TimeoutError):
     """The run was not settled within the timeout; *diagnose* says what it is waiting for."""
 
     def __init__(self, run_id: str, seconds: float, state: str, diagnose: str = "") -> None:
-        still = "has nothing left to do and is not settled" if state == "idle" else f"is still {state}"
+        is_done = state in ("idle", "completed", "failed")
+        still = "has nothing left to do and is not settled" if is_done else f"is still {state}"
         why = f": {diagnose}" if diagnose else ""
         super().__init__(f"run {run_id!r} {still} after {seconds:g} s{why}; wait longer, or look at its log()")
         self.run_id, self.seconds, self.state, self.diagnose = run_id, seconds, state, diagnose
@@ -631,12 +648,12 @@ class RunNotFound(StoreError, LookupError):
 class RunExists(StoreError):
     """A run was to be created under an id that is taken."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, differs: str = "") -> None:
         super().__init__(
-            f"run {run_id!r} exists already; send({run_id!r}, ...) it more input, resume({run_id!r}) it if no runner "
-            "drives it, or choose another id"
+            f"run {run_id!r} exists already{f', {differs}' if differs else ''}; choose another id, or say what to do "
+            "with if_exists="
         )
-        self.run_id = run_id
+        self.run_id, self.differs = run_id, differs
 
 
 class ConcurrentAppend(StoreError):

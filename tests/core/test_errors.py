@@ -211,7 +211,7 @@ def run_error(act: Callable[[Run], object]) -> Callable[[], object]:
 
 RUNS: dict[str, Case] = {
     "an unknown component": (run_error(lambda run: run.value("x")), UnknownComponent, ("'x'", "it has a, b, is_even")),
-    "nothing produced": (run_error(lambda run: run.value("b")), NothingProduced, ("'b'", "gated off", "default=")),
+    "nothing produced": (run_error(lambda run: run.value("b")), NothingProduced, ("'b'", "did not hold", "default=")),
     "an unknown outcome": (
         run_error(lambda run: run.apply(Outcome("a", (9,), "completed"))),
         UnknownRunnable,

@@ -64,6 +64,9 @@ EVENTS: dict[str, Any] = {
     "notified": ev.Notified(14),
     "child_started": ev.ChildStarted(13, "absolute", (5,), "run-1/absolute/0a1b2c3d/other", with_parent=False),
     "run_cancelled": ev.RunCancelled(15, "not wanted"),
+    "run_cancelled by": ev.RunCancelled(15, "not wanted", "ann"),
+    "run_finished": ev.RunFinished(14),
+    "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }
 """One event of each kind; the names begin with the tag."""

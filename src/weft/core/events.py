@@ -62,6 +62,10 @@ class InputReceived(Event, frozen=True, tag="input_received"):
     key: str | None = None
     deadline: float | None = None
     """When everything that follows from it must be done, in seconds since the epoch."""
+    last: bool = False
+    """Whether the run accepts no more input after it, and finishes when nothing is left to do."""
+    by: str | None = None
+    """The caller that sent it, as that one names itself; so in the other events that a caller causes."""
 
     @property
     def address(self) -> Address:
@@ -196,6 +200,7 @@ class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
 
     reason: str = ""
     attempts: int = 1
+    by: str | None = None
 
 
 class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
@@ -204,6 +209,7 @@ class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):
     values: Any = None
     """A tuple, of one value for each fact."""
     policy: Any = None
+    by: str | None = None
 
 
 class ChildStarted(Activated, frozen=True, tag="child_started"):
@@ -219,16 +225,24 @@ class Notified(Event, frozen=True, tag="notified"):
     """The callback for a run that has nothing left to do was called."""
 
 
+class RunFinished(Event, frozen=True, tag="run_finished"):
+    """The run was told that no more input comes: it finishes when nothing is left to do."""
+
+    by: str | None = None
+
+
 class RunCancelled(Event, frozen=True, tag="run_cancelled"):
     """The run was closed before it had done everything: nothing more happens."""
 
     reason: str = ""
+    by: str | None = None
 
 
 class PolicyChanged(Event, frozen=True, tag="policy_changed"):
     """From here on these *rules* hold for the run, in place of all others."""
 
     rules: tuple[Any, ...]
+    by: str | None = None
 
 
 ENDINGS = (ReactionOccurred, FannedOut, StateChanged, ConditionEvaluated, RunnableFailed, RunnableSkipped)
@@ -252,5 +266,6 @@ AnyEvent = (
     | PolicyChanged
     | ChildStarted
     | Notified
+    | RunFinished
     | RunCancelled
 )

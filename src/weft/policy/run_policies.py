@@ -82,9 +82,9 @@ class RunPolicies:
             last = self._last = (plan, rules, self._tables.of(plan, rules))
         return last[2]
 
-    def change(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
+    def change(self, policies: Iterable[Any], mode: PoliciesMode, by: str | None = None) -> None:
         """
-        Put *policies* in force from the next decision on, and record that.
+        Put *policies* in force from the next decision on, and record that, and *by* which caller.
 
         Raises:
             InvalidPolicy: one that makes no sense, or cannot be honoured here; then nothing has changed.
@@ -92,7 +92,7 @@ class RunPolicies:
         memory = self._run.memory
         rules = combine(self.rules, policies, mode)
         self._tables.of(memory.plan, rules)
-        record(memory, ev.PolicyChanged(len(memory.log) + 1, rules))
+        record(memory, ev.PolicyChanged(len(memory.log) + 1, rules, by))
 
     def check(self, component: str, policy: Policy) -> None:
         """

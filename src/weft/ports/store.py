@@ -62,8 +62,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How many of them are kept to be retried."""
     outcome: bytes = b""
     """
-    The result or the failures of a finished run, as :mod:`weft.log.outcome` writes them.  It is empty if the run has not
-    finished, or if its log has to be read for that.
+    The result or the failures of a finished run, as :mod:`weft.log.outcome` writes them.  It is empty if the run has
+    not finished, or if its log has to be read for that.
     """
     head: int = 0
     """The number of its last event."""

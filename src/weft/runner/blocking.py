@@ -204,7 +204,8 @@ class Runner:
         input: Any = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
-        if_exists: IfExists = "return",
+        open: bool = False,  # noqa: A002 - what one would say
+        if_exists: IfExists = "same",
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         executor: str | None = None,
@@ -215,6 +216,7 @@ class Runner:
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
+        by: str | None = None,
     ) -> Handle[Self]:
         """Start a run of *workflow*; see :meth:`AsyncRunner.start`."""
         started = self._do(
@@ -222,6 +224,7 @@ class Runner:
                 workflow,
                 input,
                 id=id,
+                open=open,
                 if_exists=if_exists,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
@@ -233,9 +236,10 @@ class Runner:
                 on_complete=on_complete,
                 on_complete_args=on_complete_args,
                 hooks=hooks,
+                by=by,
             )
         )
-        return Handle(self, started.id)
+        return Handle(self, started.ref)
 
     def start_many(
         self,
@@ -253,6 +257,7 @@ class Runner:
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
+        by: str | None = None,
     ) -> Handles[Self]:
         """Start a run for each of *inputs*, which the calling thread reads; see :meth:`AsyncRunner.start_many`."""
         started = self._do(
@@ -270,9 +275,10 @@ class Runner:
                 on_complete=on_complete,
                 on_complete_args=on_complete_args,
                 hooks=hooks,
+                by=by,
             )
         )
-        return Handles(self, started.ids)
+        return Handles(self, started.refs)
 
     def register(self, *offered: Workflow | ModuleType | type) -> None:
         """Offer workflows, modules or classes to stored runs; see :meth:`AsyncRunner.register`."""
@@ -287,46 +293,54 @@ class Runner:
         deadline: float | None = None,
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
-    ) -> None:
-        """Send the run *id* an input; see :meth:`AsyncRunner.send`."""
-        self._do(
-            self._inner.send(id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode)
+        by: str | None = None,
+    ) -> Handle[Self]:
+        """Send the run *id* an input, and return a handle of that input; see :meth:`AsyncRunner.send`."""
+        sent = self._do(
+            self._inner.send(
+                id, input, key=key, deadline=deadline, policies=policies, policies_mode=policies_mode, by=by
+            )
         )
+        return Handle(self, sent.ref)
 
-    def wait(self, id: str, timeout: float | None = None) -> Run:
-        """Wait until the run *id* has nothing left to do; see :meth:`AsyncRunner.wait`."""
-        return self._do(self._inner.wait(id, timeout))
+    def finish(self, id: str, *, by: str | None = None) -> None:
+        """Let the run *id* accept no more input, and finish; see :meth:`AsyncRunner.finish`."""
+        self._do(self._inner.finish(id, by=by))
 
-    def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
-        """Wait until *predicate* holds for the run *id*; it is called in the loop of the runner."""
-        return self._do(self._inner.wait_until(id, predicate, timeout))
+    def wait(self, run: str | Handle[Any], timeout: float | None = None) -> Run:
+        """Wait until *run*, an id or a handle, has nothing left to do; see :meth:`AsyncRunner.wait`."""
+        return self._do(self._inner.wait(run, timeout))
 
-    def result(self, id: str, timeout: float | None = None) -> Any:
-        """Wait until the run *id* has nothing left to do, and return its output."""
-        return self._do(self._inner.result(id, timeout))
+    def wait_until(self, run: str | Handle[Any], predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
+        """Wait until *predicate* holds for *run*; it is called in the loop of the runner."""
+        return self._do(self._inner.wait_until(run, predicate, timeout))
+
+    def result(self, run: str | Handle[Any], timeout: float | None = None) -> Any:
+        """Wait until *run* has nothing left to do, and return its output; see :meth:`AsyncRunner.result`."""
+        return self._do(self._inner.result(run, timeout))
 
     def gather(
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
         """Wait until all of *runs* have had nothing left to do; see :meth:`AsyncRunner.gather`."""
-        given = runs if isinstance(runs, str | Handle) else list(runs)
+        given = runs if isinstance(runs, str | Handle | Handles) else list(runs)
         return self._do(self._inner.gather(given, timeout, return_exceptions=return_exceptions))
 
-    def results(self, id: str) -> dict[str, Any]:
-        """Return the values that the leaves of the run *id* have produced so far."""
-        return self._do(self._inner.results(id))
+    def results(self, run: str | Handle[Any]) -> dict[str, Any]:
+        """Return the latest values that the leaves of *run* have produced; see :meth:`AsyncRunner.results`."""
+        return self._do(self._inner.results(run))
 
-    def get(self, id: str) -> Run:
-        """Return the run *id* as it is now."""
-        return self._do(self._inner.get(id))
+    def get(self, run: str | Handle[Any]) -> Run:
+        """Return *run*, an id or a handle, as it is now."""
+        return self._do(self._inner.get(run))
 
-    def log(self, id: str) -> list[AnyEvent]:
-        """Return everything that has happened in the run *id*."""
-        return self._do(self._inner.log(id))
+    def log(self, run: str | Handle[Any]) -> list[AnyEvent]:
+        """Return everything that has happened in *run*, an id or a handle."""
+        return self._do(self._inner.log(run))
 
-    def status(self, id: str) -> str:
-        """Return the state of the run *id*."""
-        return self._do(self._inner.status(id))
+    def status(self, run: str | Handle[Any]) -> RunStatus:
+        """Return the status of *run*, an id or a handle."""
+        return self._do(self._inner.status(run))
 
     def __contains__(self, id: object) -> bool:
         return id in self._inner
@@ -345,15 +359,26 @@ class Runner:
         *,
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         limit: int = 100,
         after: RunRecord | None = None,
     ) -> list[RunRecord]:
-        """Return the records of stored runs; see :meth:`AsyncRunner.runs`."""
-        return self._do(self._inner.runs(status=status, workflow=workflow, limit=limit, after=after))
+        """Return the records of stored runs, newest first; see :meth:`AsyncRunner.runs`."""
+        return self._do(
+            self._inner.runs(status=status, workflow=workflow, failed=failed, since=since, limit=limit, after=after)
+        )
 
-    def count(self, *, status: RunStatus | Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+    def count(
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
         """Return how many runs the store has; see :meth:`AsyncRunner.count`."""
-        return self._do(self._inner.count(status=status, workflow=workflow))
+        return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
 
     def delete(self, id: str) -> None:
         """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
@@ -386,7 +411,7 @@ class Runner:
         hooks: WorkerHooks | None = None,
     ) -> Handle[Self]:
         """Load the stored run *id*, and continue it; see :meth:`AsyncRunner.resume`."""
-        self._do(
+        resumed = self._do(
             self._inner.resume(
                 id,
                 workflow=workflow,
@@ -400,7 +425,7 @@ class Runner:
                 hooks=hooks,
             )
         )
-        return Handle(self, id)
+        return Handle(self, resumed.ref)
 
     def resume_all(
         self,
@@ -427,27 +452,37 @@ class Runner:
                 hooks=hooks,
             )
         )
-        return [Handle(self, handle.id) for handle in resumed]
+        return [Handle(self, handle.ref) for handle in resumed]
 
-    def cancel(self, id: str, reason: str = "") -> None:
-        """Close the run *id*."""
-        self._do(self._inner.cancel(id, reason))
+    def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Close the run *id*; see :meth:`AsyncRunner.cancel`."""
+        self._do(self._inner.cancel(id, reason, by=by))
 
-    def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
+    def set_policies(
+        self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
+    ) -> None:
         """Put *policies* in force for the run *id*, from the next decision on."""
-        self._do(self._inner.set_policies(id, policies, mode=mode))
+        self._do(self._inner.set_policies(id, policies, mode=mode, by=by))
 
     def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for pending work of the run *id*."""
         return self._do(self._inner.preview(id, policies, mode=mode))
 
-    def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
-        """Retry dead letters of the run *id*."""
-        self._do(self._inner.retry(id, which, policy=policy, input=input))
+    def retry(
+        self,
+        id: str,
+        which: object = None,
+        *,
+        policy: Any = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        by: str | None = None,
+    ) -> Handle[Self]:
+        """Retry dead letters of the run *id*; see :meth:`AsyncRunner.retry`."""
+        return Handle(self, self._do(self._inner.retry(id, which, policy=policy, input=input, by=by)).ref)
 
-    def discard(self, id: str, which: object = None) -> None:
-        """Discard dead letters of the run *id*."""
-        self._do(self._inner.discard(id, which))
+    def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
+        """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
+        return Handle(self, self._do(self._inner.discard(id, which, by=by)).ref)
 
 
 def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:

@@ -19,7 +19,7 @@ OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""
 
 
-IfExists = Literal["return", "error"]
+IfExists = Literal["same", "return", "error", "restart"]
 """The ways in which a start treats an id that is taken."""
 
 

@@ -7,20 +7,36 @@ None of them changes a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, Final, TypeVar
 
 from weft.core import events as ev
+from weft.core.failure import described
+from weft.core.functions.references import MISSING
+from weft.core.run.input_results import results_of
 from weft.core.run.run import Run
-from weft.errors import InvalidOption, RunClosed, RunnerClosed, RunParked, StoreUnavailable
-from weft.ports.store import RunRecord, RunStatus
+from weft.errors import (
+    InvalidOption,
+    NothingProduced,
+    RunClosed,
+    RunFailed,
+    RunnerClosed,
+    RunNotHeld,
+    RunParked,
+    StepFailed,
+    StoreUnavailable,
+)
+from weft.log.outcome import RunOutcome, decode_outcome, outcome_of
+from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle
+from weft.runner.handle import Handle, Handles, RunRef, as_ref
 from weft.runner.options import as_statuses
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
+
+T = TypeVar("T")
 
 AT_ONCE: Final = 512
 """How many runs of a group are processed before other work of the event loop runs."""
@@ -33,49 +49,103 @@ class RunnerQueries:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    async def wait(self, id: str, timeout: float | None = None) -> Run:
+    async def wait(self, run: str | Handle[Any], timeout: float | None = None) -> Run:
         """
-        Wait until the run *id* has nothing left to do, and all of that is durable; return it as it is then.
+        Wait until *run*, an id or a handle, has nothing left to do, and all of that is durable; return it as it is then.
+
+        A stored run with nothing left to do is read, and stays where it is.
 
         Raises:
             RunNotFound: there is no such run.
-            RunNotHeld: this runner does not drive it.
+            RunNotHeld: it has something to do, and this runner does not drive it.
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it was set aside until a person resumes it.
         """
-        return (await self._done_in(id, timeout)).frozen_copy()
+        ref = as_ref(run)
+        found = await self._in_time(ref, timeout, self._done(ref))
+        if isinstance(found, Worker):
+            return _settled(found).frozen_copy(found.state)
+        return (await self._runtime.registry.read(ref.id)).run.frozen_copy()
 
-    async def _done_in(self, id: str, timeout: float | None) -> Run:
-        """Return the run *id* itself, once it is done."""
-        if timeout is None:
-            return await self._done(id)
-        return await self._runtime.in_time(id, timeout, self._done(id))
+    async def _in_time(self, ref: RunRef, timeout: float | None, work: Awaitable[T]) -> T:
+        return await (work if timeout is None else self._runtime.in_time(ref.id, timeout, work))
 
-    async def _done(self, id: str) -> Run:
-        worker = await self._runtime.worker(id)
-        if not is_done(worker):
-            await self._runtime.waiters.done(worker)
-        return _settled(self._runtime.registry.get(id) or worker)
+    async def _done(self, ref: RunRef) -> Worker | RunRecord:
+        """Return the worker of a run that is done, or its record if it is only stored."""
+        found = await self._found(ref)
+        if isinstance(found, Worker):
+            if not found.has_left and not is_done(found):
+                await self._runtime.waiters.done(found)
+                return self._runtime.registry.get(ref.id) or found
+            return found
+        if found.status == "parked":
+            raise RunParked(ref.id, found.reason)
+        if found.status not in AT_REST:
+            raise RunNotHeld(ref.id, found.owner)
+        return found
 
-    async def wait_until(self, id: str, predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
-        """Wait until *predicate* holds for the run as far as it is durable; as :meth:`wait`."""
-        if timeout is None:
-            return await self._held(id, predicate)
-        return await self._runtime.in_time(id, timeout, self._held(id, predicate))
-
-    async def _held(self, id: str, predicate: Callable[[Run], bool]) -> Run:
-        worker = await self._runtime.worker(id)
-        return await self._runtime.waiters.until(worker, predicate)
-
-    async def result(self, id: str, timeout: float | None = None) -> Any:
+    async def _found(self, ref: RunRef) -> Worker | RunRecord:
         """
-        Wait until the run *id* has nothing left to do; return its output.
+        Return the worker of a run that is here, or was when it finished; otherwise its record.
 
         Raises:
-            StepFailed: something failed, and there is no output.
+            RunNotFound: there is no such run.
+        """
+        worker = await self._runtime.held(ref.id)
+        if worker is None and ref.worker is not None and ref.worker.has_left:
+            worker = ref.worker
+        return worker or self._runtime.registry.recent.get(ref.id) or await self._runtime.ownership.record(ref.id)
+
+    async def _run(self, ref: RunRef) -> Run:
+        """Return the run itself, from here or from the store."""
+        found = await self._found(ref)
+        return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(ref.id)).run
+
+    async def wait_until(
+        self, run: str | Handle[Any], predicate: Callable[[Run], bool], timeout: float | None = None
+    ) -> Run:
+        """
+        Wait until *predicate* holds for *run*, an id or a handle, as far as it is durable; as :meth:`wait`.
+
+        Raises:
+            RunClosed, RunParked: it does not hold, and never will.
+        """
+        ref = as_ref(run)
+        return await self._in_time(ref, timeout, self._held(ref, predicate))
+
+    async def _held(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
+        found = await self._found(ref)
+        if isinstance(found, Worker) and not found.has_left:
+            return await self._runtime.waiters.until(found, predicate)
+        if not isinstance(found, Worker) and found.status not in AT_REST:
+            raise RunNotHeld(ref.id, found.owner)
+        state = found.state if isinstance(found, Worker) else found.status
+        seen = (await self._run(ref)).where(predicate)
+        if seen is None:
+            raise RunClosed(ref.id, found.reason, status=state) if state in FINISHED else RunNotHeld(ref.id)
+        return seen
+
+    async def result(self, run: str | Handle[Any], timeout: float | None = None) -> Any:
+        """
+        Wait until *run*, an id or a handle, has nothing left to do; return the output of its last input.
+
+        With a handle that ``start`` or ``send`` returned, it is the output of that input.
+
+        Raises:
+            RunFailed: something failed for this input, and nothing has handled it.
+            NothingProduced: nothing came of it; the error says why.
             RunClosed: the run was cancelled.
         """
-        return _output(await self._done_in(id, timeout))
+        ref = as_ref(run)
+        found = await self._in_time(ref, timeout, self._done(ref))
+        if isinstance(found, Worker):
+            return output_of(_settled(found), ref.input)
+        if found.status == "cancelled":
+            raise RunClosed(ref.id, found.reason)
+        stored = decode_outcome(found.outcome)
+        if stored is not None and ref.input in (None, stored.ordinal):
+            return checked_output(ref.id, stored)
+        return output_of((await self._runtime.registry.read(ref.id)).run, ref.input)
 
     async def gather(
         self,
@@ -96,19 +166,18 @@ class RunnerQueries:
 
         Raises:
             WaitTimeout: a run took longer than *timeout* seconds.
-            RunNotFound, RunNotHeld, RunParked, RunClosed, StepFailed: as :meth:`result`.
+            RunNotFound, RunNotHeld, RunParked, RunClosed, RunFailed, NothingProduced: as :meth:`result`.
         """
         self._runtime.check_open()
         if isinstance(runs, str | Handle):
             raise InvalidOption(f"gather({runs!r}): use a list of ids or handles")
-        group = WaitGroup(
-            (each.id if isinstance(each, Handle) else each for each in runs), lambda worker: _output(_settled(worker))
-        )
+        refs = runs.refs if isinstance(runs, Handles) else [as_ref(each) for each in runs]
+        group = WaitGroup(refs, lambda worker, ref: output_of(_settled(worker), ref.input))
         try:
             await self._joined(group, timeout)
         finally:
             for member in group.members:
-                worker = self._runtime.registry.get(member.run) if member.is_left else None
+                worker = self._runtime.registry.get(member.ref.id) if member.is_left else None
                 if worker is not None:
                     self._runtime.waiters.forget(worker, member)
         errors = (member.error for member in group.members if member.error is not None)
@@ -136,43 +205,58 @@ class RunnerQueries:
 
     def _end_wait(self, member: Member, timeout: float) -> None:
         """Let *member*, which has waited for *timeout* seconds, wait no longer."""
-        worker = self._runtime.registry.get(member.run)
+        worker = self._runtime.registry.get(member.ref.id)
         if worker is not None:
             self._runtime.waiters.forget(worker, member)
             if worker.acknowledged and is_done(worker):  # there was no time to look at it
                 member.settled(worker)
                 return
-        member.tell(self._runtime.timed_out(member.run, timeout))
+        member.tell(self._runtime.timed_out(member.ref.id, timeout))
 
     async def _join(self, member: Member) -> None:
-        waiters = self._runtime.waiters
+        """Let *member* wait for its run; a run that is only stored has its result already."""
+        ref = member.ref
         try:
-            worker = await self._runtime.worker(member.run)
+            found = await self._found(ref)
+            if not isinstance(found, Worker):
+                member.have(await self.result(Handle(self, ref)))
+            elif found.has_left or is_done(found):
+                member.settled(found)
+            else:
+                self._runtime.waiters.add(found, member)
         except Exception as error:  # noqa: BLE001 - it is in the place of the output
             member.tell(error)
-            return
-        if is_done(worker):
-            member.settled(worker)
-        else:
-            waiters.add(worker, member)
 
     # -- looking ---------------------------------------------------------------------------------
 
-    async def results(self, id: str) -> dict[str, Any]:
-        """Return the values that the leaves of the run *id* have produced so far."""
-        return (await self._runtime.worker(id)).run.results()
+    async def results(self, run: str | Handle[Any]) -> dict[str, Any]:
+        """
+        Return the latest values that the leaves of *run*, an id or a handle, have produced.
 
-    async def get(self, id: str) -> Run:
-        """Return the run *id* as it is now."""
-        return (await self._runtime.worker(id)).run.frozen_copy()
+        With a handle that ``start`` or ``send`` returned, they are those of that input.
+        """
+        ref = as_ref(run)
+        found = await self._found(ref)
+        stored = None if isinstance(found, Worker) else decode_outcome(found.outcome)
+        if stored is not None and (ref.input == stored.ordinal or stored.ordinal <= 1):
+            return stored.results
+        seen = await self._run(ref)
+        return seen.results() if ref.input is None else results_of(seen, ref.input)
 
-    async def log(self, id: str) -> list[ev.AnyEvent]:
-        """Return everything that has happened in the run *id*."""
-        return (await self._runtime.worker(id)).run.log()
+    async def get(self, run: str | Handle[Any]) -> Run:
+        """Return *run*, an id or a handle, as it is now."""
+        ref = as_ref(run)
+        found = await self._found(ref)
+        return (await self._run(ref)).frozen_copy(found.state if isinstance(found, Worker) else found.status)
 
-    async def status(self, id: str) -> str:
-        """Return the state of the run *id*."""
-        return (await self._runtime.worker(id)).state
+    async def log(self, run: str | Handle[Any]) -> list[ev.AnyEvent]:
+        """Return everything that has happened in *run*, an id or a handle."""
+        return (await self._run(as_ref(run))).log()
+
+    async def status(self, run: str | Handle[Any]) -> RunStatus:
+        """Return the status of *run*, an id or a handle."""
+        found = await self._found(as_ref(run))
+        return found.state if isinstance(found, Worker) else found.status
 
     def __contains__(self, id: object) -> bool:
         return id in self._runtime.registry
@@ -197,29 +281,40 @@ class RunnerQueries:
         *,
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         limit: int = 100,
         after: RunRecord | None = None,
     ) -> list[RunRecord]:
         """
-        Return the records of stored runs, oldest first.
+        Return the records of stored runs, newest first.
 
         Args:
             status: only runs in this status, or in one of these.
             workflow: only runs of the workflow with this name.
+            failed: only runs with failures that nothing has handled, open ones included; False: only those without.
+            since: only runs that were created at this time or later, in seconds since the epoch.
             limit: how many of them at most.
             after: the last record of the page before.
         """
         self._runtime.check_open()
         return await self._runtime.ownership.records(
-            statuses=as_statuses(status), workflow=workflow, limit=limit, after=after
+            statuses=as_statuses(status), workflow=workflow, failed=failed, since=since, limit=limit, after=after
         )
 
     async def count(
-        self, *, status: RunStatus | Collection[RunStatus] | None = None, workflow: str | None = None
+        self,
+        *,
+        status: RunStatus | Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
     ) -> int:
         """Return how many runs :meth:`runs` has on all of its pages together, without reading them."""
         self._runtime.check_open()
-        return await self._runtime.ownership.count(statuses=as_statuses(status), workflow=workflow)
+        return await self._runtime.ownership.count(
+            statuses=as_statuses(status), workflow=workflow, failed=failed, since=since
+        )
 
 
 def _settled(worker: Worker) -> Run:
@@ -231,10 +326,37 @@ def _settled(worker: Worker) -> Run:
     return worker.run
 
 
-def _output(run: Run) -> Any:
-    """Return the output of *run*, which has nothing left to do, or raise why there is none."""
-    if run.memory.cancelled is not None:
-        raise RunClosed(run.id, run.memory.cancelled)
-    if run.failed and not run.results():
-        raise next(iter(run.failures.values()))
-    return run.output
+def output_of(run: Run, number: int | None) -> Any:
+    """Return what came of the input *number* of *run*, or else of its last one; raise why there is nothing."""
+    memory = run.memory
+    if memory.cancelled is not None:
+        raise RunClosed(run.id, memory.cancelled)
+    return checked_output(run.id, outcome_of(run, memory.received if number is None else number), run)
+
+
+def checked_output(run_id: str, outcome: RunOutcome, run: Run | None = None) -> Any:
+    """
+    Return the output of *outcome*; *run* has the exceptions of its failures.
+
+    Raises:
+        RunFailed: something failed, and nothing has handled it.
+        NothingProduced: there is no output.
+    """
+    if outcome.failures:
+        failures = {each.component: _failure(each, run) for each in outcome.failures}
+        error = RunFailed(run_id, failures, outcome.results)
+        raise error from next(iter(failures.values()))
+    if outcome.output is MISSING:
+        name, reason = outcome.nothing or ("the run", "it has had no input")
+        if run is not None and outcome.nothing is not None:
+            raise run.nothing_produced(name, outcome.ordinal)
+        raise NothingProduced(name, reason)
+    return outcome.output
+
+
+def _failure(event: ev.RunnableFailed, run: Run | None) -> StepFailed:
+    if run is not None:
+        return run.failure_of(event)
+    failure = StepFailed(event.component, event.attempts, event.error.type, event.error.message)
+    failure.__cause__ = described(event.error)
+    return failure

@@ -17,14 +17,16 @@ All runs share one event loop, one journal and a few executors; a run that waits
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self
 
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption
+from weft.errors import InvalidOption, RunClosed
 from weft.log import check_encodable, needs_encoding
 from weft.log import register as register_class
 from weft.log.module_names import workflows_of
@@ -37,7 +39,7 @@ from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle, Handles
+from weft.runner.handle import Handle, Handles, RunRef
 from weft.runner.options import IfExists, OnComplete, RunOptions, WorkerHooks, check_choice
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
@@ -155,7 +157,8 @@ class AsyncRunner(RunnerQueries):
         input: Any = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
-        if_exists: IfExists = "return",
+        open: bool = False,  # noqa: A002 - what one would say
+        if_exists: IfExists = "same",
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         executor: str | None = None,
@@ -166,15 +169,22 @@ class AsyncRunner(RunnerQueries):
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
+        by: str | None = None,
     ) -> Handle[Self]:
         """
         Start a run of *workflow*; it is stored when this returns.
 
+        A run that is started with its *input* finishes when nothing is left to do.  One that is started without input
+        stays open for what it is sent, until it is told to :meth:`finish`.
+
         Args:
-            input: its first input; without one, the run waits for what it is sent.
+            input: its first input.
             id: the id of the run; a unique one is generated if not given.
-            if_exists: what to do if there is a run with this id: ``"return"`` a handle of it, which does not get the
-                input again, or raise an ``"error"``.
+            open: whether the run stays open although it has its first input.
+            if_exists: what to do if there is a run with this id.  ``"same"``: return a handle of it if it was started
+                with the same workflow name and an equal input, else raise RunExists.  ``"return"``: return a handle of
+                it in any case.  ``"error"``: raise RunExists in any case.  ``"restart"``: delete it and start anew if
+                it has finished, else raise RunExists.
             max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when its events become durable.
             executor: where its plain functions run.
@@ -186,9 +196,10 @@ class AsyncRunner(RunnerQueries):
                 one, ``"module:function"``.
             on_complete_args: further arguments for it.
             hooks: functions that are told what the worker does.
+            by: the caller, as that one names itself; kept in the log.
 
         Raises:
-            RunExists: a run with this id exists, and ``if_exists="error"``.
+            RunExists: a run with this id exists, and it is not the same, or *if_exists* says so.
             RunOwned: a run with this id exists, and another living process owns it.
             UnencodableValue: the input could not be stored.
             InvalidPolicy: a policy that this runner cannot honour.
@@ -206,9 +217,19 @@ class AsyncRunner(RunnerQueries):
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
-        begin = self._registry.create if if_exists == "error" else self._registry.start
-        await begin(run, workflow, told, value=input, policies=policies, policies_mode=policies_mode, deadline=deadline)
-        return Handle(self, run)
+        worker = await self._registry.start(
+            run,
+            workflow,
+            told,
+            if_exists=if_exists,
+            value=input,
+            policies=policies,
+            policies_mode=policies_mode,
+            deadline=deadline,
+            last=not open,
+            by=by,
+        )
+        return Handle(self, RunRef(run, None if input is MISSING else 1, worker))
 
     async def start_many(
         self,
@@ -226,6 +247,7 @@ class AsyncRunner(RunnerQueries):
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
+        by: str | None = None,
     ) -> Handles[Self]:
         """
         Start a run of *workflow* for each of *inputs*, as :meth:`start` does; all of them are stored when this returns.
@@ -242,9 +264,10 @@ class AsyncRunner(RunnerQueries):
         The other arguments are those of :meth:`start`, for all of the runs.
 
         Returns:
-            Handles in the order of *inputs*.  An id that exists is the same run, which does not get the input again.
+            Handles in the order of *inputs*.  An id that exists is the same run if its input is equal.
 
         Raises:
+            RunExists: a run with one of the ids exists and is not the same; all others are started, and a note says so.
             InvalidOption: there is not one id for each input, an id occurs twice, or an input was changed meanwhile.
             UnencodableValue: an input could not be stored; the error says which.
             RunOwned: another living process owns one of the runs; all others are started, and a note says so.
@@ -260,10 +283,10 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         runs = await new_runs(inputs, ids)
-        await self._runtime.bulk_start.start(
-            runs, workflow, told, policies=policies, policies_mode=policies_mode, deadline=deadline
+        workers = await self._runtime.bulk_start.start(
+            runs, workflow, told, policies=policies, policies_mode=policies_mode, deadline=deadline, by=by
         )
-        return Handles(self, [run.id for run in runs])
+        return Handles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
         """Split *options* into the options of a run, over the *usual* ones, and its policies and deadline."""
@@ -324,29 +347,52 @@ class AsyncRunner(RunnerQueries):
         deadline: float | None = None,
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
-    ) -> None:
+        by: str | None = None,
+    ) -> Handle[Self]:
         """
-        Send the run *id* an input.  When this returns, the input is as durable as the strategy requires.
+        Send the run *id* an input, and return a handle of that input.
+
+        When this returns, the input is as durable as the strategy requires.
 
         Args:
             key: makes sending it twice harmless.
             deadline: seconds within which everything that follows from the input must be done.
             policies: rules that hold from now on.
             policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
+            by: the caller, as that one names itself; kept in the log.
 
         Raises:
             RunNotFound: there is no such run.
             RunNotHeld: this runner does not drive it.
             UnencodableValue: the value could not be stored.
-            RunClosed: the run was cancelled.
+            RunClosed: the run has finished, or finishes with the input that it has.
         """
         encoded = await encoded_input(input) if needs_encoding(input) else None
         worker = await self._runtime.changeable(id)
         worker.check_open()
         if policies is not None:
-            worker.rule(policies, policies_mode)
-        worker.take(input, key=key, deadline=deadline, encoded=encoded)
+            worker.rule(policies, policies_mode, by)
+        number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
         await self._runtime.taken(worker)
+        return Handle(self, RunRef(id, number, worker))
+
+    async def finish(self, id: str, *, by: str | None = None) -> None:
+        """
+        Let the run *id* accept no more input, and finish when nothing is left to do.
+
+        Raises:
+            RunNotFound: there is no such run.
+            RunNotHeld: this runner does not drive it.
+            RunClosed: it was cancelled.
+        """
+        try:
+            worker = await self._runtime.changeable(id)
+        except RunClosed as closed:
+            if closed.status == "cancelled":
+                raise
+        else:
+            worker.end(by)
+            await self._runtime.taken(worker)
 
     # -- forgetting ------------------------------------------------------------------------------
 
@@ -364,9 +410,11 @@ class AsyncRunner(RunnerQueries):
         self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
     ) -> int:
         """
-        Delete closed runs that were last written *before* a time, in seconds since the epoch; return how many.
+        Delete finished runs that were last written *before* a time, in seconds since the epoch; return how many.
 
-        Only cancelled runs are closed by a runner: ``statuses=["idle"]`` deletes runs with nothing left to do instead.
+        Args:
+            statuses: only runs in one of these; ``"idle"`` can be one of them, runs with work left cannot.
+            limit: how many of them at most.
         """
         self._runtime.check_open()
         return await self._runtime.ownership.purge(before=before, statuses=statuses, limit=limit)
@@ -374,10 +422,11 @@ class AsyncRunner(RunnerQueries):
     # -- stopping and resuming -------------------------------------------------------------------
 
     async def checkpoint(self, id: str) -> None:
-        """Write everything that has happened in the run *id*."""
-        worker = await self._runtime.changeable(id)
-        worker.checkpoint()
-        await self._runtime.written(worker)
+        """Write everything that has happened in the run *id*; of a run that has finished, all of it is written."""
+        with suppress(RunClosed):
+            worker = await self._runtime.changeable(id)
+            worker.checkpoint()
+            await self._runtime.written(worker)
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """
@@ -407,7 +456,7 @@ class AsyncRunner(RunnerQueries):
         hooks: WorkerHooks | None = None,
     ) -> Handle[Self]:
         """
-        Load the stored run *id*, and continue it.  A run that is here already is left as it is.
+        Load the stored run *id*, and continue it.  A run that is here already, or has finished, is left as it is.
 
         Args:
             workflow: the live definition, where functions cannot be found by their names.
@@ -430,8 +479,8 @@ class AsyncRunner(RunnerQueries):
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
-        await self._registry.resume(id, workflow, told, strict=strict)
-        return Handle(self, id)
+        worker = await self._registry.resume(id, workflow, told, strict=strict)
+        return Handle(self, RunRef(id, None, worker))
 
     async def resume_all(
         self,
@@ -464,53 +513,91 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
-        return [Handle(self, run) for run in resumed]
+        return [Handle(self, RunRef(run)) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------
 
-    async def cancel(self, id: str, reason: str = "") -> None:
-        """Close the run *id* for good: attempts in flight are cancelled or abandoned."""
-        worker = await self._runtime.changeable(id)
+    async def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+        """
+        Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
+
+        Raises:
+            RunNotFound: there is no such run.
+            RunNotHeld: this runner does not drive it.
+            RunClosed: it has completed or failed.
+        """
+        try:
+            worker = await self._runtime.changeable(id)
+        except RunClosed as closed:
+            if closed.status != "cancelled":
+                raise
+            return
         if worker.state != "cancelled":
-            worker.cancel(reason)
+            worker.cancel(reason, by)
         if worker.orphans:
             await self._children.cancel_children(worker)
         else:
             await self._runtime.written(worker)
 
-    async def set_policies(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> None:
+    async def set_policies(
+        self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
+    ) -> None:
         """Put *policies* in force for the run *id*, from the next decision on."""
         worker = await self._runtime.changeable(id)
-        worker.rule(policies, mode)
+        worker.rule(policies, mode, by)
         await self._runtime.taken(worker)
 
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for pending work of the run *id*."""
         return (await self._runtime.worker(id)).run.preview(policies, mode=mode)
 
-    async def retry(self, id: str, which: object = None, *, policy: Any = None, input: Any = MISSING) -> None:  # noqa: A002
+    async def retry(
+        self,
+        id: str,
+        which: object = None,
+        *,
+        policy: Any = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        by: str | None = None,
+    ) -> Handle[Self]:
         """
-        Retry dead letters of the run *id*.
+        Retry dead letters of the run *id*; a failed run goes on with that, and finishes anew.
+
+        Args:
+            which: one of its ``dead_letters``, or the name of a component for all of its letters; all if not given.
+            policy: how to run it this time.
+            input: a value in place of what it failed on.
+            by: the caller, as that one names itself; kept in the log.
 
         Raises:
-            NoSuchLetter: there is no such dead letter.
+            NoSuchLetter: there is no such dead letter; a failure that was not kept as one cannot be retried.
             InvalidPolicy: a policy that this runner cannot honour.
             UnencodableValue: the input could not be stored.
-            RunClosed: the run was cancelled.
+            RunClosed: the run has completed, or was cancelled.
         """
-        worker = await self._runtime.changeable(id)
-        worker.check_open()
         if input is not MISSING:
             check_encodable(input, "INPUT")
-        worker.run.retry(which, policy=policy, input=input)
-        await self._changed(worker)
+        return await self._revised(id, lambda run: run.retry(which, policy=policy, input=input, by=by))
 
-    async def discard(self, id: str, which: object = None) -> None:
-        """Discard dead letters of the run *id*."""
-        worker = await self._runtime.changeable(id)
-        worker.check_open()
-        worker.run.discard(which)
-        await self._changed(worker)
+    async def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
+        """Discard dead letters of the run *id*, as :meth:`retry` retries them."""
+        return await self._revised(id, lambda run: run.discard(which, by=by))
+
+    async def _revised(self, id: str, revise: Callable[[Run], object]) -> Handle[Self]:
+        """Let *revise* change the run *id*, also if it has failed and left."""
+        await self._runtime.gone(id)
+        try:
+            worker = await self._runtime.changeable(id)
+        except RunClosed as closed:
+            if closed.status != "failed":
+                raise
+            worker = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
+            await self._runtime.taken(worker)
+        else:
+            worker.check_open()
+            revise(worker.run)
+            await self._changed(worker)
+        return Handle(self, RunRef(id, None, worker))
 
     async def _changed(self, worker: Worker) -> None:
         worker.changed()

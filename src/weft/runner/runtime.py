@@ -19,8 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.errors import (
+    RunClosed,
     RunnerClosed,
-    RunNotFound,
     RunNotHeld,
     UnwrittenEvents,
     WaitTimeout,
@@ -28,7 +28,7 @@ from weft.errors import (
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import LogStore
+from weft.ports.store import FINISHED, LogStore
 from weft.runner import collector
 from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
@@ -266,8 +266,19 @@ class Runtime:
 
         Raises:
             RunNotFound: there is no such run.
+            RunClosed: it has finished.
             RunNotHeld: it is stored, and not here.
         """
+        worker = await self.held(run)
+        if worker is None:
+            stored = await self.ownership.record(run)
+            if stored.status in FINISHED:
+                raise RunClosed(run, stored.reason, status=stored.status)
+            raise RunNotHeld(run, stored.owner)
+        return worker
+
+    async def held(self, run: str) -> Worker | None:
+        """Return the worker of *run*, once it is decided whether it is here; None if it is not."""
         self.check_open()
         if self.registry.supervisor.is_at_work:
             await self.registry.supervisor.restarted(run)
@@ -277,9 +288,6 @@ class Runtime:
             async with self.registry.lock(run):
                 worker = self.registry.get(run)
             self.check_open()
-        if worker is None:
-            stored = await self.ownership.find(run)
-            raise RunNotFound(run) if stored is None else RunNotHeld(run, stored.owner)
         return worker
 
     async def changeable(self, run: str) -> Worker:
@@ -288,6 +296,7 @@ class Runtime:
 
         Raises:
             RunNotFound: there is no such run.
+            RunClosed: it has finished.
             RunNotHeld: it is not here, or is being released.
         """
         worker = await self.worker(run)
@@ -296,8 +305,17 @@ class Runtime:
                 pass
             worker = await self.worker(run)
         if worker.is_leaving:
-            raise RunNotHeld(run)
+            raise RunClosed(run, worker.reason, status=worker.state) if worker.state in FINISHED else RunNotHeld(run)
         return worker
+
+    async def gone(self, run: str) -> None:
+        """Wait until *run*, if it is here and finishes, has left."""
+        worker = await self.held(run)
+        while worker is not None and worker.run.memory.is_ending and worker.is_idle:
+            if worker.state == "parked" or not worker.options.checkpoints.at_idle:
+                return
+            await self.waiters.left(worker)
+            worker = await self.held(run)
 
     async def written(self, worker: Worker) -> None:
         """Wait until everything that has happened in the run of *worker* is stored."""
@@ -345,10 +363,10 @@ class Runtime:
                 of the first one counts.
 
         Raises:
-            RunNotFound, RunNotHeld: it is not here.
             StoreError: not all events could be written; the run is released nevertheless.
         """
-        await self.worker(run)
+        if await self.held(run) is None:
+            return
         stop = self._stops.get(run)
         if stop is None:
             stop = self._begin_to_stop(run, persist=persist, grace=self._grace if grace is None else grace)
@@ -384,6 +402,7 @@ class Runtime:
 
     async def _delete(self, run: str) -> None:
         await self._stop(run, Deadline(self._grace), persist=True)
+        self.registry.recent.forget(run)
         await self.ownership.delete(run)
 
     async def _let_go(self, worker: Worker, deadline: Deadline, *, persist: bool) -> None:

@@ -183,7 +183,7 @@ class _Tally:
 
     def look_at(self, memory: Memory) -> None:
         """Add what runs, may run, or waits."""
-        for name, failure in (memory.failures or {}).items():  # no event says that the batch of a reduce failed
+        for (name, _), failure in (memory.failures or {}).items():  # no event says that the batch of a reduce failed
             for shown in self._shown(name):
                 self._found[shown].failed = self._found[shown].failed or 1
                 self._found[shown].error = f"{failure.error.type}: {failure.error.message}"

@@ -166,7 +166,7 @@ def conclude(memory: Memory, collect: CollectNode, scope: Scope) -> None:
             fact = memory.lineage.without_event(value, reduce.name, scope.address)
             rescue(memory, routes, fact, scope, ())
         else:
-            memory.failures = {**(memory.failures or {}), reduce.name: failed}
+            memory.fail(failed)
         return
     batch.fans.sort(key=itemgetter(0))
     facts = batch.in_order()

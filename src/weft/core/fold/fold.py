@@ -184,11 +184,14 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
 
 
 def _input(memory: Memory, event: ev.InputReceived) -> None:
-    if memory.cancelled is not None:
-        raise InvalidEvent("a run that was cancelled takes no input", memory.log[-STORY:])
+    if memory.cancelled is not None or memory.is_ending:
+        why = "was cancelled" if memory.is_ending is False else "has had its last input"
+        raise InvalidEvent(f"a run that {why} accepts no input", memory.log[-STORY:])
     if event.ordinal != memory.received + 1:
         raise InvalidEvent(f"expected input {memory.received + 1}, got input {event.ordinal}", memory.log[-STORY:])
     memory.received = event.ordinal
+    if event.last:
+        memory.is_ending = True
     if event.key is not None:
         if memory.keys is None:
             memory.keys = {}
@@ -375,9 +378,7 @@ def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
             error_routes.rescue(memory, routes, failure, activation.scope, activation.order)
             memory.end(activation, "handled")
         return
-    if memory.failures is None:
-        memory.failures = {}
-    memory.failures[event.component] = event
+    memory.fail(event)
     if event.on_failure == "dead_letter" or activation.node.undoes:
         memory.keep_dead_letter(activation, event)
     else:
@@ -428,6 +429,10 @@ def _notified(memory: Memory, event: ev.Notified) -> None:
     memory.notified = event.seq
 
 
+def _finished(memory: Memory, _: ev.RunFinished) -> None:
+    memory.is_ending = True
+
+
 def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
@@ -468,5 +473,6 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.PolicyChanged: _ruled,
     ev.ChildStarted: _child_started,
     ev.Notified: _notified,
+    ev.RunFinished: _finished,
     ev.RunCancelled: _cancelled,
 }

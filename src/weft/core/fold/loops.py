@@ -116,6 +116,6 @@ def _exhaust(memory: Memory, activation: Activation, test: LoopTest) -> None:
         fact = memory.lineage.without_event(value, until.owner, scope.address)
         error_routes.rescue(memory, routes, fact, scope, activation.order)
     else:
-        memory.failures = {**(memory.failures or {}), until.owner: failed}
+        memory.fail(failed)
     if until.settling is not None:
         scope.end(until.name, "handled" if routes else "failed")

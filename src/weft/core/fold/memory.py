@@ -22,7 +22,7 @@ from weft.core.lineage.lineage import Cell, Lineage
 from weft.core.plan.node import CollectNode, FunctionNode, GateNode, JoinNode, Kind, LoopNode, Node, Target
 from weft.core.plan.plan import Plan
 from weft.errors import InvalidEvent, shown
-from weft.typing import Address
+from weft.typing import Address, Status
 
 if TYPE_CHECKING:
     from weft.core.plan.compiled_workflow import CompiledWorkflow
@@ -47,6 +47,7 @@ class Memory:
         "dispatched",
         "failures",
         "has_deadlines",
+        "is_ending",
         "keyed",
         "keys",
         "letters",
@@ -104,12 +105,15 @@ class Memory:
         self.keyed: dict[str, list[Order]] | None = None
         self.keys: dict[str, int] | None = None
         """Idempotency keys of inputs, and their ordinals."""
-        self.failures: dict[str, ev.RunnableFailed] | None = None
+        self.failures: dict[Key, ev.RunnableFailed] | None = None
+        """The failures that nothing has handled, by activation."""
         self.skipped: dict[str, None] | None = None
         self.letters: dict[Key, Letter] | None = None
         """The activations that failed for good and are kept to be retried; nodes that wait for them keep waiting."""
         self.cancelled: str | None = None
         """Why the run was cancelled, if it was."""
+        self.is_ending = False
+        """Whether no more input comes, so that the run finishes when nothing is left to do."""
         self.children: dict[str, ev.ChildStarted] | None = None
         """Runs that steps of this one have started, by id."""
         self.notified = 0
@@ -128,6 +132,25 @@ class Memory:
     def is_runnable(self) -> bool:
         """Whether something can be done."""
         return bool(self.ready)
+
+    @property
+    def status(self) -> Status:
+        """The status of the run, as far as its log says it."""
+        if self.cancelled is not None:
+            return "cancelled"
+        if self.is_runnable:
+            return "running"
+        if any(letter.activation.node.undoes for letter in (self.letters or {}).values()):
+            return "parked"
+        if not self.is_ending:
+            return "idle"
+        return "failed" if self.failures else "completed"
+
+    def fail(self, event: ev.RunnableFailed) -> None:
+        """Keep the failure that *event* tells of: nothing has handled it."""
+        if self.failures is None:
+            self.failures = {}
+        self.failures[event.component, event.inputs] = event
 
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:
@@ -384,8 +407,8 @@ class Memory:
         letter = (self.letters or {}).pop((event.component, event.inputs), None)
         if letter is None:
             return None
-        if self.failures and self.failures.get(event.component) is letter.event:
-            del self.failures[event.component]
+        if self.failures:
+            self.failures.pop((event.component, event.inputs), None)
         return letter.activation
 
     def release(self, activation: Activation) -> None:

@@ -112,6 +112,17 @@ class Wiring:
         """Return the components that feed *name*."""
         return {p: None for inlet in self.inlets.get(name, ()) for p in inlet.parents if p != INPUT_NAME}
 
+    def upstream(self, name: str) -> set[str]:
+        """Return the components that decide what reaches *name*: those that feed it, its conditions, and theirs."""
+        found: set[str] = set()
+        line = [name]
+        while line:
+            one = line.pop()
+            above = {*self._parents(one), *(self.components[one].refers_to() if one in self.components else ())}
+            line.extend(above - found)
+            found |= above
+        return found
+
     def fed_by(self, name: str) -> tuple[Inlet, ...]:
         """Return the ways into *name*; the input, if there is no other."""
         return self.inlets.get(name, ROOT)

@@ -186,6 +186,31 @@ class Lineage:
         made_of = (self.gathered or {}).get(cell.seq)
         return tuple(fact.address for fact in made_of) if made_of else cell.inputs
 
+    def ordinal(self, address: Address) -> int:
+        """Return the ordinal of the input that the fact at *address* came from."""
+        while not isinstance(cell := self.cell(address), ev.InputReceived):
+            address = self.parents(address)[0]
+        return cell.ordinal
+
+    def elements(self, address: Address, maps: Sequence[str | None]) -> list[tuple[int, int]]:
+        """Return the elements of *maps* that the fact at *address* came from, outermost first; none if it did not."""
+        found: list[tuple[int, int]] = []
+        while len(found) < len(maps):
+            if isinstance(address, tuple) and self.fact(address).producer in maps:
+                found.append(address)
+            parents = self.parents(address)
+            if not parents:
+                return []
+            address = parents[0]
+        return found[::-1]
+
+    def last_batch(self, outermost: str) -> int | None:
+        """Return the event that last took a collection apart for the map *outermost*."""
+        for event in reversed(self.log):
+            if isinstance(event, ev.FannedOut) and event.component == outermost:
+                return event.seq
+        return None
+
     def ancestry(self, address: Address) -> list[Address]:
         """Return all that the fact at *address* came from, in the order of the log, itself last."""
         done: dict[Address, None] = {}

@@ -97,7 +97,14 @@ class Controls(Queries):
         """The failures that are kept to be tried again (``on_failure="dead_letter"``), in order."""
         return self.memory.dead_letters
 
-    def retry(self, which: object = None, *, policy: Any = None, input: Any = MISSING) -> Self:  # noqa: A002
+    def retry(
+        self,
+        which: object = None,
+        *,
+        policy: Any = None,
+        input: Any = MISSING,  # noqa: A002 - what one would say
+        by: str | None = None,
+    ) -> Self:
         """
         Retry dead letters: they are ready then, and run in the next cycle.
 
@@ -105,6 +112,7 @@ class Controls(Queries):
             which: one of ``dead_letters``, or the name of a component for all of its letters; all letters if not given.
             policy: how to run it this time.
             input: a value in place of what it failed on; a tuple of values for a component that joins several.
+            by: the caller, as that one names itself.
 
         Raises:
             NoSuchLetter: there is no such dead letter.
@@ -120,10 +128,10 @@ class Controls(Queries):
         given = [None if input is MISSING else _fitting(letter, input) for letter in letters]
         for letter, values in zip(letters, given, strict=True):
             event = letter.event
-            record(memory, ev.RunnableRetried(len(memory.log) + 1, event.component, event.inputs, values, policy))
+            record(memory, ev.RunnableRetried(len(memory.log) + 1, event.component, event.inputs, values, policy, by))
         return self
 
-    def discard(self, which: object = None) -> Self:
+    def discard(self, which: object = None, *, by: str | None = None) -> Self:
         """
         Discard dead letters: components that waited for them continue as if they had been skipped.
 
@@ -135,7 +143,7 @@ class Controls(Queries):
             event = letter.event
             reason = f"discarded after {event.error.type}: {event.error.message}"
             seq = len(memory.log) + 1
-            record(memory, ev.RunnableSkipped(seq, event.component, event.inputs, reason, event.attempts))
+            record(memory, ev.RunnableSkipped(seq, event.component, event.inputs, reason, event.attempts, by))
         return self
 
     def _letters(self, which: object) -> list[Letter]:

@@ -29,6 +29,7 @@ from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.errors import RunFrozen
+from weft.typing import Status
 
 T = TypeVar("T")
 
@@ -78,9 +79,9 @@ _FOLDED: Final = (
 class FrozenMemory(Memory):
     """The memory of a run at one moment."""
 
-    __slots__ = ("_dead_letters", "_is_runnable")
+    __slots__ = ("_dead_letters", "_is_runnable", "_status")
 
-    def __init__(self, live: Memory) -> None:  # what is not set here is found by __getattr__
+    def __init__(self, live: Memory, status: Status | None = None) -> None:  # __getattr__ finds what is not set here
         known = live.lineage
         lineage = self.lineage = Lineage(Beginning(known.log))
         self.log = cast("list[ev.AnyEvent]", lineage.log)  # everything that would append to it is refused
@@ -90,13 +91,14 @@ class FrozenMemory(Memory):
         self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
-        self.cancelled = live.cancelled
+        self.cancelled, self.is_ending = live.cancelled, live.is_ending
         self.produced = _beginnings(live.produced)
         self.keyed = None if live.keyed is None else _beginnings(live.keyed)
         self.failures = None if live.failures is None else live.failures.copy()
         self.skipped = None if live.skipped is None else live.skipped.copy()
         self.page = self.unopened = None  # what is folded again is there as a whole
         self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
+        self._status = status or live.status
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FOLDED:
@@ -111,6 +113,11 @@ class FrozenMemory(Memory):
     def is_runnable(self) -> bool:
         """Whether something could be done."""
         return self._is_runnable
+
+    @property
+    def status(self) -> Status:
+        """The status of the run as it was then."""
+        return self._status
 
     @property
     def dead_letters(self) -> list[ev.RunnableFailed]:

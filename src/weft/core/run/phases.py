@@ -45,7 +45,14 @@ class Phases(Controls):
         return self.memory.run_id
 
     def plan(
-        self, value: Any, *, key: str | None = None, deadline: float | None = None, at: float | None = None
+        self,
+        value: Any,
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        at: float | None = None,
+        last: bool = False,
+        by: str | None = None,
     ) -> Self:
         """
         Take *value* as an input: nothing runs yet.
@@ -54,12 +61,14 @@ class Phases(Controls):
             key: makes sending it twice harmless: an input with a key that this run has seen is ignored.
             deadline: seconds within which everything that follows from the input must be done.
             at: when it arrived, in seconds since the epoch; now, if not given.
+            last: whether the run accepts no more input after it, and finishes when nothing is left to do.
+            by: the caller, as that one names itself.
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
             now = self._time() if at is None else at
             value, end = local().whole(value), None if deadline is None else now + deadline
-            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end))
+            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end, last, by))
         return self
 
     def _time(self) -> float:

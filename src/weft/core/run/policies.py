@@ -39,9 +39,9 @@ class PoliciesInForce(Protocol):
         """
         ...
 
-    def change(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
+    def change(self, policies: Iterable[Any], mode: PoliciesMode, by: str | None = None) -> None:
         """
-        Put *policies* in force from the next decision on, and record that.
+        Put *policies* in force from the next decision on, and record that, and *by* which caller.
 
         Raises:
             InvalidPolicy: one that makes no sense, or cannot be honoured; then nothing has changed.

@@ -15,6 +15,7 @@ from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.events import (
     ENDINGS,
+    ConditionEvaluated,
     FannedOut,
     InputReceived,
     ReactionOccurred,
@@ -22,6 +23,7 @@ from weft.core.events import (
     RunnableSkipped,
     StateChanged,
 )
+from weft.core.failure import described
 from weft.core.fold.scope import Order
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output, fill, port_names
@@ -29,7 +31,7 @@ from weft.core.lineage.explain import Explanation
 from weft.core.lineage.fact import Fact
 from weft.core.plan.node import FunctionNode, NodeState
 from weft.core.run.saga_status import saga_status
-from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, UnknownComponent
+from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, StepFailed, UnknownComponent
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ class Queries(Drawable):
         """
         name, facts = self._facts(which)
         if not facts:
-            raise NothingProduced(name, self._why_nothing(name))
+            raise self.nothing_produced(name)
         return self.memory.lineage.fact(facts[-1])
 
     def value(self, which: object, default: Any = MISSING) -> Any:
@@ -142,7 +144,10 @@ class Queries(Drawable):
         if places is not None and len(places) == len(facts):
             order = sorted(range(len(facts)), key=places.__getitem__)
             return [memory.lineage.cell(facts[i]).value for i in order]
-        placed = [(self._ordinal(at), [i for _, i in self._elements(at, maps)], n) for n, at in enumerate(facts)]
+        placed = [
+            (self.memory.lineage.ordinal(at), [i for _, i in self.memory.lineage.elements(at, maps)], n)
+            for n, at in enumerate(facts)
+        ]
         return [memory.lineage.cell(facts[n]).value for *_, n in sorted(placed)]
 
     def _result(self, name: str) -> Any:
@@ -157,11 +162,11 @@ class Queries(Drawable):
             places = None
         maps = wiring.enclosing(region)[:-1]
         if maps:
-            batch = self._last_batch(str(maps[-1]))
+            batch = self.memory.lineage.last_batch(str(maps[-1]))
             if batch is None:
                 return MISSING
             if places is not None:
-                return [cell(at).value for at in _of_input(facts, places, self._ordinal(batch))]
+                return [cell(at).value for at in _of_input(facts, places, self.memory.lineage.ordinal(batch))]
             return [cell(at).value for at in self._of_batch(facts, maps, batch)]
         if not facts:
             return MISSING
@@ -263,15 +268,46 @@ class Queries(Drawable):
             raise InvalidDrawing("kind", kind, ("flowchart", "sequence"))
         return super().to_mermaid(direction)
 
+    def nothing_produced(self, name: str, ordinal: int | None = None) -> NothingProduced:
+        """Return the error for *name*, which has produced nothing, for the input *ordinal* if that is given."""
+        upstream = self._failed_upstream(name, ordinal)
+        if upstream is None:
+            return NothingProduced(name, self._why_nothing(name))
+        error = NothingProduced(
+            name, f"{upstream.component!r}, which feeds it, failed ({upstream.error.type}: {upstream.error.message})"
+        )
+        error.__cause__ = self.failure_of(upstream)
+        return error
+
+    def failure_of(self, event: RunnableFailed) -> StepFailed:
+        """Return the failure that *event* tells of, as an error; the user's exception is its ``__cause__``."""
+        failure = StepFailed(event.component, event.attempts, event.error.type, event.error.message)
+        failure.__cause__ = self._cause_of(event)
+        return failure
+
+    def _cause_of(self, event: RunnableFailed) -> BaseException:
+        return described(event.error)
+
+    def _failed_upstream(self, name: str, ordinal: int | None) -> RunnableFailed | None:
+        """Return the failure that kept *name* from its facts: the last one of a component that it depends on."""
+        memory = self.memory
+        if not memory.failures or name not in memory.workflow.wiring.inlets:
+            return None
+        above = memory.workflow.wiring.upstream(name)
+        failed = [event for (component, _), event in memory.failures.items() if component in above]
+        if ordinal is not None and memory.received > 1:
+            failed = [event for event in failed if self.memory.lineage.ordinal(event.inputs[0]) == ordinal]
+        return failed[-1] if failed else None
+
     def _why_nothing(self, name: str) -> str:
         memory = self.memory
         component = memory.workflow.components.get(name)
         node = memory.plan.nodes.get(name)
         if (component is not None and not component.makes_facts) or (isinstance(node, FunctionNode) and node.is_test):
             return f"a {'condition' if component is None else component.kind} makes no values"
-        if memory.failures and name in memory.failures:
-            error = memory.failures[name].error
-            return f"it failed ({error.type}: {error.message})"
+        failed = next((event for (who, _), event in (memory.failures or {}).items() if who == name), None)
+        if failed is not None:
+            return f"it failed ({failed.error.type}: {failed.error.message})"
         if any(key[0] == name for key in memory.open_all()):
             return "it is ready and has not run yet"
         if not memory.received:
@@ -283,41 +319,18 @@ class Queries(Drawable):
             return f"it was skipped{f' ({last.reason})' if last.reason else ''}"
         if last is not None:
             return "it ignored what arrived"
+        above = memory.workflow.wiring.upstream(name) if name in memory.workflow.components else set()
+        for event in reversed(memory.log):
+            if isinstance(event, ConditionEvaluated) and not event.holds and event.component in above:
+                return f"the condition {event.component!r} did not hold"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
-
-    def _last_batch(self, outermost: str) -> int | None:
-        """Return the event that last took a collection apart for the map *outermost*."""
-        for event in reversed(self.memory.log):
-            if isinstance(event, FannedOut) and event.component == outermost:
-                return event.seq
-        return None
-
-    def _ordinal(self, address: Address) -> int:
-        """Return the ordinal of the input that the fact at *address* came from."""
-        lineage = self.memory.lineage
-        while not isinstance(cell := lineage.cell(address), InputReceived):
-            address = lineage.parents(address)[0]
-        return cell.ordinal
 
     def _of_batch(self, facts: list[Address], maps: list[str | None], batch: int) -> list[Address]:
         """Return those of *facts*, made inside *maps*, that came of the collection of *batch*, in its order."""
-        placed = [(self._elements(address, maps), address) for address in facts]
+        placed = [(self.memory.lineage.elements(address, maps), address) for address in facts]
         same = [(elements, address) for elements, address in placed if elements and elements[0][0] == batch]
         same.sort(key=lambda item: [index for _, index in item[0]])
         return [address for _, address in same]
-
-    def _elements(self, address: Address, maps: list[str | None]) -> list[tuple[int, int]]:
-        """Return the elements of *maps* that the fact at *address* came from, outermost first; none if it did not."""
-        lineage = self.memory.lineage
-        found: list[tuple[int, int]] = []
-        while len(found) < len(maps):
-            if isinstance(address, tuple) and lineage.fact(address).producer in maps:
-                found.append(address)
-            parents = lineage.parents(address)
-            if not parents:
-                return []
-            address = parents[0]
-        return found[::-1]
 
     def _results_of_last_input(self) -> list[Fact]:
         """Return the facts that the leaves have produced for the last input."""

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 from weft.core import events as ev
 from weft.core.deferred import local
-from weft.core.failure import described
 from weft.core.fold.event_equality import same_logs
 from weft.core.fold.fold import fold, record
 from weft.core.fold.memory import Memory
@@ -79,8 +78,12 @@ class Run(Phases):
 
     @property
     def status(self) -> Status:
-        """``running`` while something can be done, else ``idle``."""
-        return "running" if self.memory.is_runnable else "idle"
+        """
+        The status of the run: ``running`` while something can be done, else ``idle``.
+
+        A run that accepts no more input is ``completed`` or ``failed`` when nothing is left to do.
+        """
+        return self.memory.status
 
     @property
     def is_runnable(self) -> bool:
@@ -91,16 +94,16 @@ class Run(Phases):
         """Return everything that has happened, in order."""
         return list(self.memory.log)
 
-    def frozen_copy(self) -> Run:
+    def frozen_copy(self, status: Status | None = None) -> Run:
         """
-        Return this run as it is now, to be read while the original continues.
+        Return this run as it is now, to be read while the original continues; *status* is what its runner knows.
 
         The copy is frozen: every method that would change it raises RunFrozen.  Freezing costs the same for a long
         history as for a short one.
         """
         from weft.core.run.frozen import FrozenMemory
 
-        return self._frozen(FrozenMemory(self.memory))
+        return self._frozen(FrozenMemory(self.memory, status))
 
     def where(self, predicate: Callable[[Run], bool]) -> Run | None:
         """
@@ -227,12 +230,13 @@ class Run(Phases):
     def failures(self) -> dict[str, StepFailed]:
         """The last failure of each component that had one; the user's exception is its ``__cause__``."""
         found: dict[str, StepFailed] = {}
-        for name, event in (self.memory.failures or {}).items():
-            failure = StepFailed(name, event.attempts, event.error.type, event.error.message)
-            seq, cause = (self._causes or {}).get(name, (0, None))
-            failure.__cause__ = cause if seq == event.seq else described(event.error)
-            found[name] = failure
+        for (name, _), event in (self.memory.failures or {}).items():
+            found[name] = self.failure_of(event)
         return found
+
+    def _cause_of(self, event: ev.RunnableFailed) -> BaseException:
+        seq, cause = (self._causes or {}).get(event.component, (0, None))
+        return super()._cause_of(event) if cause is None or seq != event.seq else cause
 
     @property
     def skipped(self) -> list[str]:

@@ -204,16 +204,6 @@ class Ownership:
 
     # -- what is stored --------------------------------------------------------------------------
 
-    async def find(self, run: str) -> RunRecord | None:
-        """Return the record of *run*; None if it is not stored, or where that cannot be asked."""
-        store = self._store
-        if not isinstance(store, ListableStore):
-            return None
-        try:
-            return await self._asked(store.find(run))
-        except RunNotFound:
-            return None
-
     async def record(self, run: str) -> RunRecord:
         """
         Return the record of *run*.
@@ -221,22 +211,20 @@ class Ownership:
         Raises:
             RunNotFound: nothing is stored under this id.
         """
-        store = self._listed()
-        return await self._retrying(lambda: store.find(run))
+        store = self._store
+        if isinstance(store, ListableStore):
+            return await self._retrying(lambda: store.find(run))
+        return (await self._retrying(lambda: store.load_since(run, 0))).record
 
-    async def records(
-        self, *, statuses: Collection[RunStatus] | None, workflow: str | None, limit: int, after: RunRecord | None
-    ) -> list[RunRecord]:
-        """Return a page of the records in the store, oldest first."""
+    async def records(self, **asked: Any) -> list[RunRecord]:
+        """Return a page of the records in the store, as its ``list`` does."""
         store = self._listed()
-        return list(
-            await self._retrying(lambda: store.list(statuses=statuses, workflow=workflow, limit=limit, after=after))
-        )
+        return list(await self._retrying(lambda: store.list(**asked)))
 
-    async def count(self, *, statuses: Collection[RunStatus] | None, workflow: str | None) -> int:
-        """Return how many runs the store has."""
+    async def count(self, **asked: Any) -> int:
+        """Return how many runs the store has, as its ``count`` does."""
         store = self._listed()
-        return await self._retrying(lambda: store.count(statuses=statuses, workflow=workflow))
+        return await self._retrying(lambda: store.count(**asked))
 
     async def delete(self, run: str) -> None:
         """

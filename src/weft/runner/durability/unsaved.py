@@ -15,7 +15,8 @@ from weft.core.events import FannedOut
 from weft.core.run.run import Run
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
-from weft.ports.store import FIRST_EPOCH, Append, RunStatus
+from weft.log.outcome import encode_outcome, outcome_of
+from weft.ports.store import FINISHED, FIRST_EPOCH, Append, RunStatus
 
 MOST: Final = 2048
 """How many events are written at once; the others follow in the next segment."""
@@ -119,6 +120,7 @@ class UnsavedLog:
         if segment.facts:
             self._segment = segment
         is_new = self.status is None
+        is_over = status in FINISHED
         return Append(
             run=memory.run_id,
             expected=self.acknowledged,
@@ -130,6 +132,10 @@ class UnsavedLog:
             at=at,
             status=None if status == self.status else status,
             reason=reason,
+            failures=len(memory.failures or ()),
+            dead_letters=len(memory.letters or ()),
+            outcome=encode_outcome(outcome_of(self._run, memory.received)) if is_over else b"",
+            release=is_over,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
             version=memory.workflow.version if is_new else None,

@@ -8,20 +8,23 @@ There are four levels of being done, and each requires the one before:
 3. *settled* (``worker.is_settled``): idle or parked, and all events are as durable as the strategy requires.
 4. *done* (:func:`is_done`): settled, and on_complete was called.  Callers wait for this.
 
-The next input can end each of them.
+The next input can end each of them.  A run that accepts no more input is *over* when it is done: it leaves the runner.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.core import events as ev
 from weft.core.run.run import Run
-from weft.ports.store import RunStatus
+from weft.ports.store import FINISHED, RunStatus
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
+
+_CALLED_BACK: Final = frozenset({"idle", "completed", "failed"})
+"""The states of which on_complete is told."""
 
 
 def is_done(worker: Worker) -> bool:
@@ -36,14 +39,21 @@ def is_done(worker: Worker) -> bool:
 
 def is_to_call_back(worker: Worker) -> bool:
     """Whether on_complete is to be called once *worker* is settled, or is being called: the run has done something."""
-    return worker.owes_notice and worker.lost is None and worker.state == "idle"
+    return worker.owes_notice and worker.lost is None and worker.state in _CALLED_BACK
 
 
 def status_to_store(worker: Worker) -> RunStatus:
     """Return the status to store: ``running`` as long as the run needs a runner to continue."""
     if worker.state in ("parked", "cancelled"):
         return "running" if worker.orphans else worker.state
-    return "idle" if worker.is_idle and not worker.owes_notice else "running"
+    if not worker.is_idle or worker.owes_notice:
+        return "running"
+    return worker.state if worker.state in FINISHED else "idle"
+
+
+def is_over(worker: Worker) -> bool:
+    """Whether the run of *worker* has finished, and the store has all of it."""
+    return worker.state in FINISHED and worker.stored_status == worker.state and not worker.unwritten
 
 
 def has_news(run: Run) -> bool:
@@ -66,6 +76,14 @@ def stuck(run: Run) -> str:
         f"a saga cannot be undone: {failed} failed for good, {event.error.type}: {event.error.message}; "
         "retry() goes on from there, discard() goes on without it"
     )
+
+
+def text_of_failures(run: Run) -> str:
+    """Return why *run* has failed, in one line: its first failure, and how many there are."""
+    failures = list((run.memory.failures or {}).values())
+    first = failures[0]
+    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+    return f"{first.component!r} failed: {first.error.type}: {first.error.message:.200}{more}"
 
 
 def orphans(run: Run) -> tuple[str, ...]:

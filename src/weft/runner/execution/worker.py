@@ -6,7 +6,8 @@ Drives one run.  A worker is a state machine: it has neither a thread nor a task
             └──────────── an executor ◄─────────┴── durable enough? ◄───────┘
 
 States: **running** (something is in flight or can be started), **waiting** (only for time or a limit), **idle**
-(nothing to do, accepts more input), **parked** (waits until a person resumes it), and **cancelled** (closed).
+(nothing to do, accepts more input), **parked** (waits until a person resumes it), and the finished ones: **completed**,
+**failed** and **cancelled** (ADR 24).
 
 Invariants:
 
@@ -18,7 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 from weft.core import events as ev
 from weft.core.failure import text_of
@@ -42,7 +43,7 @@ from weft.log.ext_types import HASHED
 from weft.log.module_names import kind_of
 from weft.log.value_encoder import SHORT
 from weft.policy.run_policies import RunPolicies
-from weft.ports.store import Append, RunStatus
+from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
@@ -51,14 +52,14 @@ from weft.runner.execution.large_collections import open_more
 from weft.runner.execution.large_values import PendingResult, encode_rest, encode_result, exhausted
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import RunQueue
-from weft.runner.execution.status import has_news, orphans, status_to_store, stuck
+from weft.runner.execution.status import has_news, orphans, status_to_store, stuck, text_of_failures
 from weft.runner.options import RunOptions, check_text
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
 """How many runnables of one run may run in the event loop before other runs continue."""
 
-State = Literal["running", "waiting", "idle", "parked", "cancelled"]
+State = RunStatus
 
 _OTHERS = (BrokenChain, ConcurrentAppend, OwnershipLost, RunNotFound)
 """Why a store refuses a run that another owner has taken over, changed or deleted."""
@@ -69,6 +70,10 @@ class Owner(Protocol):
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do, and all of it is durable."""
+        ...
+
+    def over(self, worker: Worker) -> None:
+        """The run of *worker* has finished, and all of it is stored; the run was released by that."""
         ...
 
     def crashed(self, worker: Worker, error: BaseException) -> None:
@@ -90,6 +95,7 @@ class Worker:
         "at_once",
         "attempts",
         "dispatcher",
+        "has_left",
         "id",
         "is_dead",
         "is_in_lane",
@@ -151,7 +157,7 @@ class Worker:
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
         self.attempts = Attempts(self, dispatcher, self.policies)
-        self.state: State = "running" if run.memory.cancelled is None else "cancelled"
+        self.state: State = run.memory.status if run.memory.status in FINISHED else "running"
         self.reason = run.memory.cancelled or ""
         self.lost: Exception | None = None
         """Why nothing can be written any more."""
@@ -166,6 +172,8 @@ class Worker:
         """Whether nothing more is to be started."""
         self.is_leaving = False
         """Whether the run is being released, so that it accepts nothing more."""
+        self.has_left = False
+        """Whether the run has finished, and is not in the runner any more."""
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
@@ -230,31 +238,55 @@ class Worker:
         *,
         key: str | None = None,
         deadline: float | None = None,
+        last: bool = False,
+        by: str | None = None,
         encoded: Encoded | None = None,
-    ) -> None:
+    ) -> int:
         """
-        Add an input to the run; *encoded* is the input as bytes, if it was encoded before.
+        Add an input to the run, and return its number; if its key is known, that of the first with this key.
+
+        Args:
+            last: whether the run accepts no more input after it, and finishes.
+            by: the caller, as that one names itself.
+            encoded: the input as bytes, if it was encoded before.
 
         Raises:
             UnencodableValue: the value could not be stored.
-            RunClosed: the run was cancelled.
+            RunClosed: the run accepts no more input.
             RunParked: it needs a person.
         """
         self.check_open()
+        known = (self.run.memory.keys or {}).get(key) if key is not None else None
+        if known is not None:
+            return known
+        if self.run.memory.is_ending:
+            raise RunClosed(self.id, status=self.state)
         if self.state == "parked":
             raise RunParked(self.id, self.reason)
         if encoded is None and needs_encoding(value):
             encoded = exhausted(encode_once(value, "INPUT"))
         if key is not None:
             check_text("key", key)
-        before = len(self.run.memory.log)
-        self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time())
-        if len(self.run.memory.log) > before:  # else its key was known, and nothing has happened
-            if encoded is not None:
-                self._unsaved.keep(encoded)
+        self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time(), last=last, by=by)
+        if encoded is not None:
+            self._unsaved.keep(encoded)
+        self.changed()
+        return self.run.memory.received
+
+    def end(self, by: str | None) -> None:
+        """
+        Accept no more input, and finish when nothing is left to do.
+
+        Raises:
+            RunClosed, RunParked: as :meth:`check_open`.
+        """
+        self.check_open()
+        memory = self.run.memory
+        if not memory.is_ending:
+            record(memory, ev.RunFinished(len(memory.log) + 1, by))
             self.changed()
 
-    def rule(self, policies: Iterable[Any], mode: PoliciesMode) -> None:
+    def rule(self, policies: Iterable[Any], mode: PoliciesMode, by: str | None = None) -> None:
         """
         Put *policies* in force from the next decision on; runnables that wait for time or a limit decide again.
 
@@ -263,7 +295,7 @@ class Worker:
             RunClosed, RunParked: as :meth:`check_open`.
         """
         self.check_open()
-        self.policies.change(policies, mode)
+        self.policies.change(policies, mode, by)
         if not self.is_stopping:
             if self.upcoming is not None:
                 self.queue_upcoming(self.upcoming)
@@ -277,10 +309,10 @@ class Worker:
         Refuse to change a run that is closed or can no longer be written.
 
         Raises:
-            RunClosed: the run was cancelled.
+            RunClosed: the run has finished.
             RunParked: the store has refused what has happened in it.
         """
-        if self.state == "cancelled":
+        if self.state in FINISHED:
             raise RunClosed(self.id, self.reason, status=self.state)
         if self.lost is not None:
             raise RunParked(self.id, self.reason) from self.lost
@@ -331,7 +363,7 @@ class Worker:
         self.state, self.reason, self.is_settled = "parked", reason, True
         self.checkpoint()
 
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: str, by: str | None = None) -> None:
         """
         Close the run: nothing more happens.
 
@@ -341,7 +373,7 @@ class Worker:
         self.check_open()
         memory = self.run.memory
         self.abandon()
-        record(memory, ev.RunCancelled(len(memory.log) + 1, reason))
+        record(memory, ev.RunCancelled(len(memory.log) + 1, reason, by))
         self.state, self.reason, self.owes_notice = "cancelled", reason, False
         if not self.is_stopping:  # callers that wait for on_complete, which is not called any more, are told too
             self.is_settled = False
@@ -506,13 +538,19 @@ class Worker:
             return
         if self.state != "cancelled":
             self.reason = stuck(self.run)
-            self.state = "parked" if self.reason else "idle"
-        if self.options.checkpoints.at_idle and not self._unsaved.is_empty:
+            self.state = "parked" if self.reason else self.run.memory.status
+            if self.state == "failed":
+                self.reason = text_of_failures(self.run)
+        if self.options.checkpoints.at_idle and not self._is_stored():
             self.checkpoint()
         elif not self.is_settled:
             self.is_settled = True
             self.queue.rest()
             self.owner.settled(self)
+
+    def _is_stored(self) -> bool:
+        """Whether the store has all events, and knows the status."""
+        return self._unsaved.is_empty and (self._unsaved.status == status_to_store(self) or self._unsaved.is_dropped)
 
     # -- what comes of attempts ------------------------------------------------------------------
 
@@ -566,6 +604,8 @@ class Worker:
         append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
         if append is not None:
             self.units = 0
+            if append.release:  # what would change the run now would be written by a worker that does not own it
+                self.is_leaving = True
         return append
 
     def committed(self, append: Append) -> None:
@@ -578,6 +618,8 @@ class Worker:
         if self.observer is not None:
             self.observer(self)
         self.dispatcher.guard(self, self.turn)
+        if append.release:
+            self.owner.over(self)
 
     def refused(self, error: Exception) -> None:
         """The store has refused an append for good: another owner has the run, or the store or its data is damaged."""

@@ -134,33 +134,42 @@ class BulkStart:
     def __init__(self, registry: RunRegistry, waiters: Waiters, ownership: Ownership) -> None:
         self._registry, self._waiters, self._ownership = registry, waiters, ownership
 
-    async def start(self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, **given: Any) -> None:
+    async def start(
+        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, **given: Any
+    ) -> dict[str, Worker]:
         """
         Start each of *runs* as :meth:`RunRegistry.start` does, and wait until the first events of all are stored.
+
+        Return their workers, by run.
 
         If a run cannot be started, the others still are: the first such error is raised when all have been tried, with
         a note that names the runs that could not be started.
         """
         failed: dict[str, Exception] = {}
+        workers: dict[str, Worker] = {}
         if given.get("policies") is not None:
             given["policies"] = tuple(given["policies"])  # each run reads them
         for part in _slices(runs):
             undecided, known = self._begin(part, workflow, options, given)
+            workers |= {each.new.id: each.worker for each in undecided}
             refused = await self._registry.shielded.finish(self._decide(undecided))
             known += [new for new in part if isinstance(refused.get(new.id), RunExists)]
             failed |= {run: error for run, error in refused.items() if not isinstance(error, RunExists)}
             if known:
                 starts = (self._registry.start(new.id, workflow, options, value=new.value, **given) for new in known)
                 tried = await asyncio.gather(*starts, return_exceptions=True)
-                for new, error in zip(known, tried, strict=True):
-                    if isinstance(error, Exception):
-                        failed[new.id] = error
-                    elif error is not None:
-                        raise error
+                for new, answer in zip(known, tried, strict=True):
+                    if isinstance(answer, Exception):
+                        failed[new.id] = answer
+                    elif isinstance(answer, BaseException):
+                        raise answer
+                    elif answer is not None:
+                        workers[new.id] = answer
         for new in runs if failed else ():
             if new.id in failed:
                 _add_note(failed[new.id], [each.id for each in runs if each.id in failed], len(runs))
                 raise failed[new.id]
+        return workers
 
     def _begin(
         self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, given: dict[str, Any]

@@ -25,9 +25,10 @@ from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound
 from weft.log import check_encodable
+from weft.ports.store import FINISHED
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle
+from weft.runner.handle import Handle, RunRef
 from weft.runner.options import RunOptions, check_text
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
@@ -108,8 +109,8 @@ class ChildRuns:
         id: str | None,
         with_parent: bool,
         options: dict[str, Any],
-    ) -> str:
-        """Record the child in the log of its parent, create it, and return its id."""
+    ) -> RunRef:
+        """Record the child in the log of its parent, create it, and return it."""
         worker, inflight = self._in_flight(parent)
         _check(workflow, value, with_parent=with_parent)
         told, given = self._given(options, worker.options)
@@ -120,8 +121,8 @@ class ChildRuns:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
         self._in_flight(parent)
-        await self._registry.start(child, workflow, told, value=value, **given)
-        return child
+        made = await self._registry.start(child, workflow, told, value=value, **given)
+        return RunRef(child, None if value is MISSING else 1, made)
 
     async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:
         memory = worker.run.memory
@@ -238,7 +239,7 @@ class ChildRuns:
             return ()
 
     async def _cancelled(self, reason: str, worker: Worker) -> tuple[str, ...]:
-        if worker.state != "cancelled":
+        if worker.state not in FINISHED:
             worker.cancel(reason)
         await self._waiters.durable(worker, len(worker.run.memory.log))
         return worker.orphans

@@ -26,20 +26,19 @@ from weakref import WeakValueDictionary
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import (
-    RunExists,
-    RunNotFound,
-)
+from weft.errors import RunClosed, RunExists, RunNotFound, RunNotHeld
 from weft.log import Encoded, needs_encoding
-from weft.ports.store import RunRecord
+from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
-from weft.runner.options import RunOptions, check_text
+from weft.runner.options import IfExists, RunOptions, check_text
 from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
+from weft.runner.registry.recent_runs import RecentRuns
+from weft.runner.registry.same_start import difference
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.waiters import Waiters
@@ -63,6 +62,8 @@ class RunRegistry:
         """Create an empty registry, whose workers share *dispatcher*."""
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
         self._workers: dict[str, Worker] = {}
+        self.recent = RecentRuns()
+        """Runs that have finished here, for callers that ask right after."""
         self._registered: dict[tuple[str, str], Workflow] = {}
         """Definitions that the application has registered, by name and version."""
         self._started: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
@@ -125,9 +126,17 @@ class RunRegistry:
         policies_mode: PoliciesMode = "merge",
         value: Any = MISSING,
         deadline: float | None = None,
-    ) -> None:
+        last: bool = True,
+        by: str | None = None,
+    ) -> Worker:
         """
-        Create a new run, and wait until its first events are stored.
+        Create a new run, wait until its first events are stored, and return its worker.
+
+        Args:
+            value: its first input.
+            deadline: seconds within which everything that follows from it must be done.
+            last: whether the run accepts no more input after it, and finishes.
+            by: the caller, as that one names itself.
 
         Raises:
             RunExists: a run with this id exists.
@@ -142,6 +151,8 @@ class RunRegistry:
                 policies_mode=policies_mode,
                 value=value,
                 deadline=deadline,
+                last=last,
+                by=by,
                 encoded=encoded,
             )
             try:
@@ -157,6 +168,7 @@ class RunRegistry:
                 if isinstance(error, Exception) and worker.lost is not None:  # the store may have taken it all the same
                     lock.release_after(self.shielded.start(self._ownership.release([run])))
                 raise
+        return worker
 
     def begin(
         self,
@@ -168,6 +180,8 @@ class RunRegistry:
         policies_mode: PoliciesMode = "merge",
         value: Any = MISSING,
         deadline: float | None = None,
+        last: bool = True,
+        by: str | None = None,
         encoded: Encoded | None = None,
     ) -> tuple[Worker, int]:
         """
@@ -188,7 +202,7 @@ class RunRegistry:
         self._workers[run] = worker
         try:
             if value is not MISSING:
-                worker.take(value, deadline=deadline, encoded=encoded)
+                worker.take(value, deadline=deadline, last=last, by=by, encoded=encoded)
             worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
             worker.checkpoint()
         except BaseException:
@@ -219,23 +233,71 @@ class RunRegistry:
         new.check_context()
         return Worker(self._dispatcher, new, options, self)
 
-    async def start(self, run: str, workflow: Workflow, options: RunOptions, **given: Any) -> None:
-        """Create a run as :meth:`create` does; if there is one with this id, load that one."""
+    async def start(
+        self, run: str, workflow: Workflow, options: RunOptions, *, if_exists: IfExists = "same", **given: Any
+    ) -> Worker | None:
+        """
+        Create a run as :meth:`create` does; if there is one with this id, do what *if_exists* says.
+
+        Returns:
+            The worker of a run that is here, or was a moment ago.
+
+        Raises:
+            RunExists: another run has this id.
+            RunOwned: the same run is held by another process that is alive.
+        """
         while True:
             try:
-                await self.create(run, workflow, options, **given)
-                return
+                return await self.create(run, workflow, options, **given)
             except RunExists:
-                pass
+                if if_exists == "error":
+                    raise
             try:
-                await self.resume(run, workflow, options)
-                return
+                if if_exists == "restart":
+                    await asyncio.shield(self.change(run, partial(self._clear, run)))
+                    continue
+                if if_exists == "same":
+                    known = await self._looked_up(run)
+                    differs = difference(known, workflow, given.get("value", MISSING), last=given.get("last", True))
+                    if differs:
+                        raise RunExists(run, differs)
+                return await self.resume(run, workflow, options)
             except RunNotFound:  # it was deleted meanwhile: then this is a new one
                 pass
 
-    async def resume(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False) -> None:
+    async def _looked_up(self, run: str) -> Run:
+        """Return *run*, from here or from the store, to be compared."""
+        async with self._locks.lock(run):  # it may be about to be created
+            here = self._workers.get(run) or self.recent.get(run)
+        return here.run if here is not None else (await self.read(run)).run
+
+    async def _clear(self, run: str) -> None:
+        """Delete *run*, which is locked, so that another one can have its id; refuse one that has not finished."""
+        if run in self._workers or (await self._ownership.record(run)).status not in FINISHED:
+            raise RunExists(run, "and has not finished: cancel() it first")
+        self.recent.forget(run)
+        await self._ownership.delete(run)
+
+    async def read(self, run: str) -> Recovered:
+        """
+        Return the stored *run* as it is, without owning it.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        loaded = await self._ownership.load(run, None)
+        return await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
+
+    async def resume(
+        self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False
+    ) -> Worker | None:
         """
         Load the stored *run*, and continue it; a run that is here already is left as it is, unless it is parked.
+
+        A run that has finished is not loaded.
+
+        Returns:
+            The worker of the run; None if it has finished, unless that was a moment ago.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -245,6 +307,28 @@ class RunRegistry:
         if known is None or known.state == "parked" or self._locks.is_locked(run):
             back = self.change(run, partial(self.bring_back, run, workflow, options, strict=strict))
             await asyncio.shield(back)
+        return self._workers.get(run) or self.recent.get(run)
+
+    async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
+        """
+        Load *run*, which has finished, make a *change* that gives it something to do, and continue it.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+            RunClosed: it has completed, or was cancelled.
+            RunNotHeld: it has not finished, and is not here.
+        """
+        return await asyncio.shield(self.change(run, partial(self._reopen, run, options, change)))
+
+    async def _reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
+        stored = await self._ownership.record(run)
+        if stored.status != "failed":
+            if stored.status in FINISHED:
+                raise RunClosed(run, stored.reason, status=stored.status)
+            raise RunNotHeld(run, stored.owner)
+        worker = await self._take_over(run, None, options, strict=False, change=change)
+        self.recent.forget(run)
+        return worker
 
     async def bring_back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> bool:
         """
@@ -259,26 +343,44 @@ class RunRegistry:
             return False
         if known is not None:
             await self._write(known)
+        elif (await self._ownership.record(run)).status in FINISHED:
+            return False
         await self._take_over(run, workflow, options, strict=strict)
         return True
 
-    async def _take_over(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> Worker:
-        """Acquire *run*, load it, and continue it; if that fails, release it again."""
+    async def _take_over(
+        self,
+        run: str,
+        workflow: Workflow | None,
+        options: RunOptions,
+        *,
+        strict: bool,
+        change: Callable[[Worker], object] | None = None,
+    ) -> Worker:
+        """Acquire *run*, load it, make a *change*, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
             loaded = await self._ownership.load(run, owned)
-            worker = await self.come_in(loaded, workflow, options, strict=strict)
+            worker = await self.come_in(loaded, workflow, options, strict=strict, change=change)
             free.clear()
             return worker
 
     async def come_in(
-        self, loaded: AcquiredRun, workflow: Workflow | None, options: RunOptions, *, strict: bool
+        self,
+        loaded: AcquiredRun,
+        workflow: Workflow | None,
+        options: RunOptions,
+        *,
+        strict: bool,
+        change: Callable[[Worker], object] | None = None,
     ) -> Worker:
-        """Continue a run that was acquired and *loaded*."""
+        """Continue a run that was acquired and *loaded*, after a *change*."""
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
         self._dispatcher.check_open()  # the runner may have been closed meanwhile
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
         worker.policies.check_all()
+        if change is not None:
+            change(worker)
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:
@@ -342,6 +444,14 @@ class RunRegistry:
     def crashed(self, worker: Worker, error: BaseException) -> None:
         """*worker* has raised *error*: rebuild it, or park its run."""
         self.supervisor.crashed(worker, error)
+
+    def over(self, worker: Worker) -> None:
+        """The run of *worker* has finished, and was released: it leaves."""
+        if self._workers.get(worker.id) is worker:
+            del self._workers[worker.id]
+            worker.has_left = True
+            self.recent.add(worker)
+            self._waiters.over(worker)
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""

@@ -13,20 +13,21 @@ from typing import Any
 
 from weft.errors import RunnerClosed
 from weft.runner.execution.worker import Worker
+from weft.runner.handle import RunRef
 
 
 class Member:
     """One run of a group, and its result."""
 
-    __slots__ = ("_group", "error", "future", "run", "value")
+    __slots__ = ("_group", "error", "future", "ref", "value")
 
     answer = None
     """It waits until its run is idle, and for nothing before."""
 
-    def __init__(self, group: WaitGroup, run: str) -> None:
+    def __init__(self, group: WaitGroup, ref: RunRef) -> None:
         self._group: WaitGroup | None = group
         """The group, until the run has its result."""
-        self.run, self.future = run, group.future
+        self.ref, self.future = ref, group.future
         self.value: Any = None
         self.error: Exception | None = None
 
@@ -46,10 +47,16 @@ class Member:
         group = self._group
         if group is not None:
             try:
-                self.value = group.read(worker)
+                self.value = group.read(worker, self.ref)
             except Exception as error:  # noqa: BLE001 - the caller is told
                 self.error = error
             self._end(group)
+
+    def have(self, value: Any) -> None:
+        """End the wait with the result *value*."""
+        if self._group is not None:
+            self.value = value
+            self._end(self._group)
 
     def closed(self) -> None:
         """End the wait: the runner is closed."""
@@ -63,12 +70,12 @@ class Member:
 class WaitGroup:
     """The runs that one caller waits for, in order."""
 
-    def __init__(self, runs: Iterable[str], read: Callable[[Worker], Any]) -> None:
-        """Wait for *runs*; *read* returns the result of one, or raises its error."""
+    def __init__(self, refs: Iterable[RunRef], read: Callable[[Worker, RunRef], Any]) -> None:
+        """Wait for the runs *refs*; *read* returns the result of one, or raises its error."""
         self.read = read
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when all runs have their results."""
-        self.members: Sequence[Member] = [Member(self, run) for run in runs]
+        self.members: Sequence[Member] = [Member(self, ref) for ref in refs]
         self._left = len(self.members)
         if not self._left:
             self.future.set_result(None)

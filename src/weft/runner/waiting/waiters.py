@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from weft.calling import is_cancelled, is_ctrl_c
 from weft.core.run.run import Run
 from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunParked
-from weft.ports.store import RunStatus
+from weft.ports.store import FINISHED, RunStatus
 from weft.runner.deadline import Deadline
 from weft.runner.execution.status import is_to_call_back
 from weft.runner.execution.worker import Worker
@@ -241,6 +241,18 @@ class Waiters:
                 else:
                     self._put(worker, waiter)
 
+    async def left(self, worker: Worker) -> None:
+        """Wait until *worker*, whose run finishes, has left the runner."""
+        await self._add(worker, lambda worker: worker.has_left or None)
+
+    def over(self, worker: Worker) -> None:
+        """The run of *worker* has finished and left: tell the callers that still wait."""
+        for waiter in self._waiting.pop(worker, ()):
+            if waiter.answer is None:
+                waiter.settled(worker)
+            else:
+                waiter.tell(waiter.answer(worker) or RunClosed(worker.id, worker.reason, status=worker.state))
+
     # -- workers that change ---------------------------------------------------------------------
 
     def moved(self, old: Worker, new: Worker) -> None:
@@ -359,15 +371,15 @@ class _Predicate:
         found = self._found
         if found is not None and (not is_strict or stored >= len(found.memory.log)):
             return found
-        is_over = worker.is_settled and worker.state in ("parked", "cancelled")
+        is_over = worker.is_settled and (worker.state == "parked" or worker.state in FINISHED)
         return _over(worker) if is_over else None
 
 
 def _over(worker: Worker) -> Exception:
-    """Return the error for callers whose predicate can no longer hold: the run was cancelled or parked."""
-    if worker.state == "cancelled":
-        return RunClosed(worker.id, worker.reason, status=worker.state)
-    return RunParked(worker.id, worker.reason)
+    """Return the error for callers whose predicate can no longer hold: the run is parked, or has finished."""
+    if worker.state == "parked":
+        return RunParked(worker.id, worker.reason)
+    return RunClosed(worker.id, worker.reason, status=worker.state)
 
 
 def _is_stored(worker: Worker, position: int, status: RunStatus | None) -> bool:

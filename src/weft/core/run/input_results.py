@@ -1,0 +1,92 @@
+"""
+What came of one input of a run: its results, its output, and the failures that nothing has handled.
+
+The facts of an input stand after its event in the log, so looking for them begins there: the result of a recent input
+costs as much in a long history as in a short one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any
+
+from weft.core.events import InputReceived, RunnableFailed
+from weft.core.functions.references import MISSING
+from weft.core.graph.outputs import Output, fill
+from weft.typing import Address
+
+if TYPE_CHECKING:
+    from weft.core.fold.memory import Memory
+    from weft.core.run.queries import Queries
+
+
+def event_of(memory: Memory, ordinal: int) -> InputReceived:
+    """Return the event of the input with this number, which the run has had."""
+    if ordinal == memory.received == 1 and isinstance(first := memory.log[1], InputReceived):
+        return first
+    return next(
+        event for event in reversed(memory.log) if isinstance(event, InputReceived) and event.ordinal == ordinal
+    )
+
+
+def results_of(run: Queries, ordinal: int) -> dict[str, Any]:
+    """Return the results of the leaves of *run* that come from the input *ordinal*; as ``Run.results``."""
+    if run.memory.received == 1:
+        return run.results()
+    found = {name: _result(run, name, ordinal) for name in run.memory.workflow.leaves}
+    return {name: value for name, value in found.items() if value is not MISSING}
+
+
+def output_of(run: Queries, ordinal: int) -> Any:
+    """
+    Return the output of *run* for the input *ordinal*; as ``Run.output``.
+
+    Raises:
+        NothingProduced: a component that the workflow returns has produced nothing for it.
+    """
+    if run.memory.received == 1:
+        return run.output
+
+    def leaf(output: Output) -> Any:
+        value = _result(run, output.component, ordinal)
+        if value is MISSING:
+            raise run.nothing_produced(output.component, ordinal)
+        return value
+
+    return fill(run.memory.workflow.returns, leaf)
+
+
+def failures_of(run: Queries, ordinal: int) -> list[RunnableFailed]:
+    """Return the failures of the input *ordinal* that nothing has handled, in the order of the log."""
+    failed = [*(run.memory.failures or {}).values()]
+    if run.memory.received > 1:
+        failed = [event for event in failed if run.memory.lineage.ordinal(event.inputs[0]) == ordinal]
+    return sorted(failed, key=lambda event: event.seq)
+
+
+def _result(run: Queries, name: str, ordinal: int) -> Any:
+    """Return what the leaf *name* has made of the input *ordinal*: a list inside an ``each``; MISSING if nothing."""
+    memory, wiring = run.memory, run.memory.workflow.wiring
+    facts = memory.lineage.index().get(name, [])
+    begin = bisect_left(facts, event_of(memory, ordinal).seq, key=_position)
+    mine = [(number, at) for number, at in enumerate(facts[begin:], begin) if run.memory.lineage.ordinal(at) == ordinal]
+    places = (memory.keyed or {}).get(name)
+    if places is not None and len(places) == len(facts):  # else the graph has changed since: the log is the order
+        mine.sort(key=lambda fact: places[fact[0]])
+    elif maps := wiring.enclosing(wiring.regions[name])[:-1]:
+        mine.sort(key=lambda fact: [index for _, index in memory.lineage.elements(fact[1], maps)])
+    values = [memory.lineage.cell(at).value for _, at in mine]
+    if wiring.regions[name] is not None and wiring.enclosing(wiring.regions[name])[:-1]:
+        return values if values or _has_batch(run, name, ordinal) else MISSING
+    return values[-1] if values else MISSING
+
+
+def _has_batch(run: Queries, name: str, ordinal: int) -> bool:
+    """Whether the outermost ``each`` around *name* has taken a collection of the input *ordinal* apart."""
+    wiring = run.memory.workflow.wiring
+    batch = run.memory.lineage.last_batch(str(wiring.enclosing(wiring.regions[name])[:-1][-1]))
+    return batch is not None and run.memory.lineage.ordinal(batch) == ordinal
+
+
+def _position(address: Address) -> int:
+    return address if isinstance(address, int) else address[0]

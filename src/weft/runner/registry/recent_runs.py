@@ -1,0 +1,45 @@
+"""
+The runs that have finished in a runner lately, for callers that ask by id right after a start.
+
+There are at most :data:`RUNS` of them, with at most :data:`EVENTS` events together; the oldest are dropped first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weft.runner.execution.worker import Worker
+
+RUNS: Final = 1024
+"""How many finished runs a runner keeps at most."""
+
+EVENTS: Final = 1 << 16
+"""How many events these have together at most."""
+
+
+class RecentRuns:
+    """Finished runs, by id, the oldest first."""
+
+    __slots__ = ("_events", "_workers")
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._events = 0
+
+    def add(self, worker: Worker) -> None:
+        """Keep *worker*, whose run has finished."""
+        self.forget(worker.id)
+        self._workers[worker.id] = worker
+        self._events += len(worker.run.memory.log)
+        while len(self._workers) > RUNS or self._events > EVENTS:
+            self.forget(next(iter(self._workers)))
+
+    def get(self, run: str) -> Worker | None:
+        """Return the worker that *run* has finished with, if it is kept."""
+        return self._workers.get(run)
+
+    def forget(self, run: str) -> None:
+        """Keep *run* no longer: it goes on, or is deleted."""
+        worker = self._workers.pop(run, None)
+        if worker is not None:
+            self._events -= len(worker.run.memory.log)

@@ -1,0 +1,37 @@
+"""
+Whether a start is the same as the one that a run was created by: the same workflow name, and an equal input.
+
+Options are not compared: a program that was changed may start the same run with others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.events import InputReceived
+from weft.core.functions.identity import canonical
+from weft.core.functions.references import MISSING
+from weft.core.run.run import Run
+from weft.core.workflow import Workflow
+from weft.errors import UnidentifiableValue
+
+
+def difference(run: Run, workflow: Workflow, value: Any, *, last: bool) -> str:
+    """Return how *run* differs from what a start with these arguments would create; empty if it does not."""
+    if run.workflow.name != workflow.name:
+        return f"as a run of {run.workflow.name!r}, not of {workflow.name!r}"
+    first = next((event for event in run.memory.log if isinstance(event, InputReceived)), None)
+    if value is MISSING:
+        return "and was started with an input" if first is not None and first.last else ""
+    if first is None:
+        return "and was started without an input"
+    if first.last != last:
+        return f"and {'finishes with its input' if first.last else 'stays open'}"
+    return "" if _equal(first.value, value) else "with another input"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return canonical(one) == canonical(other)
+    except UnidentifiableValue:
+        return bool(one == other)
