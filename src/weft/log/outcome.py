@@ -31,7 +31,7 @@ _VERSION: Final = 1
 
 
 class RunOutcome(msgspec.Struct, frozen=True):
-    """What came of one input, the last one of a finished run."""
+    """The results of one input, the last one of a finished run."""
 
     ordinal: int
     """The number of the input; 0 if the run has had none."""
@@ -76,7 +76,7 @@ def encode_outcome(outcome: RunOutcome) -> bytes:
     ]
     try:
         body = encode_small(plain)
-    except UnencodableValue:  # a dict with the name of a leaf that is no text; the log has it
+    except UnencodableValue:  # for instance, a class that is not data; the log says so
         return b""
     return b"" if body is None or len(body) > LARGEST else body
 

@@ -51,7 +51,7 @@ class RunnerQueries:
 
     async def wait(self, run: str | Handle[Any], timeout: float | None = None) -> Run:
         """
-        Wait until *run*, an id or a handle, has nothing left to do, and all of that is durable; return it as it is then.
+        Wait until *run*, an id or a handle, has nothing left to do, and all of that is durable; return it as it is.
 
         A stored run with nothing left to do is read, and stays where it is.
 

@@ -183,7 +183,7 @@ class AsyncRunner(RunnerQueries):
             open: whether the run stays open although it has its first input.
             if_exists: what to do if there is a run with this id.  ``"same"``: return a handle of it if it was started
                 with the same workflow name and an equal input, else raise RunExists.  ``"return"``: return a handle of
-                it in any case.  ``"error"``: raise RunExists in any case.  ``"restart"``: delete it and start anew if
+                it in any case.  ``"error"``: raise RunExists in any case.  ``"restart"``: delete it and start again if
                 it has finished, else raise RunExists.
             max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when its events become durable.
@@ -561,7 +561,7 @@ class AsyncRunner(RunnerQueries):
         by: str | None = None,
     ) -> Handle[Self]:
         """
-        Retry dead letters of the run *id*; a failed run goes on with that, and finishes anew.
+        Retry dead letters of the run *id*; a failed run goes on with that, and finishes again.
 
         Args:
             which: one of its ``dead_letters``, or the name of a component for all of its letters; all if not given.

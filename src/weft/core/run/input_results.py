@@ -1,5 +1,5 @@
 """
-What came of one input of a run: its results, its output, and the failures that nothing has handled.
+The results of one input of a run: its output, and the failures that nothing has handled.
 
 The facts of an input stand after its event in the log, so looking for them begins there: the result of a recent input
 costs as much in a long history as in a short one.

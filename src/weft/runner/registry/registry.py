@@ -311,7 +311,7 @@ class RunRegistry:
 
     async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
         """
-        Load *run*, which has finished, make a *change* that gives it something to do, and continue it.
+        Load *run*, which has finished, make a *change* after which it has something to do, and continue it.
 
         Raises:
             RunNotFound: nothing is stored under this id.
