@@ -11,6 +11,7 @@ here cannot be read from there: in both cases the log has it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -22,12 +23,14 @@ from weft.core.run.input_results import failures_of, output_of, results_of
 from weft.core.run.run import Run
 from weft.errors import CorruptLog, NothingProduced, UnencodableValue
 from weft.log.value_decoder import Values
-from weft.log.value_encoder import encode_small
+from weft.log.value_encoder import SHORT, encode_small
 
 LARGEST: Final = 1 << 16
 """How many bytes an outcome in a record has at most."""
 
 _VERSION: Final = 1
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class RunOutcome(msgspec.Struct, frozen=True):
@@ -64,14 +67,18 @@ def outcome_of(run: Run, ordinal: int) -> RunOutcome:
 
 def encode_outcome(outcome: RunOutcome) -> bytes:
     """Return *outcome* as bytes; none if it is too large for a record, or cannot be written."""
-    if any(isinstance(value, str | bytes | bytearray) and len(value) > LARGEST for value in outcome.results.values()):
+    results = outcome.results
+    if SHORT.issuperset(map(type, results.values())) and not outcome.failures and outcome.leaf is not None:
+        with suppress(OverflowError, UnicodeEncodeError):  # as nearly always
+            return _encode((_VERSION, outcome.ordinal, results, outcome.leaf, False, None, None, ()))
+    if any(isinstance(value, str | bytes | bytearray) and len(value) > LARGEST for value in results.values()):
         return b""
     has_own = outcome.leaf is None and outcome.output is not MISSING
     failures = [
         [each.seq, each.component, each.attempts, each.on_failure, *_detail(each.error)] for each in outcome.failures
     ]
     plain = [
-        *(_VERSION, outcome.ordinal, outcome.results, outcome.leaf, has_own, outcome.output if has_own else None),
+        *(_VERSION, outcome.ordinal, results, outcome.leaf, has_own, outcome.output if has_own else None),
         *(None if outcome.nothing is None else list(outcome.nothing), failures),
     ]
     try:

@@ -331,6 +331,8 @@ def output_of(run: Run, number: int | None) -> Any:
     memory = run.memory
     if memory.cancelled is not None:
         raise RunClosed(run.id, memory.cancelled)
+    if not memory.failures and memory.received == 1:  # as nearly always
+        return run.output
     return checked_output(run.id, outcome_of(run, memory.received if number is None else number), run)
 
 
