@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from types import ModuleType, TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
@@ -46,6 +46,11 @@ from weft.runner.registry.bulk_start import new_runs
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
+
+_UNSAID: Final = dict.fromkeys(
+    ("max_concurrency", "checkpoint", "executor", "context", "on_complete", "on_complete_args", "hooks")
+)
+"""The options of a run of which the caller has said nothing."""
 
 
 class AsyncRunner(RunnerQueries):
@@ -206,7 +211,8 @@ class AsyncRunner(RunnerQueries):
             MissingContext: a required context key was not given.
         """
         self._runtime.check_open()
-        check_choice("if_exists", if_exists, IfExists)
+        if if_exists != "same":
+            check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
         told = self._told(
             max_concurrency=max_concurrency,
@@ -298,8 +304,9 @@ class AsyncRunner(RunnerQueries):
 
     def _told(self, **options: Any) -> RunOptions:
         """Return the options of a run: those of the runner, replaced by the *options* that were given."""
-        given = {name: value for name, value in options.items() if value is not None}
-        return self._checked(self._options.but(**given)) if given else self._options
+        if options == _UNSAID:
+            return self._options
+        return self._checked(self._options.but(**{name: value for name, value in options.items() if value is not None}))
 
     def _checked(self, options: RunOptions) -> RunOptions:
         if options.executor not in self._runtime.executors:

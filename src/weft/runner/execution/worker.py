@@ -157,7 +157,8 @@ class Worker:
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
         self.attempts = Attempts(self, dispatcher, self.policies)
-        self.state: State = run.memory.status if run.memory.status in FINISHED else "running"
+        known = "running" if unsaved is None else run.memory.status
+        self.state: State = known if known in FINISHED else "running"
         self.reason = run.memory.cancelled or ""
         self.lost: Exception | None = None
         """Why nothing can be written any more."""
