@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -51,7 +52,7 @@ class Runner:
 
     def __init__(
         self,
-        store: Store | None = None,
+        store: Store | str | Path | None = None,
         *,
         executor: str = "thread",
         max_concurrency: int = 16,

@@ -4,25 +4,50 @@ The defaults of a runner: its store, clock, executors and counters.  Adapters ar
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+from weft.errors import InvalidOption
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import LogStore, Store
 
+_USE: Final = "use the path of a file ('runs.db' or 'sqlite:runs.db'), 'memory:', or a store such as SQLiteStore(path)"
 
-def store(given: Store | None) -> LogStore:
-    """Return *given*, as a store whose logs grow; one that lives as long as the process if there is none."""
-    if given is None:
-        from weft.stores import MemoryStore
 
-        return MemoryStore()
+def store(given: Store | str | Path | None) -> LogStore:
+    """
+    Return *given* as a store whose logs grow: a store, or where one is; memory if there is none.
+
+    Raises:
+        InvalidOption: it is neither.
+    """
+    if given is None or isinstance(given, str | Path):
+        return _store_at("memory:" if given is None else given)
     if isinstance(given, LogStore):
         return given
+    if not isinstance(given, Store):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidOption(f"Runner({given!r:.60}): {_USE}")
     from weft.stores.whole_log import WholeLogAdapter
 
     return WholeLogAdapter(given)
+
+
+def _store_at(where: str | Path) -> LogStore:
+    """Return the store at *where*: a path of a file, ``sqlite:`` and such a path, or ``memory:``."""
+    from weft.stores import MemoryStore, SQLiteStore
+
+    scheme, colon, rest = str(where).partition(":")
+    if isinstance(where, Path) or not colon or len(scheme) == 1:  # the letter of a drive
+        if not str(where).strip():
+            raise InvalidOption(f"Runner({where!r}): {_USE}")
+        return SQLiteStore(where)
+    if scheme == "memory" and not rest:
+        return MemoryStore()
+    if scheme == "sqlite" and rest:
+        return SQLiteStore(rest.removeprefix("//"))
+    raise InvalidOption(f"Runner({where!r}): {_USE}")
 
 
 def clock() -> Clock:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -58,7 +59,7 @@ class AsyncRunner(RunnerQueries):
 
     def __init__(
         self,
-        store: Store | None = None,
+        store: Store | str | Path | None = None,
         *,
         executor: str = "thread",
         max_concurrency: int = 16,
@@ -77,8 +78,9 @@ class AsyncRunner(RunnerQueries):
         Make a runner; ``async with`` opens it.
 
         Args:
-            store: where runs outlive the process; memory if not given.  It is opened and closed by the runner,
-                unless it is open already.
+            store: where runs outlive the process: the path of a file (``"runs.db"``, ``"sqlite:runs.db"``), or a store,
+                which is opened and closed by the runner unless it is open already.  Not given, or ``"memory:"``: they
+                are kept in memory.
             executor: where plain functions run: ``"thread"``, ``"inline"`` or ``"process"``.
             max_concurrency: how many runnables of one run may be in flight at once.
             checkpoint: when events become durable; a run can choose another strategy.
