@@ -84,6 +84,17 @@ class RunnerQueries:
             raise RunNotHeld(ref.id, found.owner)
         return found
 
+    async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
+        """As :meth:`_done`, of an open run as soon as the input that *ref* refers to is done."""
+        worker = self._runtime.registry.get(ref.id)
+        if ref.input is None or worker is None or worker.run.memory.is_ending or is_done(worker):
+            return await self._done(ref)
+        worker = await self._runtime.held(ref.id)
+        if worker is None:
+            return await self._done(ref)
+        await self._runtime.waiters.input_done(worker, ref.input)
+        return self._runtime.registry.get(ref.id) or worker
+
     async def _found(self, ref: RunRef) -> Worker | RunRecord:
         """
         Return the worker of a run that is here, or was when it finished; otherwise its record.
@@ -129,7 +140,8 @@ class RunnerQueries:
         """
         Wait until *run*, an id or a handle, has nothing left to do; return the output of its last input.
 
-        With a handle that ``start`` or ``send`` returned, it is the output of that input.
+        With a handle that ``start`` or ``send`` returned, it is the output of that input, as soon as nothing that
+        follows from it is left to do.
 
         Raises:
             RunFailed: something failed for this input, and nothing has handled it.
@@ -137,7 +149,7 @@ class RunnerQueries:
             RunClosed: the run was cancelled.
         """
         ref = as_ref(run)
-        found = await self._in_time(ref, timeout, self._done(ref))
+        found = await self._in_time(ref, timeout, self._input_done(ref))
         if isinstance(found, Worker):
             return output_of(_settled(found), ref.input)
         if found.status == "cancelled":

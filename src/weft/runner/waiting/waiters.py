@@ -21,6 +21,7 @@ from weft.ports.store import FINISHED, RunStatus
 from weft.runner.deadline import Deadline
 from weft.runner.execution.status import is_to_call_back
 from weft.runner.execution.worker import Worker
+from weft.runner.waiting.input_done import InputDone
 from weft.runner.waiting.on_complete import Callbacks
 
 Answer = Callable[[Worker], Any]
@@ -75,6 +76,17 @@ class Waiters:
     def add(self, worker: Worker, waiter: Waiter) -> None:
         """Let *waiter* be told when *worker* has nothing left to do."""
         self._put(worker, waiter)
+
+    async def input_done(self, worker: Worker, ordinal: int) -> None:
+        """
+        Wait until nothing that follows from the input *ordinal* is left to do.
+
+        Raises:
+            RunClosed, RunParked: it never will be.
+        """
+        future = self._add(worker, InputDone(ordinal).answer)
+        self.progressed(worker)
+        await future
 
     def until(self, worker: Worker, predicate: Callable[[Run], bool]) -> asyncio.Future[Run]:
         """Return a future that ends when *predicate* holds for the run."""
