@@ -50,6 +50,7 @@ All errors that this library raises on purpose, in one tree.
     ├── RunnerError                 a runner was asked for something it cannot do
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
+    │   ├── NotPortable             another process could not find parts of a run again
     │   ├── RunClosed               a run that has finished accepts nothing more
     │   ├── RunFailed               something failed, and nothing has handled it
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
@@ -462,6 +463,18 @@ class Interrupted(RunnerError):
             "a coroutine in this runner's event loop cancelled this call (asyncio.all_tasks() names every task there, "
             "including those of the runner); call again, and let that coroutine cancel only its own tasks"
         )
+
+
+class NotPortable(RunnerError):
+    """Some parts of a run could not be found again by another process."""
+
+    def __init__(self, workflow: str, parts: Sequence[str], count: int) -> None:
+        more = f" and {count - len(parts)} more" if count > len(parts) else ""
+        super().__init__(
+            f"another process could not find {', '.join(parts)}{more} of workflow {workflow!r} again; define functions "
+            "at the top level of a module, or pass them again: resume(id, workflow=...), register(workflow)"
+        )
+        self.workflow, self.parts = workflow, list(parts)
 
 
 class RunNotHeld(RunnerError, LookupError):

@@ -37,6 +37,8 @@ class WorkflowDefined(Event, frozen=True, tag="workflow_defined"):
 
     run: str
     workflow: CompiledWorkflow
+    options: Any = None
+    """The options that a runner was told to drive the run with, as plain data."""
 
 
 class ComponentAdded(Event, frozen=True, tag="component_added"):

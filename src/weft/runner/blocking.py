@@ -207,6 +207,7 @@ class Runner:
         id: str | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         if_exists: IfExists = "same",
+        portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         executor: str | None = None,
@@ -227,6 +228,7 @@ class Runner:
                 id=id,
                 open=open,
                 if_exists=if_exists,
+                portable=portable,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 executor=executor,

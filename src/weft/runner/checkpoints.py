@@ -71,10 +71,19 @@ def every_n(n: int) -> Checkpoints:
 def pipelined(depth: int = DEPTH) -> Checkpoints:
     """Write all the time, and let dependents start up to *depth* events ahead of what is durable."""
     check_count("pipelined", depth)
-    return Checkpoints("pipelined", every=1, lag=depth, takes_input_first=True)
+    name = "pipelined" if depth == DEPTH else f"pipelined({depth})"
+    return Checkpoints(name, every=1, lag=depth, takes_input_first=True)
 
 
 _BY_NAME: Final = {"every_cycle": every_cycle, "on_complete": on_complete, "manual": manual, "pipelined": pipelined()}
+
+
+def _named(name: str) -> Checkpoints | None:
+    """Return the strategy with this name, as ``str`` of it says it; None if there is none."""
+    kind, _, number = name.removesuffix(")").partition("(")
+    if kind in ("every_n", "pipelined") and number.isdigit():
+        return every_n(int(number)) if kind == "every_n" else pipelined(int(number))
+    return _BY_NAME.get(name)
 
 
 def as_checkpoints(given: str | Checkpoints) -> Checkpoints:
@@ -84,7 +93,7 @@ def as_checkpoints(given: str | Checkpoints) -> Checkpoints:
     Raises:
         InvalidOption: there is none of this name.
     """
-    found = _BY_NAME.get(given) if isinstance(given, str) else given
+    found = _named(given) if isinstance(given, str) else given
     if not isinstance(found, Checkpoints):
         raise InvalidOption(
             f"checkpoint={given!r}: use {', '.join(map(repr, _BY_NAME))}, every_n(...) or pipelined(depth)"

@@ -5,13 +5,15 @@ The options of a run that is started or resumed, and the hooks of its worker.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
-from weft.errors import InvalidOption
+from weft.errors import InvalidOption, UnencodableValue
+from weft.log import check_encodable
+from weft.log.functions import named
 from weft.ports.store import RunStatus
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
 
@@ -92,6 +94,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     on_complete_args: tuple[Any, ...] = ()
     hooks: WorkerHooks | None = None
     context: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    said: Mapping[str, Any] | None = None
+    """The options that were said for this run, as plain data: they are stored with it, and hold after a resume."""
+    unstorable: tuple[str, ...] = ()
+    """Those that another process could not find again, in words."""
 
     def __post_init__(self) -> None:
         check_count("max_concurrency", self.max_concurrency)
@@ -110,7 +116,23 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         hooks: WorkerHooks | None = None,
     ) -> RunOptions:
         """Return these options with some of them replaced, for one run."""
+        said = {name: value for name, value in (self.said or {}).items() if not name.startswith("on_complete")}
+        if max_concurrency is not None:
+            said["max_concurrency"] = max_concurrency
+        if checkpoint is not None:
+            said["checkpoint"] = str(as_checkpoints(checkpoint))
+        if executor is not None:
+            said["executor"] = executor
+        unstorable = () if hooks is None else ("the hooks",)
+        if on_complete is not None:
+            where = _place_of(on_complete)
+            if where is None or not _is_data(on_complete_args):
+                unstorable = (*unstorable, "on_complete")
+            else:
+                said["on_complete"], said["on_complete_args"] = where, on_complete_args
         return RunOptions(
+            said=said or None,
+            unstorable=unstorable,
             max_concurrency=self.max_concurrency if max_concurrency is None else max_concurrency,
             checkpoints=self.checkpoints if checkpoint is None else as_checkpoints(checkpoint),
             executor=executor or self.executor,
@@ -119,3 +141,36 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             hooks=hooks,
             context={**self.context, **(context or {})},
         )
+
+    def restored(self, stored: object) -> RunOptions:
+        """Return these options, and those that a run was *stored* with where these say nothing."""
+        if not isinstance(stored, dict):
+            return self
+        left = {name: value for name, value in stored.items() if name in _STORED and name not in (self.said or {})}
+        if self.on_complete is not None:
+            left.pop("on_complete", None)
+            left.pop("on_complete_args", None)
+        if "checkpoint" in left:
+            left["checkpoints"] = as_checkpoints(left.pop("checkpoint"))
+        if "on_complete_args" in left:
+            left["on_complete_args"] = tuple(left["on_complete_args"])
+        return msgspec.structs.replace(self, **left) if left else self
+
+
+_STORED: Final = frozenset({"max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args"})
+
+
+def _place_of(callback: OnComplete) -> str | None:
+    """Return where another process could find *callback*, ``module:name``; None if it could not."""
+    if isinstance(callback, str):
+        return callback
+    where = f"{getattr(callback, '__module__', '')}:{getattr(callback, '__qualname__', '')}"
+    return where if named(where, unoffered=True) is callback else None
+
+
+def _is_data(args: tuple[Any, ...]) -> bool:
+    try:
+        check_encodable(args, "on_complete_args")
+    except UnencodableValue:
+        return False
+    return True

@@ -42,6 +42,7 @@ from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles, RunRef
 from weft.runner.options import IfExists, OnComplete, RunOptions, WorkerHooks, check_choice
+from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.runtime import Runtime
@@ -166,6 +167,7 @@ class AsyncRunner(RunnerQueries):
         id: str | None = None,
         open: bool = False,  # noqa: A002 - what one would say
         if_exists: IfExists = "same",
+        portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         executor: str | None = None,
@@ -192,6 +194,8 @@ class AsyncRunner(RunnerQueries):
                 with the same workflow name and an equal input, else raise RunExists.  ``"return"``: return a handle of
                 it in any case.  ``"error"``: raise RunExists in any case.  ``"restart"``: delete it and start again if
                 it has finished, else raise RunExists.
+            portable: refuse a run with parts that another process could not find again, such as lambdas and hooks;
+                otherwise that is a warning of the logger ``weft.runner``, once for each definition on a durable store.
             max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when its events become durable.
             executor: where its plain functions run.
@@ -206,6 +210,7 @@ class AsyncRunner(RunnerQueries):
             by: the caller, as that one names itself; kept in the log.
 
         Raises:
+            NotPortable: *portable*, and another process could not find some parts of the run.
             RunExists: a run with this id exists, and it is not the same, or *if_exists* says so.
             RunOwned: a run with this id exists, and another living process owns it.
             UnencodableValue: the input could not be stored.
@@ -225,6 +230,8 @@ class AsyncRunner(RunnerQueries):
             on_complete_args=on_complete_args,
             hooks=hooks,
         )
+        if portable:
+            check_portable(workflow, told, is_required=True)
         worker = await self._registry.start(
             run,
             workflow,

@@ -141,6 +141,9 @@ class MemoryStore:
     closing it frees all runs.
     """
 
+    is_durable = False
+    """Whether its runs outlive the process."""
+
     def __init__(self) -> None:
         self._runs: dict[RunId, _Stored] = {}
         self._definitions: dict[ContentHash, bytes] = {}

@@ -48,9 +48,10 @@ class Run(Phases):
         *,
         id: str | None = None,
         context: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._begin(context)
-        record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow))
+        record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow, options))
 
     def _begin(self, context: Mapping[str, Any] | None, memory: Memory | None = None) -> None:
         self.memory = Memory() if memory is None else memory

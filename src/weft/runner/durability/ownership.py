@@ -82,6 +82,11 @@ class Ownership:
         self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
         """By workflow, its version, the live one of them and whether they are strict: many runs share a definition."""
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether another process may continue the runs."""
+        return getattr(self._store, "is_durable", True)
+
     async def acquire(self, run: str) -> RunRecord | None:
         """
         Acquire *run*, in a new epoch, and return its record; None if the store does not know owners.

@@ -18,6 +18,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -26,7 +27,7 @@ from weakref import WeakValueDictionary
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import RunClosed, RunExists, RunNotFound, RunNotHeld
+from weft.errors import InvalidOption, RunClosed, RunExists, RunNotFound, RunNotHeld
 from weft.log import Encoded, needs_encoding
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
@@ -36,6 +37,7 @@ from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.options import IfExists, RunOptions, check_text
+from weft.runner.portability import check_portable
 from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
 from weft.runner.registry.recent_runs import RecentRuns
 from weft.runner.registry.same_start import difference
@@ -45,6 +47,7 @@ from weft.runner.waiting.waiters import Waiters
 from weft.typing import PoliciesMode
 
 T = TypeVar("T")
+_log = logging.getLogger("weft.runner")
 
 
 class Children(Protocol):
@@ -199,6 +202,8 @@ class RunRegistry:
         key = (workflow.name, workflow.version)
         if self._started.get(key) is not workflow:  # a weak reference costs more than a look
             self._started[key] = workflow
+            if self._ownership.is_durable:
+                check_portable(workflow, options, is_required=False)
         self._workers[run] = worker
         try:
             if value is not MISSING:
@@ -229,7 +234,7 @@ class RunRegistry:
         if run in self._workers:
             raise RunExists(run)
         self._dispatcher.check_open()
-        new = Run(workflow, id=run, context=options.context)
+        new = Run(workflow, id=run, context=options.context, options=options.said)
         new.check_context()
         return Worker(self._dispatcher, new, options, self)
 
@@ -377,6 +382,12 @@ class RunRegistry:
         """Continue a run that was acquired and *loaded*, after a *change*."""
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
         self._dispatcher.check_open()  # the runner may have been closed meanwhile
+        options = options.restored(getattr(found.run.memory.log[0], "options", None))
+        if options.executor not in self._dispatcher.queues:
+            raise InvalidOption(
+                f"run {found.run.id!r} was started with executor={options.executor!r}, and this runner has only "
+                f"{', '.join(map(repr, self._dispatcher.queues))}; pass Runner(executors=...), or resume(executor=...)"
+            )
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
         worker.policies.check_all()
         if change is not None:
@@ -418,6 +429,8 @@ class RunRegistry:
 
         def live(stored: RunRecord) -> Workflow | None:
             key = (stored.workflow, stored.version)
+            if given is not None:
+                _check_given(given, stored)
             return given or self._registered.get(key) or self._started.get(key)
 
         return live
@@ -470,6 +483,26 @@ class RunRegistry:
     def clear(self) -> None:
         """Remove all runs: the runner is closed."""
         self._workers.clear()
+
+
+def _check_given(workflow: Workflow, stored: RunRecord) -> None:
+    """
+    Refuse a *workflow* that the run was not started with; one of the same name whose graph has changed is reported.
+
+    Raises:
+        InvalidOption: it has another name.
+    """
+    if workflow.name != stored.workflow:
+        raise InvalidOption(
+            f"workflow={workflow.name!r}: run {stored.id!r} is a run of {stored.workflow!r}; pass that one, or none"
+        )
+    if workflow.version != stored.version:
+        _log.warning(
+            "run %r keeps the graph that it was started with: that of the workflow %r which was passed is another one, "
+            "and only its functions are used",
+            stored.id,
+            workflow.name,
+        )
 
 
 def _unsaved(found: Recovered) -> UnsavedLog:

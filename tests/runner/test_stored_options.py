@@ -1,0 +1,148 @@
+"""The options of a run are stored with it, and hold after a resume; what cannot be stored is said at the start."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import Policy, Runner, Workflow, step
+from weft.errors import InvalidOption, NotPortable
+from weft.runner import WorkerHooks
+from weft.runner.checkpoints import every_n, pipelined
+from weft.runner.options import RunOptions
+
+calls: list[Any] = []
+
+
+def note(run_id: str, run: Any, *more: Any) -> None:
+    """Remember that it was called."""
+    calls.append((run_id, run.status, *more))
+
+
+def triple(x: int) -> int:
+    """Return three times *x*."""
+    return 3 * x
+
+
+flow = Workflow("flow", step(triple))
+
+
+def test_a_run_is_driven_after_a_resume_as_it_was_started(tmp_path: Path) -> None:
+    calls.clear()
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(
+            flow, id="a", max_concurrency=3, checkpoint=every_n(7), executor="inline", on_complete=note,
+            on_complete_args=(5,),
+        )  # fmt: skip
+
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.resume("a")
+        (worker,) = runner._inner._registry
+        options = worker.options
+        assert (options.max_concurrency, str(options.checkpoints), options.executor) == (3, "every_n(7)", "inline")
+        assert runner.send("a", 2).result(20) == 6
+        runner.wait("a", 20)
+
+    assert calls == [("a", "idle", 5)]
+
+
+def test_what_is_said_at_the_resume_goes_before_what_was_said_at_the_start(tmp_path: Path) -> None:
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(flow, id="a", max_concurrency=3, executor="inline")
+
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.resume("a", max_concurrency=9)
+        (worker,) = runner._inner._registry
+        assert (worker.options.max_concurrency, worker.options.executor) == (9, "inline")
+
+
+def test_what_was_not_said_is_as_the_runner_says(tmp_path: Path) -> None:
+    with Runner(tmp_path / "runs.db", max_concurrency=2) as runner:
+        runner.start(flow, id="a")
+
+    with Runner(tmp_path / "runs.db", max_concurrency=5) as runner:
+        runner.resume("a")
+        (worker,) = runner._inner._registry
+        assert worker.options.max_concurrency == 5
+
+
+def test_an_executor_that_the_next_runner_does_not_have_is_named(tmp_path: Path) -> None:
+    from weft.executors import InlineExecutor
+
+    with Runner(tmp_path / "runs.db", executors={"gpu": InlineExecutor()}) as runner:
+        runner.start(flow, id="a", executor="gpu")
+
+    with Runner(tmp_path / "runs.db") as runner:
+        with pytest.raises(InvalidOption, match="executor='gpu', and this runner has only 'inline'"):
+            runner.resume("a")
+        runner.resume("a", executor="thread")
+
+
+@pytest.mark.parametrize("strategy", ["every_cycle", "manual", "on_complete", "pipelined", every_n(3), pipelined(9)])
+def test_a_strategy_is_restored_by_its_name(strategy: Any) -> None:
+    options = RunOptions().but(checkpoint=strategy)
+
+    assert RunOptions().restored(options.said).checkpoints == options.checkpoints
+
+
+LOCAL = Workflow("local", step(lambda x: x, name="here") >> step(triple)).with_policies(
+    [("triple", Policy(fallback=lambda *_: None))]
+)
+
+
+def test_what_another_process_could_not_find_is_said_once_for_a_definition(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start_many(LOCAL, range(3))
+        runner.start(flow, 1)
+
+    (said,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert said.name == "weft.runner"
+    assert "the function of 'here', a function in the policy for 'triple' of workflow 'local'" in said.getMessage()
+    assert "define functions at the top level of a module" in said.getMessage()
+
+
+def test_nothing_is_said_where_no_other_process_can_come(caplog: pytest.LogCaptureFixture) -> None:
+    with Runner() as runner:
+        runner.start(LOCAL, 1).result(20)
+
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("workflow", "options"),
+    [(LOCAL, {}), (flow, {"on_complete": lambda *_: None}), (flow, {"hooks": WorkerHooks()})],
+    ids=["a lambda", "a callback", "hooks"],
+)
+def test_a_start_can_require_that_all_of_it_can_be_found_again(workflow: Workflow, options: dict[str, Any]) -> None:
+    with Runner() as runner:
+        with pytest.raises(NotPortable):
+            runner.start(workflow, 1, portable=True, **options)
+        assert runner.count() == 0
+        assert runner.start(flow, 1, portable=True, on_complete=note).result(20) == 3
+
+
+def test_a_run_is_not_resumed_with_another_workflow(tmp_path: Path) -> None:
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(flow, id="a")
+
+    with Runner(tmp_path / "runs.db") as runner:
+        with pytest.raises(InvalidOption, match="workflow='other': run 'a' is a run of 'flow'"):
+            runner.resume("a", workflow=Workflow("other", step(triple)))
+        assert runner.held == []
+
+
+def test_a_run_that_is_resumed_with_another_graph_says_that_it_keeps_its_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(flow, id="a")
+
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.resume("a", workflow=Workflow("flow", step(triple) >> step(abs)))
+        assert runner.send("a", 1).result(20) == 3
+    assert "keeps the graph that it was started with" in caplog.text
