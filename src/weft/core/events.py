@@ -46,6 +46,7 @@ class ComponentAdded(Event, frozen=True, tag="component_added"):
 
     components: tuple[str, ...]
     workflow: CompiledWorkflow
+    by: str | None = None
 
 
 class ComponentRemoved(Event, frozen=True, tag="component_removed"):
@@ -53,6 +54,7 @@ class ComponentRemoved(Event, frozen=True, tag="component_removed"):
 
     component: str
     workflow: CompiledWorkflow
+    by: str | None = None
 
 
 class InputReceived(Event, frozen=True, tag="input_received"):

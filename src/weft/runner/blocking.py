@@ -467,6 +467,14 @@ class Runner:
         """Put *policies* in force for the run *id*, from the next decision on."""
         self._do(self._inner.set_policies(id, policies, mode=mode, by=by))
 
+    def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
+        """Add to the workflow of the run *id* alone; see :meth:`AsyncRunner.add`."""
+        self._do(self._inner.add(id, fragment, to=to, by=by))
+
+    def remove(self, id: str, which: object, *, by: str | None = None) -> None:
+        """Remove a component from the workflow of the run *id* alone; see :meth:`AsyncRunner.remove`."""
+        self._do(self._inner.remove(id, which, by=by))
+
     def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for pending work of the run *id*."""
         return self._do(self._inner.preview(id, policies, mode=mode))

@@ -563,6 +563,30 @@ class AsyncRunner(RunnerQueries):
         worker.rule(policies, mode, by)
         await self._runtime.taken(worker)
 
+    async def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
+        """
+        Add to the workflow of the run *id* alone; facts that come from now on reach the new part.
+
+        Args:
+            fragment: what is added, as in ``Workflow.add``.
+            to: what feeds it.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            DefinitionError: the workflow would not work, or not under the policies in force.
+            RunNotFound, RunNotHeld, RunClosed: as :meth:`send`.
+        """
+        await self._redefined(id, lambda run: run.add(fragment, to=to, by=by))
+
+    async def remove(self, id: str, which: object, *, by: str | None = None) -> None:
+        """Remove a component from the workflow of the run *id* alone; inputs in flight finish as they began."""
+        await self._redefined(id, lambda run: run.remove(which, by=by))
+
+    async def _redefined(self, id: str, change: Callable[[Run], object]) -> None:
+        worker = await self._runtime.changeable(id)
+        worker.redefine(change)
+        await self._runtime.taken(worker)
+
     async def preview(self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace") -> list[Any]:
         """Return what ``set_policies`` would change for pending work of the run *id*."""
         return (await self._runtime.worker(id)).run.preview(policies, mode=mode)

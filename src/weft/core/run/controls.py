@@ -161,12 +161,19 @@ class Controls(Queries):
 
     # -- changing a live run ---------------------------------------------------------------------
 
-    def add(self, fragment: object, *, to: object = None) -> Self:
-        """Add to the workflow of this run alone, as an event; facts that come from now on reach the new part."""
-        self.extend([Addition(fragment, to)])
+    def add(self, fragment: object, *, to: object = None, by: str | None = None) -> Self:
+        """
+        Add to the workflow of this run alone, as an event; facts that come from now on reach the new part.
+
+        Args:
+            fragment: what is added, as in ``Workflow.add``.
+            to: what feeds it.
+            by: the caller, as that one names itself.
+        """
+        self.extend([Addition(fragment, to)], by)
         return self
 
-    def extend(self, additions: Iterable[Addition]) -> None:
+    def extend(self, additions: Iterable[Addition], by: str | None = None) -> None:
         """
         Add the fragments that a component has requested: all of them or, if one is refused, none.
 
@@ -180,14 +187,14 @@ class Controls(Queries):
         new = tuple(name for name in changed.components if name not in memory.workflow.components)
         if self.policies is not None or changed.policies:
             self._policies_here().table(changed, changed.compiled)
-        record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed))
+        record(memory, ev.ComponentAdded(len(memory.log) + 1, new, changed, by))
 
-    def remove(self, which: object) -> Self:
+    def remove(self, which: object, *, by: str | None = None) -> Self:
         """Remove a component from the workflow of this run, as an event; inputs in flight finish as they began."""
         memory = self.memory
         if which in memory.workflow:
             name = memory.workflow.name_of(which)
-            record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name)))
+            record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name), by))
         return self
 
 

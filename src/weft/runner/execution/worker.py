@@ -305,6 +305,18 @@ class Worker:
                     self.attempts.reconsider(inflight)
         self._told()
 
+    def redefine(self, change: Callable[[Run], object]) -> None:
+        """
+        Let *change* change the workflow of the run; inputs in flight finish as they began.
+
+        Raises:
+            DefinitionError: it would not work; then nothing has changed.
+            RunClosed, RunParked: as :meth:`check_open`.
+        """
+        self.check_open()
+        change(self.run)
+        self._told()
+
     def check_open(self) -> None:
         """
         Refuse to change a run that is closed or can no longer be written.
