@@ -4,18 +4,20 @@ The options of a run that is started or resumed, and the hooks of its worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
 from weft.errors import InvalidOption, UnencodableValue
-from weft.log import check_encodable
+from weft.log import Encoded, check_encodable
 from weft.log.functions import named
 from weft.ports.store import RunStatus
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
+from weft.typing import PoliciesMode
 
 OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""
@@ -81,6 +83,23 @@ class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
     on_idle: Callable[[Run], object] | None = None
     transform: Callable[[list[Runnable]], list[Runnable]] | None = None
     """Puts what is ready into another order; what it leaves out is offered again with the next change."""
+
+
+class StartRequest(msgspec.Struct, frozen=True):
+    """The first input of a run that is started, and what goes with it."""
+
+    input: Any = MISSING
+    """MISSING if the run is started without one."""
+    policies: Iterable[Any] | None = None
+    policies_mode: PoliciesMode = "merge"
+    deadline: float | None = None
+    """Seconds within which everything that follows from the input must be done."""
+    is_last: bool = True
+    """Whether the run accepts no more input after it, and finishes."""
+    by: str | None = None
+    """The caller, as that one names itself."""
+    encoded: Encoded | None = None
+    """The input as bytes, if it was encoded before."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):

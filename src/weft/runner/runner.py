@@ -41,7 +41,7 @@ from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles, RunRef
-from weft.runner.options import IfExists, OnComplete, RunOptions, WorkerHooks, check_choice
+from weft.runner.options import IfExists, OnComplete, RunOptions, StartRequest, WorkerHooks, check_choice
 from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
@@ -49,9 +49,7 @@ from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
 
-_UNSAID: Final = dict.fromkeys(
-    ("max_concurrency", "checkpoint", "executor", "context", "on_complete", "on_complete_args", "hooks")
-)
+_UNSAID: Final = (None,) * 7
 """The options of a run of which the caller has said nothing."""
 
 
@@ -221,29 +219,21 @@ class AsyncRunner(RunnerQueries):
         if if_exists != "same":
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
-        told = self._told(
-            max_concurrency=max_concurrency,
-            checkpoint=checkpoint,
-            executor=executor,
-            context=context,
-            on_complete=on_complete,
-            on_complete_args=on_complete_args,
-            hooks=hooks,
-        )
+        told = self._options
+        if (max_concurrency, checkpoint, executor, context, on_complete, on_complete_args, hooks) != _UNSAID:
+            told = self._told(
+                max_concurrency=max_concurrency,
+                checkpoint=checkpoint,
+                executor=executor,
+                context=context,
+                on_complete=on_complete,
+                on_complete_args=on_complete_args,
+                hooks=hooks,
+            )
         if portable:
             check_portable(workflow, told, is_required=True)
-        worker = await self._registry.start(
-            run,
-            workflow,
-            told,
-            if_exists=if_exists,
-            value=input,
-            policies=policies,
-            policies_mode=policies_mode,
-            deadline=deadline,
-            last=not open,
-            by=by,
-        )
+        request = StartRequest(input, policies, policies_mode, deadline, not open, by)
+        worker = await self._registry.start(run, workflow, told, request, if_exists)
         return Handle(self, RunRef(run, None if input is MISSING else 1, worker))
 
     async def start_many(
@@ -298,9 +288,8 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         runs = await new_runs(inputs, ids)
-        workers = await self._runtime.bulk_start.start(
-            runs, workflow, told, policies=policies, policies_mode=policies_mode, deadline=deadline, by=by
-        )
+        request = StartRequest(MISSING, policies, policies_mode, deadline, True, by)
+        workers = await self._runtime.bulk_start.start(runs, workflow, told, request)
         return Handles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
@@ -313,8 +302,6 @@ class AsyncRunner(RunnerQueries):
 
     def _told(self, **options: Any) -> RunOptions:
         """Return the options of a run: those of the runner, replaced by the *options* that were given."""
-        if options == _UNSAID:
-            return self._options
         return self._checked(self._options.but(**{name: value for name, value in options.items() if value is not None}))
 
     def _checked(self, options: RunOptions) -> RunOptions:

@@ -107,22 +107,19 @@ class _Stored:
             self.chain = append.chain
         if append.changes_record:
             there = self._record
+            has_status = append.status is not None
             self._record = structs.replace(
                 there,
                 workflow=there.workflow if append.workflow is None else append.workflow,
                 version=there.version if append.version is None else append.version,
                 status=append.status or there.status,
+                reason=append.reason if has_status else there.reason,
+                failures=append.failures if has_status else there.failures,
+                dead_letters=append.dead_letters if has_status else there.dead_letters,
+                outcome=append.outcome if has_status else there.outcome,
+                finished_at=(append.at if append.status in FINISHED else None) if has_status else there.finished_at,
                 owner=None if append.release else there.owner,
             )
-            if append.status is not None:
-                self._record = structs.replace(
-                    self._record,
-                    reason=append.reason,
-                    failures=append.failures,
-                    dead_letters=append.dead_letters,
-                    outcome=append.outcome,
-                    finished_at=append.at if append.status in FINISHED else None,
-                )
         if append.facts:
             self.keep(append.facts)
 

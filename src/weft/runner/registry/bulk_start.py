@@ -22,13 +22,14 @@ from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, RunExists
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.worker import Worker
-from weft.runner.options import RunOptions, check_text
+from weft.runner.options import RunOptions, StartRequest, check_text
 from weft.runner.registry.keyed_lock import HeldLock
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.slices import pause
@@ -135,7 +136,7 @@ class BulkStart:
         self._registry, self._waiters, self._ownership = registry, waiters, ownership
 
     async def start(
-        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, **given: Any
+        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, request: StartRequest
     ) -> dict[str, Worker]:
         """
         Start each of *runs* as :meth:`RunRegistry.start` does, and wait until the first events of all are stored.
@@ -147,16 +148,18 @@ class BulkStart:
         """
         failed: dict[str, Exception] = {}
         workers: dict[str, Worker] = {}
-        if given.get("policies") is not None:
-            given["policies"] = tuple(given["policies"])  # each run reads them
+        if request.policies is not None:
+            request = replace(request, policies=tuple(request.policies))  # each run reads them
         for part in _slices(runs):
-            undecided, known = self._begin(part, workflow, options, given)
+            undecided, known = self._begin(part, workflow, options, request)
             workers |= {each.new.id: each.worker for each in undecided}
             refused = await self._registry.shielded.finish(self._decide(undecided))
             known += [new for new in part if isinstance(refused.get(new.id), RunExists)]
             failed |= {run: error for run, error in refused.items() if not isinstance(error, RunExists)}
             if known:
-                starts = (self._registry.start(new.id, workflow, options, value=new.value, **given) for new in known)
+                starts = (
+                    self._registry.start(new.id, workflow, options, replace(request, input=new.value)) for new in known
+                )
                 tried = await asyncio.gather(*starts, return_exceptions=True)
                 for new, answer in zip(known, tried, strict=True):
                     if isinstance(answer, Exception):
@@ -172,7 +175,7 @@ class BulkStart:
         return workers
 
     def _begin(
-        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, given: dict[str, Any]
+        self, runs: Sequence[NewRun], workflow: Workflow, options: RunOptions, request: StartRequest
     ) -> tuple[list[_Undecided], list[NewRun]]:
         """Hand the first events of *runs* to the journal; return these runs, and those that are here or locked."""
         registry = self._registry
@@ -185,7 +188,7 @@ class BulkStart:
                 continue
             try:
                 worker, position = registry.begin(
-                    new.id, workflow, options, value=new.value, encoded=new.encoded, **given
+                    new.id, workflow, options, replace(request, input=new.value, encoded=new.encoded)
                 )
             except BaseException:
                 lock.release()

@@ -29,7 +29,7 @@ from weft.ports.store import FINISHED
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, RunRef
-from weft.runner.options import RunOptions, check_text
+from weft.runner.options import RunOptions, StartRequest, check_text
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
 
@@ -121,7 +121,7 @@ class ChildRuns:
             raise InvalidOption(f"id={child!r}: a run cannot be its own child")
         await self._note(worker, parent, child, with_parent=with_parent)
         self._in_flight(parent)
-        made = await self._registry.start(child, workflow, told, value=value, **given)
+        made = await self._registry.start(child, workflow, told, StartRequest(value, **given))
         return RunRef(child, None if value is MISSING else 1, made)
 
     async def _note(self, worker: Worker, parent: Runnable, child: str, *, with_parent: bool) -> None:

@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, RunClosed, RunExists, RunNotFound, RunNotHeld
-from weft.log import Encoded, needs_encoding
+from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
@@ -36,7 +38,7 @@ from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
-from weft.runner.options import IfExists, RunOptions, check_text
+from weft.runner.options import IfExists, RunOptions, StartRequest, check_text
 from weft.runner.portability import check_portable
 from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
 from weft.runner.registry.recent_runs import RecentRuns
@@ -44,7 +46,6 @@ from weft.runner.registry.same_start import difference
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.waiters import Waiters
-from weft.typing import PoliciesMode
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
@@ -119,45 +120,17 @@ class RunRegistry:
 
     # -- coming in -------------------------------------------------------------------------------
 
-    async def create(
-        self,
-        run: str,
-        workflow: Workflow,
-        options: RunOptions,
-        *,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        value: Any = MISSING,
-        deadline: float | None = None,
-        last: bool = True,
-        by: str | None = None,
-    ) -> Worker:
+    async def create(self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest) -> Worker:
         """
         Create a new run, wait until its first events are stored, and return its worker.
-
-        Args:
-            value: its first input.
-            deadline: seconds within which everything that follows from it must be done.
-            last: whether the run accepts no more input after it, and finishes.
-            by: the caller, as that one names itself.
 
         Raises:
             RunExists: a run with this id exists.
         """
-        encoded = await encoded_input(value) if needs_encoding(value) else None
+        if request.encoded is None and needs_encoding(request.input):
+            request = replace(request, encoded=await encoded_input(request.input))
         async with self._locks.lock(run) as lock:
-            worker, position = self.begin(
-                run,
-                workflow,
-                options,
-                policies=policies,
-                policies_mode=policies_mode,
-                value=value,
-                deadline=deadline,
-                last=last,
-                by=by,
-                encoded=encoded,
-            )
+            worker, position = self.begin(run, workflow, options, request)
             try:
                 await self._waiters.durable(worker, position)
             except RunExists:
@@ -173,20 +146,7 @@ class RunRegistry:
                 raise
         return worker
 
-    def begin(
-        self,
-        run: str,
-        workflow: Workflow,
-        options: RunOptions,
-        *,
-        policies: Iterable[Any] | None = None,
-        policies_mode: PoliciesMode = "merge",
-        value: Any = MISSING,
-        deadline: float | None = None,
-        last: bool = True,
-        by: str | None = None,
-        encoded: Encoded | None = None,
-    ) -> tuple[Worker, int]:
+    def begin(self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest) -> tuple[Worker, int]:
         """
         Hand the beginning of a new *run*, which is locked, to the journal; return its worker, and the position at
         which the beginning is stored.
@@ -195,10 +155,10 @@ class RunRegistry:
             RunExists: a run of this id is here.
         """
         worker = self._new_worker(run, workflow, options)
-        if policies is None:
+        if request.policies is None:
             worker.policies.check_all()
         else:
-            worker.policies.change(policies, policies_mode)
+            worker.policies.change(request.policies, request.policies_mode)
         key = (workflow.name, workflow.version)
         if self._started.get(key) is not workflow:  # a weak reference costs more than a look
             self._started[key] = workflow
@@ -206,14 +166,20 @@ class RunRegistry:
                 check_portable(workflow, options, is_required=False)
         self._workers[run] = worker
         try:
-            if value is not MISSING:
-                worker.take(value, deadline=deadline, last=last, by=by, encoded=encoded)
+            if request.input is not MISSING:
+                worker.take(
+                    request.input,
+                    deadline=request.deadline,
+                    last=request.is_last,
+                    by=request.by,
+                    encoded=request.encoded,
+                )
             worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
             worker.checkpoint()
         except BaseException:
             self.drop(worker)
             raise
-        return worker, 1 if value is MISSING else len(worker.run.memory.log)
+        return worker, 1 if request.input is MISSING else len(worker.run.memory.log)
 
     async def _decide(self, worker: Worker) -> None:
         """Wait until the store has accepted or refused the new run of *worker*, whose creator was cancelled."""
@@ -239,7 +205,7 @@ class RunRegistry:
         return Worker(self._dispatcher, new, options, self)
 
     async def start(
-        self, run: str, workflow: Workflow, options: RunOptions, *, if_exists: IfExists = "same", **given: Any
+        self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest, if_exists: IfExists = "same"
     ) -> Worker | None:
         """
         Create a run as :meth:`create` does; if there is one with this id, do what *if_exists* says.
@@ -253,7 +219,7 @@ class RunRegistry:
         """
         while True:
             try:
-                return await self.create(run, workflow, options, **given)
+                return await self.create(run, workflow, options, request)
             except RunExists:
                 if if_exists == "error":
                     raise
@@ -263,7 +229,7 @@ class RunRegistry:
                     continue
                 if if_exists == "same":
                     known = await self._looked_up(run)
-                    differs = difference(known, workflow, given.get("value", MISSING), last=given.get("last", True))
+                    differs = difference(known, workflow, request)
                     if differs:
                         raise RunExists(run, differs)
                 return await self.resume(run, workflow, options)

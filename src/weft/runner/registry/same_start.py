@@ -14,20 +14,21 @@ from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import UnidentifiableValue
+from weft.runner.options import StartRequest
 
 
-def difference(run: Run, workflow: Workflow, value: Any, *, last: bool) -> str:
-    """Return how *run* differs from what a start with these arguments would create; empty if it does not."""
+def difference(run: Run, workflow: Workflow, request: StartRequest) -> str:
+    """Return how *run* differs from the run that *request* would create; empty if it does not."""
     if run.workflow.name != workflow.name:
         return f"as a run of {run.workflow.name!r}, not of {workflow.name!r}"
     first = next((event for event in run.memory.log if isinstance(event, InputReceived)), None)
-    if value is MISSING:
+    if request.input is MISSING:
         return "and was started with an input" if first is not None and first.last else ""
     if first is None:
         return "and was started without an input"
-    if first.last != last:
+    if first.last != request.is_last:
         return f"and {'finishes with its input' if first.last else 'stays open'}"
-    return "" if _equal(first.value, value) else "with another input"
+    return "" if _equal(first.value, request.input) else "with another input"
 
 
 def _equal(one: Any, other: Any) -> bool:
