@@ -151,6 +151,9 @@ class RunnerQueries:
         ref = as_ref(run)
         found = await self._in_time(ref, timeout, self._input_done(ref))
         if isinstance(found, Worker):
+            known = found.outcome
+            if known is not None and ref.input in (None, known.ordinal) and found.state != "cancelled":
+                return checked_output(ref.id, known, found.run)
             return output_of(_settled(found), ref.input)
         if found.status == "cancelled":
             raise RunClosed(ref.id, found.reason)

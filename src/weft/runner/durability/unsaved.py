@@ -15,7 +15,7 @@ from weft.core.events import FannedOut
 from weft.core.run.run import Run
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
-from weft.log.outcome import encode_outcome, outcome_of
+from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
 from weft.ports.store import FINISHED, FIRST_EPOCH, Append, RunStatus
 
 MOST: Final = 2048
@@ -39,6 +39,7 @@ class UnsavedLog:
         "acknowledged",
         "is_behind",
         "is_dropped",
+        "outcome",
         "status",
     )
 
@@ -65,6 +66,8 @@ class UnsavedLog:
         """The status of the run in the store."""
         self.acknowledged = stored
         """How many events are durable."""
+        self.outcome: RunOutcome | None = None
+        """The outcome of the run, if it has finished."""
         self._encoder = _FORGETFUL
         self._segment: Segment | None = None
         """The segment that is being stored, if large values stand beside its events."""
@@ -121,6 +124,7 @@ class UnsavedLog:
             self._segment = segment
         is_new = self.status is None
         is_over = status in FINISHED
+        self.outcome = outcome_of(self._run, memory.received) if is_over else None
         return Append(
             run=memory.run_id,
             expected=self.acknowledged,
@@ -134,7 +138,7 @@ class UnsavedLog:
             reason=reason,
             failures=len(memory.failures or ()),
             dead_letters=len(memory.letters or ()),
-            outcome=encode_outcome(outcome_of(self._run, memory.received)) if is_over else b"",
+            outcome=b"" if self.outcome is None else encode_outcome(self.outcome),
             release=is_over,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,

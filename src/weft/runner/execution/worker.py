@@ -41,6 +41,7 @@ from weft.errors import (
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.log.ext_types import HASHED
 from weft.log.module_names import kind_of
+from weft.log.outcome import RunOutcome
 from weft.log.value_encoder import SHORT
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import FINISHED, Append, RunStatus
@@ -205,6 +206,11 @@ class Worker:
         if not self.acknowledged or isinstance(self.lost, _OTHERS) or self._unsaved.is_dropped:
             return 0
         return len(self.run.memory.log) - self.acknowledged
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """The outcome of the run, if it has finished and that is being stored."""
+        return self._unsaved.outcome
 
     @property
     def stored_status(self) -> RunStatus | None:
