@@ -6,6 +6,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── CyclicWorkflow          a component would feed itself
     │   ├── DuplicateName           one name, two different components
     │   ├── InvalidComponent        a component that makes no sense by itself
+    │   ├── InvalidFragment         something beside ``>>`` that cannot be composed
     │   ├── InvalidJoin             a join in an invalid place, or with too few parents
     │   ├── InvalidPolicy           a policy that makes no sense, or cannot be honoured here
     │   ├── MixedRegions            a component both inside and outside an ``each``
@@ -91,6 +92,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── ChangedCode             a function has changed since the log was written
     │   ├── UnknownClass            a run has values of a class that is not known here
     │   └── UnresolvedFunction      a function cannot be found again
+    ├── InvalidArgument             a call got something of another kind than it takes
     ├── Stuck                       all tasks wait forever, in a test on virtual time
     ├── UnencodableValue            a value that cannot be written to a log
     ├── InvalidDrawing              an unknown direction or kind of picture
@@ -122,13 +124,27 @@ class DefinitionError(WeftError, ValueError):
 class CyclicWorkflow(DefinitionError):
     """The edges of a workflow form a cycle."""
 
-    def __init__(self, workflow: str, cycle: Sequence[str]) -> None:
-        path = " -> ".join([*cycle, cycle[0]])
-        super().__init__(
-            f"workflow {workflow!r} has a cycle: {path}; remove one of these edges, "
-            "or feed the result back as a new input (Run.feed_back)"
-        )
-        self.cycle = tuple(cycle)
+    def __init__(self, workflow: str, cycle: Sequence[str], repeated: str | None = None) -> None:
+        """
+        Name the *cycle* of *workflow*.
+
+        Args:
+            repeated: the component of it that was written twice in one chain, if that is how it came about.
+        """
+        at = 0 if repeated is None else cycle.index(repeated)
+        self.cycle = (*cycle[at:], *cycle[:at])
+        path = " -> ".join([*self.cycle, self.cycle[0]])
+        told = f"workflow {workflow!r} has a cycle: {path}; "
+        advice = "remove one of these edges, or feed the result back as a new input (Run.feed_back)"
+        if repeated is not None:
+            graph = repeated.rpartition(".")[0]
+            twice, other = (graph, f"{graph}.renamed") if graph else (repeated, f"{repeated}.named")
+            told = f"{twice!r} stands twice in a chain of workflow {workflow!r}: {path}; "
+            advice = (
+                f"both places are the same component, which would feed itself: write {other}('other') in the second "
+                "one, or repeat(...) for a loop"
+            )
+        super().__init__(told + advice)
 
 
 class DuplicateName(DefinitionError):
@@ -144,6 +160,10 @@ class DuplicateName(DefinitionError):
 
 class InvalidComponent(DefinitionError):
     """A component that makes no sense, whatever it is wired to."""
+
+
+class InvalidFragment(DefinitionError, TypeError):
+    """Something that is not a component, a workflow or a list of these stands where one is composed."""
 
 
 class InvalidJoin(DefinitionError):
@@ -654,7 +674,10 @@ class RunNotFound(StoreError, LookupError):
     """No run is stored under this id."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"no run {run_id!r} is stored here; start() it first, or see runs() for those that there are")
+        advice = "start() it first, or see runs() for those that there are"
+        if not isinstance(run_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            advice = "an id is text: pass handle.id, or call the handle itself"
+        super().__init__(f"no run {run_id!r} is stored here; {advice}")
         self.run_id = run_id
 
 
@@ -881,11 +904,7 @@ class ResolutionError(WeftError, LookupError):
 class UnresolvedFunction(ResolutionError):
     """The function of *component* cannot be found by name, or this process did not offer it."""
 
-    def __init__(self, component: str, function: str, reason: str, advice: str = "") -> None:
-        advice = advice or (
-            "import the module that makes a component of it, name the module that defines it (Runner(modules=[...]), "
-            "runner.register(module), weft resume --import), or pass the workflow: workflow="
-        )
+    def __init__(self, component: str, function: str, reason: str, advice: str) -> None:
         super().__init__(f"the function {function} of {component!r} {reason}; {advice}")
         self.component, self.function = component, function
 
@@ -911,6 +930,10 @@ class UnknownClass(ResolutionError):
             "in their place; mention the class in an annotation of the function that makes it, or register it: "
             "weft.log.register(Class)"
         )
+
+
+class InvalidArgument(WeftError, TypeError):
+    """A call got something of another kind than it takes."""
 
 
 class Stuck(WeftError):

@@ -79,7 +79,7 @@ Case = tuple[Callable[[], object], type[WeftError], tuple[str, ...]]
 
 DEFINITIONS: dict[str, Case] = {
     "a cycle": (lambda: Workflow("w", a >> b >> c, c >> a), CyclicWorkflow, ("'w'", "a -> b -> c -> a", "remove")),
-    "a component that feeds itself": (lambda: Workflow("w", a >> a), CyclicWorkflow, ("a -> a", "feed_back")),
+    "a component that feeds itself": (lambda: Workflow("w", a >> a), CyclicWorkflow, ("a -> a", "a.named('other')")),
     "a cycle by way of a rule's condition": (
         lambda: Workflow("w", rule(when=is_even, then=lambda x: x, name="r") >> is_even >> a),
         CyclicWorkflow,

@@ -43,7 +43,15 @@ from weft.core.lint import Finding, check
 from weft.core.plan.plan import Plan
 from weft.core.run.run import Run
 from weft.core.signature import Signature
-from weft.errors import DefinitionError, DuplicateName, TracingError, UnknownComponent, WrongArity
+from weft.errors import (
+    CyclicWorkflow,
+    DefinitionError,
+    DuplicateName,
+    InvalidArgument,
+    TracingError,
+    UnknownComponent,
+    WrongArity,
+)
 from weft.typing import PoliciesMode
 
 
@@ -78,7 +86,11 @@ class Workflow(Signature, Drawable, NamedGraph):
         self.policies = (*policies, *assembly.rules)
         self._assembly = assembly
         grown = None if base is None else (base.wiring, assembly.added)
-        self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
+        try:
+            self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
+        except CyclicWorkflow as error:
+            repeated = next((inside for inside in error.cycle if inside in assembly.repeated), None)
+            raise CyclicWorkflow(name, error.cycle, repeated) from None
         self.ports = Ports(self.wiring, self.validate, None if base is None else base.ports)
 
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
@@ -131,7 +143,10 @@ class Workflow(Signature, Drawable, NamedGraph):
             where = f"workflow {self.name!r}"
             if any(known.startswith(f"{name}.") for known in self._assembly.components):
                 where += f", but a nested workflow: name one of its components, {name}.<component>"
-            raise UnknownComponent(name if isinstance(name, str) else repr(which), self._assembly.components, where)
+            if not isinstance(name, str):
+                name = getattr(which, "__name__", None) or repr(which)
+                where += f": a component is named by text, or given itself, not as {which!r:.80}"
+            raise UnknownComponent(name, self._assembly.components, where)
         return name
 
     def __contains__(self, which: object) -> bool:
@@ -212,6 +227,8 @@ class Workflow(Signature, Drawable, NamedGraph):
 
     def merge(self, other: Workflow) -> Workflow:
         """Return both workflows as one; a component that both have stays one component."""
+        if not isinstance(other, Workflow):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgument(f"merge() takes a workflow, got {other!r:.120}; to add a component, call add()")
         draft = self._draft()
         draft.merge(other._assembly)
         both = self._with(draft)
@@ -463,4 +480,9 @@ def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str 
             f"workflow {workflow.name!r} was run while {tracer.name!r} is only being drawn; to make it a part of that, "
             f"call it: {workflow.name}(value)"
         )
+    given: Any = context
+    if given is not None and type(given) is not dict and not isinstance(given, Mapping):
+        raise InvalidArgument(f"context={given!r:.80}: use a mapping of keys to values: context={{'key': value}}")
+    if run_id is not None and not isinstance(run_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgument(f"id={run_id!r:.80}: the id of a run is text")
     return Run(workflow, context=context, id=run_id)

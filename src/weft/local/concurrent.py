@@ -101,7 +101,8 @@ class _Loop:
     def __init__(
         self, run: Run, parallel: int | None, checkpoint: Callable[[Run], None] | None, *, off_loop: bool = False
     ) -> None:
-        if parallel is not None and parallel < 1:
+        given: Any = parallel
+        if given is not None and (not isinstance(given, int) or given < 1):
             raise ValueError(f"parallel={parallel!r}: use a number of at least 1")
         self.run, self.checkpoint = run, checkpoint
         self.limit = parallel or MOST_TASKS

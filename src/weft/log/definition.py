@@ -66,7 +66,8 @@ class Definition(msgspec.Struct, frozen=True):
                 what,
                 "could not be found by another process",
                 "define it with `def` at the top level of a module that makes a component of it, or keep the workflow "
-                "and pass it: workflow=",
+                "and hand it over where the run is read: resume(id, workflow=the_workflow), or "
+                "weft.log.decode(data, workflow=the_workflow)",
             )
 
 

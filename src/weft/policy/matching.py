@@ -124,6 +124,8 @@ def as_rules(rules: Iterable[Any]) -> tuple[PolicyRule, ...]:
     Raises:
         InvalidPolicy: an item is not a pair of a matcher and a policy.
     """
+    if not isinstance(rules, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidPolicy(f"policies are a list of rules, got {rules!r:.80}; use [(matcher, Policy(...))]")
     return tuple(_as_rule(rule) for rule in rules)
 
 

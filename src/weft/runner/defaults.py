@@ -25,10 +25,10 @@ def store(given: Store | str | Path | None) -> LogStore:
     """
     if given is None or isinstance(given, str | Path):
         return _store_at("memory:" if given is None else given)
+    if isinstance(given, type) or not isinstance(given, Store):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidOption(f"Runner({given!r:.60}): {_USE}")
     if isinstance(given, LogStore):
         return given
-    if not isinstance(given, Store):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidOption(f"Runner({given!r:.60}): {_USE}")
     from weft.stores.whole_log import WholeLogAdapter
 
     return WholeLogAdapter(given)

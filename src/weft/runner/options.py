@@ -9,10 +9,12 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from weft.core.compose.flow import Fragment
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
-from weft.errors import InvalidOption, UnencodableValue
+from weft.core.workflow import Workflow
+from weft.errors import InvalidArgument, InvalidOption, UnencodableValue
 from weft.log import Encoded, check_encodable
 from weft.log.functions import named
 from weft.ports.store import RunStatus
@@ -52,6 +54,37 @@ def check_text(name: str, value: object) -> None:
         is_text = False
     if not is_text:
         raise InvalidOption(f"{name}={value!r}: use text, at least one character and no lone surrogates")
+
+
+def check_workflow(workflow: object) -> None:
+    """
+    Refuse to start something that is not a workflow.
+
+    Raises:
+        InvalidArgument: it is something else; the error says how to make a workflow of it.
+    """
+    if isinstance(workflow, Workflow):
+        return
+    hint = ""
+    if isinstance(workflow, Fragment):
+        name = getattr(workflow, "name", None) or "name"
+        hint = f"; make one of it: Workflow({name!r}, ...)"
+    elif callable(workflow):
+        hint = "; make a step of the function, and a workflow of that: Workflow('name', step(function))"
+    elif isinstance(workflow, str):
+        hint = "; a run is started with the definition itself, not with its name"
+    raise InvalidArgument(f"start() takes a workflow, got {workflow!r:.120}{hint}")
+
+
+def check_context(context: object) -> None:
+    """
+    Refuse a context that is not a mapping.
+
+    Raises:
+        InvalidOption: it is something else.
+    """
+    if not isinstance(context, Mapping | None):
+        raise InvalidOption(f"context={context!r:.80}: use a mapping of keys to values: context={{'key': value}}")
 
 
 def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:
@@ -149,6 +182,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
                 unstorable = (*unstorable, "on_complete")
             else:
                 said["on_complete"], said["on_complete_args"] = where, on_complete_args
+        check_context(context)
         return RunOptions(
             said=said or None,
             unstorable=unstorable,

@@ -41,7 +41,16 @@ from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles, RunRef
-from weft.runner.options import IfExists, OnComplete, RunOptions, StartRequest, WorkerHooks, check_choice
+from weft.runner.options import (
+    IfExists,
+    OnComplete,
+    RunOptions,
+    StartRequest,
+    WorkerHooks,
+    check_choice,
+    check_context,
+    check_workflow,
+)
 from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
@@ -110,6 +119,7 @@ class AsyncRunner(RunnerQueries):
             self._runtime.waiters,
             self._runtime.children,
         )
+        check_context(context)
         self._options = self._checked(
             RunOptions(
                 max_concurrency=max_concurrency,
@@ -216,6 +226,7 @@ class AsyncRunner(RunnerQueries):
             MissingContext: a required context key was not given.
         """
         self._runtime.check_open()
+        check_workflow(workflow)
         if if_exists != "same":
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
@@ -278,6 +289,7 @@ class AsyncRunner(RunnerQueries):
             RunOwned: another living process owns one of the runs; all others are started, and a note says so.
         """
         self._runtime.check_open()
+        check_workflow(workflow)
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,

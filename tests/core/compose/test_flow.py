@@ -157,7 +157,6 @@ def test_nothing_comes_out_of_an_empty_workflow() -> None:
 @pytest.mark.parametrize(
     ("fragments", "cycle"),
     [
-        ((a >> a,), {"a"}),
         ((a >> b, b >> a), {"a", "b"}),
         ((d >> a >> b >> c, c >> a), {"a", "b", "c"}),
         ((a >> each(b), b >> a), {"a", "b", "map_1"}),

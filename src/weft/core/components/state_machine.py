@@ -135,5 +135,10 @@ def state_machine(
         reactors: by name, a function of the new state, or a pair: the condition that the state must satisfy, and
             the function.  What it returns is a fact of ``name.reactor``.
     """
+    if not isinstance(reactors, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidComponent(
+            f"reactors={reactors!r:.80} of {name!r}: each has a name, by which its values are found: "
+            "reactors={'high': (when, then)}"
+        )
     named = {key: Reactor.of(name, key, given) for key, given in (reactors or {}).items()}
     return StateMachine(name, Function.of(reducer), Initial(init), named)

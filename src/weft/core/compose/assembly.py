@@ -47,6 +47,8 @@ class Assembly:
         """The components that were not there before."""
         self.touched: set[str] = set()
         """The components that are fed in a new way."""
+        self.repeated: set[str] = set()
+        """The components that were written more than once in one of the flows."""
         self.rules: tuple[Any, ...] = ()
         """The policies that nested workflows bring along."""
         self._numbers: dict[str, int] = {}
@@ -56,9 +58,12 @@ class Assembly:
         links: list[Link] = []
         inside: list[tuple[Component, Component]] = []
         for flow in flows:
+            seen: set[Component] = set()
             for part, homes in flow.walk():
                 for component in (*part.supports, *part.components):
                     self.register(component)
+                self.repeated.update(self.names[component] for component in part.components if component in seen)
+                seen.update(part.components)
                 if homes:
                     inside.extend((component, homes[-1]) for component in part.components)
                 links.extend(part.links)

@@ -85,6 +85,8 @@ class Component(Fragment):
 
     def tagged(self, *tags: str) -> Self:
         """Return the same component with *tags* that policies can match."""
+        for tag in tags:
+            check_name(tag, "a tag")
         return replace(self, tags=(*self.tags, *tags))
 
     def before(self, *hooks: Callable[[Current], object]) -> Self:

@@ -3,7 +3,8 @@ The ``>>`` language: how fragments become edges.
 
 A fragment is anything that can be an operand of ``>>``: a component, a join, a workflow, a list of these.  Each
 has *entries*, which take the facts of the fragment before it, and *tails*, which produce its own facts.  ``a >> b``
-links the tails of *a* to the entries of *b*; several tails are a join.
+links the tails of *a* to the entries of *b*; several tails are a join.  A list stands on one side of ``>>`` at a time:
+``[a, b] >> [c, d]`` never gets here, since Python refuses two lists; ``join(a, b) >> [c, d]`` says the same.
 
 A flow is a tree of the flows it was made of, so ``>>`` costs the same however long the chain is; the tree
 is walked once, when a workflow is made of it.
@@ -14,14 +15,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from weft.core.compose.symbol import tracing
-from weft.errors import InvalidJoin, NoRun
+from weft.errors import InvalidFragment, InvalidJoin, NoRun
 from weft.typing import Wait
 
 if TYPE_CHECKING:
     from weft.core.compose.component import Component
+
+
+_OF_WORKFLOWS = frozenset({"run", "arun", "react", "react_until_satisfied", "plan", "plan_eagerly", "with_policies"})
+"""Methods that a workflow has and its parts have not."""
 
 
 class Fragment:
@@ -33,6 +38,15 @@ class Fragment:
     def flow(self) -> Flow:
         """Return the entries, tails and links of this fragment."""
         raise NotImplementedError("override `flow` to return a Flow")
+
+    if not TYPE_CHECKING:  # to a type checker, every attribute would be one that is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            what = type(self).__name__
+            told = f"{what!r} object has no attribute {name!r}"
+            if name in _OF_WORKFLOWS:
+                told += f": a workflow has; make one of it: Workflow('name', ...).{name}(...)"
+            raise AttributeError(told, name=name, obj=self)
 
     def __rshift__(self, other: object) -> Flow:
         return connect(self.flow(), as_flow(other))
@@ -166,7 +180,7 @@ def as_flow(thing: object) -> Flow:
 
     Raises:
         InvalidJoin: an empty list.
-        TypeError: something that is not a fragment.
+        InvalidFragment: something that is not a fragment.
     """
     if isinstance(thing, Fragment):
         return thing.flow()
@@ -174,7 +188,7 @@ def as_flow(thing: object) -> Flow:
         return beside([as_flow(item) for item in cast("Iterable[object]", thing)])
     lacks = getattr(thing, "lacks", "wrap a function with step(...)")
     hint = f"; {lacks}" if callable(thing) else ""
-    raise TypeError(f"expected a component, a workflow or a list of these beside >>, got {thing!r}{hint}")
+    raise InvalidFragment(f"expected a component, a workflow or a list of these beside >>, got {thing!r:.120}{hint}")
 
 
 def beside(flows: Iterable[Flow]) -> Flow:

@@ -68,7 +68,8 @@ class Function:
             WrongArity: it has parameters that a run could never fill.
         """
         if not callable(call):
-            raise InvalidComponent(f"expected a function, got {call!r}")
+            hint = f"; a name is given by keyword: name={call!r}" if isinstance(call, str) else ""
+            raise InvalidComponent(f"expected a function, got {call!r}{hint}")
         inner = Function.inside(call)
         if inner is not None:
             return inner

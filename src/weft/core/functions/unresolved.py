@@ -31,10 +31,20 @@ def refused(component: str, label: str, reason: str, *, run: str = "", given: st
     """
     if given and (reason in ONLY_HANDED_OVER or reason == NOT_OFFERED):
         return UnresolvedFunction(component, label, f"{reason}, and {given}", "hand over the one that the run is of")
+    how = (
+        f"resume({run!r}, workflow=the_workflow), or register(the_workflow) before resume_all()"
+        if run
+        else "Workflow.from_dict(data, workflow=the_workflow), or weft.log.decode(data, workflow=the_workflow)"
+    )
     if reason in ONLY_HANDED_OVER:
-        how = f"resume({run!r}, workflow=the_workflow), or register(the_workflow) before resume_all()" if run else ""
-        return UnresolvedFunction(component, label, reason, f"hand the workflow over: {how or 'workflow='}")
-    return UnresolvedFunction(component, label, reason)
+        return UnresolvedFunction(component, label, reason, f"hand the workflow over: {how}")
+    return UnresolvedFunction(
+        component,
+        label,
+        reason,
+        "import the module that makes a component of it, name the module that defines it (Runner(modules=[...]), "
+        f"runner.register(module), weft resume --import), or hand the workflow over: {how}",
+    )
 
 
 class Unresolved(msgspec.Struct, frozen=True):

@@ -21,7 +21,15 @@ from weft.core.fold.scope import Activation, Key
 from weft.core.plan.node import FunctionNode
 from weft.core.run.controls import Controls
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
-from weft.errors import InvalidFallback, MissingContext, NotACollection, UnknownRunnable, WeftError
+from weft.errors import (
+    InvalidArgument,
+    InvalidFallback,
+    MissingContext,
+    NotACollection,
+    UnknownRunnable,
+    WeftError,
+    shown,
+)
 
 
 class Phases(Controls):
@@ -66,6 +74,8 @@ class Phases(Controls):
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
+            if deadline is not None and not isinstance(deadline, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidArgument(f"deadline={deadline!r:.80}: use a number of seconds")
             now = self._time() if at is None else at
             value, end = local().whole(value), None if deadline is None else now + deadline
             record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end, last, by))
@@ -96,6 +106,8 @@ class Phases(Controls):
         Raises:
             UnknownRunnable: it is not ready in this run.
         """
+        if not isinstance(ref, RunnableRef):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgument(f"runnable() takes what runnable.ref() returned, got {shown(ref)}")
         self.check_context()
         memory = self.memory
         activation = memory.at((ref.component, ref.inputs))
@@ -111,6 +123,9 @@ class Phases(Controls):
             UnknownRunnable: this run has never offered it.
         """
         memory = self.memory
+        if not isinstance(outcome, Outcome):  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = "apply the outcomes one by one" if isinstance(outcome, list) else "that is what execute() returns"
+            raise InvalidArgument(f"apply() takes the outcome of a runnable, got {shown(outcome)}; {hint}")
         if outcome.run_id not in (None, self.id):
             raise UnknownRunnable(f"this outcome belongs to run {outcome.run_id!r}, not to {self.id!r}")
         key = (outcome.component, outcome.inputs)
@@ -184,6 +199,8 @@ class Phases(Controls):
             UnknownRunnable: a driver's event about work that this run has never offered.
         """
         memory = self.memory
+        if not isinstance(events, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgument(f"record() takes a list of events, got {shown(events)}")
         for event in events:
             if isinstance(event, ev.Activated) and event.seq == 0:
                 self._record_of_driver(event)

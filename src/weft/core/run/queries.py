@@ -31,7 +31,15 @@ from weft.core.lineage.explain import Explanation
 from weft.core.lineage.fact import Fact
 from weft.core.plan.node import FunctionNode, NodeState
 from weft.core.run.saga_status import saga_status
-from weft.errors import DefinitionError, InvalidDrawing, NothingProduced, StepFailed, UnknownComponent
+from weft.errors import (
+    DefinitionError,
+    InvalidArgument,
+    InvalidDrawing,
+    NothingProduced,
+    StepFailed,
+    UnknownComponent,
+    shown,
+)
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -47,17 +55,25 @@ class Queries(Drawable):
 
     def _facts(self, which: object) -> tuple[str, list[Address]]:
         """Return the name of *which* component, and where its facts stand."""
-        memory = self.memory
         found = self.memory.lineage.index()
         if isinstance(which, str) and which in found:
             return which, found[which]
-        try:
-            name = memory.workflow.name_of(which)
-        except UnknownComponent:
-            if not (isinstance(which, str) and which in memory.plan.nodes):
-                raise
-            name = which
+        name = self._name_of(which)
         return name, found.get(name, [])
+
+    def _name_of(self, which: object) -> str:
+        """Return the name of *which*: a component, its name, or that of a part of it."""
+        try:
+            return self.memory.workflow.name_of(which)
+        except UnknownComponent:
+            if not (isinstance(which, str) and which in self.memory.plan.nodes):
+                raise
+            return which
+
+    def _region(self, name: str) -> str | None:
+        """Return the region of *name*; a part may be in another one than its component."""
+        regions = self.memory.workflow.wiring.regions
+        return regions[name] if name in regions else self.memory.plan.nodes[name].region
 
     def productions(self, which: object = None) -> list[Fact]:
         """Return the facts that were produced, in order: all of them, or those of *which* component."""
@@ -114,7 +130,8 @@ class Queries(Drawable):
         For a leaf inside an ``each`` it is a list: its values for all elements of the latest input, in their order.
 
         Args:
-            which: output ports or components to return in place of the leaves; None where they have produced nothing.
+            which: output ports, components, or parts of components (``trip.book``) to return in place of the leaves;
+                None where they have produced nothing.
             all: return a list of all values, input by input, instead of the latest.
         """
         if not which and not all:
@@ -131,7 +148,7 @@ class Queries(Drawable):
         """Return the components that *which*, ports or components, stand for, by what to call them."""
         found: dict[str, str] = {}
         for one in which:
-            name = ports[one] if isinstance(one, str) and one in ports else self.memory.workflow.name_of(one)
+            name = ports[one] if isinstance(one, str) and one in ports else self._name_of(one)
             found[one if isinstance(one, str) else name] = name
         return found
 
@@ -140,7 +157,7 @@ class Queries(Drawable):
         memory, wiring = self.memory, self.memory.workflow.wiring
         facts = memory.lineage.index().get(name, [])
         places = (memory.keyed or {}).get(name)
-        maps = wiring.enclosing(wiring.regions[name])[:-1]
+        maps = wiring.enclosing(self._region(name))[:-1]
         if places is not None and len(places) == len(facts):
             order = sorted(range(len(facts)), key=places.__getitem__)
             return [memory.lineage.cell(facts[i]).value for i in order]
@@ -153,7 +170,7 @@ class Queries(Drawable):
     def _result(self, name: str) -> Any:
         """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""
         memory, wiring = self.memory, self.memory.workflow.wiring
-        region, places = wiring.regions[name], (memory.keyed or {}).get(name)
+        region, places = self._region(name), (memory.keyed or {}).get(name)
         if region is None and places is None and (last := memory.lineage.made_last(name)) is not None:
             return last.value
         cell = memory.lineage.cell
@@ -241,6 +258,7 @@ class Queries(Drawable):
 
     def lineage(self, fact: Fact) -> list[Fact]:
         """Return everything that *fact* came from, the input first, *fact* last."""
+        check_fact("lineage", fact)
         return fact.ancestry()
 
     def explain(self, which: object) -> Explanation:
@@ -249,6 +267,7 @@ class Queries(Drawable):
 
     def hash_of(self, fact: Fact) -> str:
         """Return the content hash of *fact*: value and ancestry, the same in every process."""
+        check_fact("hash_of", fact)
         return fact.hash
 
     def picture(self) -> Picture:
@@ -349,6 +368,13 @@ class Queries(Drawable):
             if fact.producer in leaves
             and (fact.address if isinstance(fact.address, int) else fact.address[0]) in reached
         ]
+
+
+def check_fact(method: str, fact: object) -> None:
+    """Raise InvalidArgument unless *fact*, which *method* was given, is one."""
+    if not isinstance(fact, Fact):
+        named = "; run.fact('name') is the latest of a component" if isinstance(fact, str) else ""
+        raise InvalidArgument(f"{method}() takes a fact, got {shown(fact)}{named}")
 
 
 def _of_input(facts: list[Address], places: list[Order], ordinal: int) -> list[Address]:

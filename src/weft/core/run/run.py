@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from weft.core import events as ev
+from weft.core.compose.flow import NamedGraph
 from weft.core.deferred import local
 from weft.core.fold.event_equality import same_logs
 from weft.core.fold.fold import fold, record
@@ -27,10 +28,13 @@ from weft.core.fold.merge import merge_logs
 from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.run.phases import Phases
+from weft.core.run.queries import check_fact
 from weft.errors import (
     AlreadyRunning,
+    InvalidArgument,
     InvalidEvent,
     StepFailed,
+    shown,
 )
 from weft.typing import Status
 
@@ -50,6 +54,8 @@ class Run(Phases):
         context: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(workflow, NamedGraph):
+            raise InvalidArgument(f"a run is of a workflow, got {workflow!r:.120}; make one: Workflow(name, ...)")
         self._begin(context)
         record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow, options))
 
@@ -67,6 +73,7 @@ class Run(Phases):
         Raises:
             InvalidEvent: the log is not the history of a run.
         """
+        _check_log(log)
         run = cls.__new__(cls)
         run._begin(context)  # noqa: SLF001
         fold(run.memory, log)
@@ -206,6 +213,8 @@ class Run(Phases):
         if not facts:
             facts = tuple(self._results_of_last_input())
         for fact in facts:
+            check_fact("feed_back", fact)
+        for fact in facts:
             self.plan(fact.value)
         return self
 
@@ -217,6 +226,8 @@ class Run(Phases):
 
         Work that both have done counts once; inputs that only *other* has received become further inputs.
         """
+        if not isinstance(other, Run):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgument(f"merge() takes a run, the same one advanced elsewhere, got {shown(other)}")
         merge_logs(self.memory, other.memory.log)
         return self
 
@@ -258,3 +269,10 @@ class Run(Phases):
 
     def __repr__(self) -> str:
         return f"Run({self.workflow.name!r}, id={self.id!r}, {self.status}, {len(self.memory.log)} events)"
+
+
+def _check_log(log: object) -> None:
+    """Raise InvalidArgument unless *log* can be the events of a log."""
+    if isinstance(log, Run | str | bytes) or not isinstance(log, Iterable):
+        hint = "pass run.log()" if isinstance(log, Run) else "weft.log.decode(data) makes them of bytes"
+        raise InvalidArgument(f"from_log() takes the events of a log, got {shown(log)}; {hint}")

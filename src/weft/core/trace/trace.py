@@ -29,7 +29,7 @@ import msgspec
 from weft.core.components.join import Join
 from weft.core.components.step import step
 from weft.core.compose.component import Component
-from weft.core.compose.flow import INPUT, Flow, Link, connect
+from weft.core.compose.flow import INPUT, Flow, Fragment, Link, connect
 from weft.core.compose.symbol import Origin, Symbol, drawing, living, origin_of, tracing, user_line
 from weft.core.functions.annotations import ANY, hints_of
 from weft.core.graph.outputs import Output, Template, fill, outputs_in
@@ -283,6 +283,16 @@ def _template(name: str, returned: Any, made: Workflow) -> Template:
     return fill(returned, leaf)
 
 
+def _check_function(given: object) -> None:
+    """Raise InvalidComponent unless *given* is something that ``@workflow`` can draw."""
+    if callable(given) and hasattr(given, "__name__"):
+        return
+    hint = "a name is given by keyword: @workflow(name='name')"
+    if isinstance(given, Fragment):
+        hint = f"make a workflow of it: Workflow({getattr(given, 'name', None) or 'name'!r}, ...)"
+    raise InvalidComponent(f"@workflow draws a function, got {given!r:.80}; {hint}")
+
+
 @overload
 def workflow(function: Callable[..., Any], *, name: str | None = None, validate: Validate = "error") -> Workflow: ...
 @overload
@@ -305,6 +315,7 @@ def workflow(
     """
 
     def make(call: Callable[..., Any]) -> Workflow:
+        _check_function(call)
         if inspect.iscoroutinefunction(call) or inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
             raise InvalidComponent(
                 f"@workflow takes a plain function, and {call.__qualname__}() suspends; only steps can be `async def`"

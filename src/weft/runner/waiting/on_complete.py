@@ -58,8 +58,9 @@ def given(callback: OnComplete) -> None:
         InvalidOption: there is none.
     """
     found = named(callback, unoffered=True) if isinstance(callback, str) else callback
-    if found is None:
-        raise InvalidOption(f"on_complete={callback!r}: there is no such function; import its module first")
+    if not callable(found):
+        hint = "there is no such function; import its module first" if found is None else "use a function"
+        raise InvalidOption(f"on_complete={callback!r}: {hint}")
     offer(found)
     for module in _modules(callback):
         _names.setdefault(module, set()).add(str(callback))

@@ -1,0 +1,246 @@
+"""Ordinary mistakes in composing and running: each is told where it was made, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from weft import AsyncRunner, Run, Runner, Workflow, context, join, state_machine, step, workflow
+from weft.errors import (
+    CyclicWorkflow,
+    InvalidArgument,
+    InvalidComponent,
+    InvalidFragment,
+    InvalidOption,
+    InvalidPolicy,
+    RunNotFound,
+    StepFailed,
+    UnknownComponent,
+    UnresolvedFunction,
+)
+from weft.log import decode, encode
+from weft.policy.policy import Policy
+from weft.stores.memory import MemoryStore
+
+
+def increment(x: int) -> int:
+    """Add one."""
+    return x + 1
+
+
+plain: Any = increment
+"""A function, where a type checker would see the mistake."""
+inc = step(increment, name="inc")
+double = step(lambda x: x * 2, name="double")
+small = Workflow("small", inc)
+keyed = Workflow("keyed", step(lambda x, key=context("key"): (x, key), name="pair"))
+wrong: Any = 5
+
+
+# -- composing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compose", [lambda: inc >> plain, lambda: plain >> inc, lambda: Workflow("w", plain)])
+def test_a_function_beside_an_arrow_is_to_be_wrapped(compose: Callable[[], object]) -> None:
+    with pytest.raises(InvalidFragment, match=r"wrap a function with step"):
+        compose()
+
+
+def test_two_lists_are_joined_with_the_word_for_it() -> None:
+    """Python refuses two lists by itself; this is what the documentation tells to write."""
+    total = step(lambda x, y: x + y, name="total")
+    apart = step(lambda x, y: x - y, name="apart")
+
+    assert Workflow("w", join(inc, double) >> [total, apart]).run(5).results() == {"total": 16, "apart": -4}
+
+
+def test_a_component_that_stands_twice_in_a_chain_is_named() -> None:
+    with pytest.raises(
+        CyclicWorkflow, match=r"'inc' stands twice in a chain of workflow 'w': inc -> double -> inc;"
+    ) as e:
+        Workflow("w", inc >> double >> inc)
+    assert "inc.named('other')" in str(e.value)
+    assert e.value.cycle == ("inc", "double")
+
+
+def test_a_workflow_that_stands_twice_in_a_chain_is_to_be_renamed() -> None:
+    with pytest.raises(CyclicWorkflow, match=r"'small' stands twice .* small\.renamed\('other'\)"):
+        Workflow("w", small >> small)
+
+
+def test_a_cycle_of_several_chains_is_a_cycle() -> None:
+    with pytest.raises(CyclicWorkflow, match="has a cycle"):
+        Workflow("w", inc >> double, double >> inc)
+
+
+def test_a_component_that_stands_in_two_branches_is_none() -> None:
+    third = step(lambda x: x, name="third")
+
+    assert Workflow("w", [inc >> double, inc >> third]).edges() == {("inc", "double"), ("inc", "third")}
+
+
+@pytest.mark.parametrize("reactors", [[increment], increment, 5])
+def test_reactors_need_names(reactors: Any) -> None:
+    with pytest.raises(InvalidComponent, match=r"reactors=.* of 'level': each has a name"):
+        state_machine("level", init=0, reducer=lambda state, x: state + x, reactors=reactors)
+
+
+def test_a_name_is_given_by_keyword() -> None:
+    named: Any = "double"
+    with pytest.raises(InvalidComponent, match="name='double'"):
+        step(named)
+    with pytest.raises(InvalidComponent, match="name is given by keyword"):
+        workflow(named)
+
+
+def test_what_workflow_draws_is_a_function() -> None:
+    with pytest.raises(InvalidComponent, match=r"make a workflow of it: Workflow\('inc', ...\)"):
+        workflow(inc)
+
+
+def test_a_tag_is_text() -> None:
+    with pytest.raises(InvalidComponent, match="a tag needs a name"):
+        inc.tagged(wrong)
+
+
+@pytest.mark.parametrize("other", [5, inc])
+def test_a_workflow_is_merged_with_a_workflow(other: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"merge\(\) takes a workflow, got"):
+        small.merge(other)
+
+
+def test_a_policy_alone_is_not_a_list_of_rules() -> None:
+    policies: Any = Policy(timeout=1)
+    with pytest.raises(InvalidPolicy, match="policies are a list of rules"):
+        small.with_policies(policies)
+
+
+def test_what_is_not_a_workflow_says_how_to_run_it() -> None:
+    flow: Any = inc >> double
+    for fragment in (flow, inc):
+        with pytest.raises(AttributeError, match=r"Workflow\('name', ...\)\.run"):
+            fragment.run(1)
+        assert not hasattr(fragment, "run")
+
+
+def test_a_function_is_not_the_name_of_its_step() -> None:
+    with pytest.raises(UnknownComponent, match=r"'increment' .* named by text, or given itself"):
+        small.run(1).value(increment)
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def test_an_outcome_is_what_is_applied() -> None:
+    run = small.plan(1)
+    [runnable] = run.prepare()
+
+    for given in (5, runnable, runnable.execute().result, [runnable.execute()]):
+        with pytest.raises(InvalidArgument, match=r"apply\(\) takes the outcome of a runnable, got"):
+            run.apply(given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+MISUSED: dict[str, Callable[[Run], object]] = {
+    "merge": lambda run: run.merge(wrong),
+    "lineage": lambda run: run.lineage(wrong),
+    "hash_of": lambda run: run.hash_of(wrong),
+    "feed_back": lambda run: run.feed_back(wrong),
+    "record": lambda run: run.record(wrong),
+    "runnable": lambda run: run.runnable(wrong),
+    "from_log": Run.from_log,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "a run is of": lambda _: Run(inc),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "deadline": lambda run: run.plan(1, deadline="soon"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "id": lambda _: small.run(1, id=wrong),
+}
+
+
+@pytest.mark.parametrize("call", MISUSED)
+def test_a_run_says_what_it_takes(call: str) -> None:
+    with pytest.raises(InvalidArgument, match=call):
+        MISUSED[call](small.run(1))
+
+
+@pytest.mark.parametrize("given", [["key"], "key", 5])
+def test_a_context_is_a_mapping(given: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"context=.*: use a mapping"):
+        keyed.run(1, context=given)
+
+
+@pytest.mark.parametrize("parallel", ["many", 0, 1.5])
+def test_how_many_run_at_once_is_a_number(parallel: Any) -> None:
+    with pytest.raises(ValueError, match=r"parallel=.*: use a number of at least 1"):
+        small.run(1, parallel=parallel)
+
+
+def test_a_part_of_a_component_has_results() -> None:
+    level = state_machine(
+        "level",
+        init=0,
+        reducer=lambda state, x: state + x,
+        reactors={"high": (lambda state: state > 3, lambda state: f"high: {state}")},
+    )
+    run = Workflow("tank", level).run(2)
+
+    assert run.results("level.high") == {"level.high": None}
+    assert run.run(2).run(1).results("level", "level.high") == {"level": 5, "level.high": "high: 5"}
+    assert run.results("level.high", all=True) == {"level.high": ["high: 4", "high: 5"]}
+
+
+# -- runners -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", [5, "runs.txt", MemoryStore])
+def test_a_store_is_one(store: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"store=.*: use a store"):
+        AsyncRunner(store)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [(inc, r"Workflow\('inc', ...\)"), (inc >> double, "make one of it"), (increment, "step of"), ("small", "name")],
+)
+def test_what_is_started_is_a_workflow(given: Any, hint: str) -> None:
+    with Runner() as runner:
+        with pytest.raises(InvalidArgument, match=rf"start\(\) takes a workflow, got .*{hint}"):
+            runner.start(given, 1)
+        with pytest.raises(InvalidArgument, match=rf"start\(\) takes a workflow, got .*{hint}"):
+            runner.start_many(given, [1])
+
+
+def test_a_runner_refuses_a_context_that_is_not_a_mapping() -> None:
+    keys: Any = ["key"]
+    with pytest.raises(InvalidOption, match=r"context=.*: use a mapping"):
+        AsyncRunner(context=keys)
+    with Runner() as runner, pytest.raises(InvalidOption, match=r"context=.*: use a mapping"):
+        runner.start(keyed, 1, context=keys)
+
+
+def test_a_callback_is_a_function() -> None:
+    with Runner() as runner, pytest.raises(InvalidOption, match="on_complete=5: use a function"):
+        runner.start(small, 1, on_complete=wrong)
+
+
+def test_a_handle_is_not_an_id() -> None:
+    with Runner() as runner:
+        handle: Any = runner.start(small, 1)
+        with pytest.raises(RunNotFound, match=r"pass handle\.id"):
+            runner.wait(handle)
+
+
+# -- stored definitions --------------------------------------------------------------------------
+
+
+def test_a_function_that_is_missing_in_memory_is_asked_of_the_call_that_read_it() -> None:
+    """Not of ``resume``, which has nothing to do with it."""
+    made = Workflow("w", step(lambda x: x, name="local"))
+
+    for read in (Workflow.from_dict(made.to_dict()), Run.from_log(decode(encode(made.run(1).log()))).workflow):
+        with pytest.raises(StepFailed) as failed:
+            read.run(1, raise_on_failure=True)
+        cause = failed.value.__cause__
+        assert isinstance(cause, UnresolvedFunction)
+        assert "Workflow.from_dict(data, workflow=the_workflow)" in str(cause)
+        assert "decode(data, workflow=the_workflow)" in str(cause)
+        assert "resume(" not in str(cause)
