@@ -208,8 +208,9 @@ class TracingError(DefinitionError, TypeError):
 class UnknownComponent(DefinitionError, LookupError):
     """The workflow has no component of this name."""
 
-    def __init__(self, name: str, known: Iterable[str], where: str) -> None:
-        super().__init__(f"no component {name!r} in {where}{_known(known)}")
+    def __init__(self, name: str, known: Iterable[str], where: str, what: str = "component") -> None:
+        listed = _known(known) if what == "component" or known else ""
+        super().__init__(f"no {what} {name!r} in {where}{listed}")
         self.name = name
 
 

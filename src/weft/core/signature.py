@@ -58,7 +58,7 @@ class Signature:
         return tuple(
             name
             for name, component in self.wiring.components.items()
-            if component.makes_facts and self.wiring.is_last(name)
+            if component.makes_facts and component.is_leaf and self.wiring.is_last(name)
         )
 
     @property

@@ -29,6 +29,7 @@ from weft.core.compose.component import Component, check_name
 from weft.core.compose.flow import INPUT, Flow, NamedGraph, as_flow, connect
 from weft.core.compose.inlet import INPUT_NAME
 from weft.core.compose.nesting import nested
+from weft.core.compose.part import Part, part_called
 from weft.core.compose.symbol import tracing
 from weft.core.deferred import local, log
 from weft.core.diagrams.workflow import sketch
@@ -85,6 +86,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         self.name = name
         self.policies = (*policies, *assembly.rules)
         self._assembly = assembly
+        assembly.add_parts_read(assembly.components if base is None else assembly.added)
         grown = None if base is None else (base.wiring, assembly.added)
         try:
             self.wiring = Wiring(name, assembly.components, assembly.inlets, assembly.homes, grown)
@@ -184,7 +186,8 @@ class Workflow(Signature, Drawable, NamedGraph):
         Return this workflow with *fragment* added, fed by *to*.
 
         Args:
-            to: a component or its name; several in a list, or a ``join(...)``, are a join.
+            to: a component or its name, or that of a part of it (``"trip.book"``); several in a list, or a
+                ``join(...)``, are a join.
         """
         flow = as_flow(fragment)
         if to is not None:
@@ -203,6 +206,9 @@ class Workflow(Signature, Drawable, NamedGraph):
                 f"cannot remove {name!r}: it is one end of a loop, whose body would run on without it; "
                 "make the workflow without the loop"
             )
+        for part in self.wiring.children[name]:
+            if isinstance(inside := self._assembly.components[part], Part) and inside.owner == name:
+                return self.remove(part).remove(name)
         draft = self._draft()
         draft.remove(name, fed_by=self.wiring.fed_by(name), feeds=self.wiring.children[name])
         return self._with(draft)
@@ -220,6 +226,11 @@ class Workflow(Signature, Drawable, NamedGraph):
         new = component.name or old
         if new != old and new in draft.components:
             raise DefinitionError(f"cannot replace {old!r}: {new!r} is already in workflow {self.name!r}")
+        parts = [each.label for each in draft.components.values() if isinstance(each, Part) and each.owner == old]
+        if new != old and parts:
+            raise DefinitionError(
+                f"cannot replace {old!r} by {new!r}: other components take or read {parts[0]!r}; use .named({old!r})"
+            )
         draft.replace(old, component)
         twin = self._with(draft)
         twin.returned = None if self.returned is None else kept(renamed(self.returned, {old: new}), draft.components)
@@ -244,9 +255,20 @@ class Workflow(Signature, Drawable, NamedGraph):
         twin.returned, twin.traced = self.returned, self.traced
         return twin
 
+    def _parent(self, name: str) -> Component:
+        """Return the component, or the part of one, that is called *name*."""
+        if name not in self._assembly.components:
+            found = part_called(name, self._assembly.components)
+            if found is not None:
+                return self._assembly.components[found[0]].part(found[1])
+            owner, _, part = name.rpartition(".")
+            if owner in self._assembly.components:
+                raise self._assembly.components[owner].has_no_part(part)
+        return self.component(name)
+
     def _resolve(self, to: object) -> Flow:
         if isinstance(to, str):
-            return INPUT.flow() if to == INPUT_NAME else self.component(to).flow()
+            return INPUT.flow() if to == INPUT_NAME else self._parent(to).flow()
         if isinstance(to, list | tuple):
             return as_flow([self._resolve(item) for item in cast("Iterable[object]", to)])
         if isinstance(to, Component):

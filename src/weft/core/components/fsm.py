@@ -163,6 +163,10 @@ class FSM(Component, Drawable):
         """Return the guards and the actions."""
         return {**self._guards(), **self._actions()}
 
+    def parts(self) -> dict[str, Function]:
+        """Return the actions."""
+        return self._actions()
+
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return this FSM among renamed components."""
 

@@ -62,14 +62,14 @@ class TurnEnd(Component):
         """Return this end among renamed components."""
         return replace(super().renamed(names), until=self.until.renamed(names), start=names.get(self.start, self.start))
 
-    def before(self, *hooks: Callable[..., object]) -> Self:
+    def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
         """Refuse *hooks*: they belong to the components of a turn."""
-        del hooks
+        del hooks, part
         raise InvalidComponent(f"{self.label!r} is a loop and cannot have hooks; put them on what runs in a turn")
 
-    def after(self, *hooks: Callable[..., object]) -> Self:
+    def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
         """Refuse *hooks*: they belong to the components of a turn."""
-        return self.before(*hooks)
+        return self.before(*hooks, part=part)
 
     def functions(self) -> dict[str, Function]:
         """Return what ends the loop."""

@@ -130,6 +130,10 @@ class ProcessManager(Builder):
             ],
         )
 
+    def parts(self) -> dict[str, Function]:
+        """Return what runs when a process is complete."""
+        return {} if self.on_complete is None else {"on_complete": self.on_complete}
+
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return this process manager among renamed components."""
         others = {name: getattr(self, name) for name in ("complete", "on_complete", "key")}

@@ -66,21 +66,26 @@ class Repeat(Component):
         turn = {part: replace(inner, function=inner.function.renamed(names)) for part, inner in self.turn.items()}
         return replace(super().renamed(names), turn=turn, until=self.until.renamed(names))
 
-    def before(self, *hooks: Callable[..., object]) -> Self:
-        """Refuse *hooks*: they belong to the steps of a turn."""
-        del hooks
+    def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
+        """Refuse *hooks*, unless they are for a *part*: a step of a turn."""
+        if part is not None:
+            return super().before(*hooks, part=part)
         raise InvalidComponent(
             f"{self.label!r} is a loop and cannot have hooks; put them on the steps of its turn: "
             "repeat(think.before(...) >> act, ...)"
         )
 
-    def after(self, *hooks: Callable[..., object]) -> Self:
-        """Refuse *hooks*: they belong to the steps of a turn."""
-        return self.before(*hooks)
+    def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
+        """Refuse *hooks*, unless they are for a *part*: a step of a turn."""
+        return self.before(*hooks) if part is None else super().after(*hooks, part=part)
 
     def functions(self) -> dict[str, Function]:
         """Return what runs in a turn, and what ends it."""
         return {**{part: inner.function for part, inner in self.turn.items()}, "until": self.until}
+
+    def parts(self) -> dict[str, Function]:
+        """Return what runs in a turn."""
+        return {part: inner.function for part, inner in self.turn.items()}
 
     def arriving(self) -> dict[str, Function]:
         """Return the first function of a turn: the others get what it made."""

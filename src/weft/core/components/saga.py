@@ -195,6 +195,10 @@ class Saga(Builder):
             ],
         )
 
+    def parts(self) -> dict[str, Function]:
+        """Return all of its functions: each is a separate runnable."""
+        return self.functions()
+
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return this saga among renamed components."""
         ends = {name: getattr(self, name) for name in ("on_complete", "on_abort")}

@@ -82,6 +82,10 @@ class StateMachine(Component):
                 found[f"{name}.when"] = reactor.when
         return found
 
+    def parts(self) -> dict[str, Function]:
+        """Return the reactors."""
+        return {name: reactor.then for name, reactor in self.reactors.items()}
+
     def arriving(self) -> dict[str, Function]:
         """Return the reducer; reactors get the state."""
         return {"": self.reducer}

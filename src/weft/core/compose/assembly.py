@@ -15,6 +15,7 @@ from weft.core.compose.component import Component, refers
 from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
 from weft.core.compose.growing_dict import over
 from weft.core.compose.inlet import ROOT, Inlet
+from weft.core.compose.part import Part, part_called
 from weft.errors import DuplicateName, InvalidJoin, MixedRegions
 
 _NUMBERED = re.compile(r"(?P<kind>.+)_\d+")
@@ -92,9 +93,12 @@ class Assembly:
     def merge(self, other: Assembly) -> None:
         """Add the components and wiring of *other*; a number that it gave to a component may change."""
         same = {name: self.names[component] for component, name in other.names.items() if component in self.names}
-        moved = {
-            name: same.get(name) or self._free(component, name, other) for name, component in other.components.items()
-        }
+        moved: dict[str, str] = {}
+        for name, component in other.components.items():
+            if isinstance(component, Part):
+                moved[name] = f"{moved[component.owner]}.{component.which}"
+            else:
+                moved[name] = same.get(name) or self._free(component, name, other)
         changed = {name: new for name, new in moved.items() if name != new}
         for name, component in other.components.items():
             if name not in same:
@@ -103,6 +107,26 @@ class Assembly:
         for name, home in other.homes.items():
             self._put_home(moved[name], moved[home])
         self.names.update({component: moved[name] for component, name in other.names.items()})
+
+    def add_part(self, owner: str, part: str) -> Part:
+        """Put the *part* of the component *owner* among the components, fed by it, if it is not there; return it."""
+        name = f"{owner}.{part}"
+        if name not in self.components:
+            self.register(Part(name, owner, part))
+            self._connect([(name, Inlet((owner,)))])
+        found = self.components[name]
+        assert isinstance(found, Part)  # noqa: S101
+        return found
+
+    def add_parts_read(self, names: Iterable[str]) -> None:
+        """Put the parts among the components that the components *names* read."""
+        for name in list(names):
+            for function in self.components[name].functions().values():
+                for read in function.reads.values():
+                    if read.target not in self.components:
+                        found = part_called(read.target, self.components)
+                        if found is not None:
+                            self.add_part(*found)
 
     def remove(self, name: str, *, fed_by: Iterable[Inlet], feeds: Iterable[str]) -> None:
         """Take the component *name* out: the parents in *fed_by* feed the components that it *feeds* instead."""

@@ -21,10 +21,11 @@ from weft.core.functions.function import Function
 from weft.core.functions.hooks import NO_HOOKS, Hooks, as_hook
 from weft.core.functions.identity import digest
 from weft.core.functions.offered import offer
-from weft.errors import InvalidComponent, NoRun, WrongArity
+from weft.errors import InvalidComponent, NoRun, UnknownComponent, WrongArity
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
+    from weft.core.compose.part import Part
     from weft.core.functions.current import Current
 
 
@@ -50,6 +51,8 @@ class Component(Fragment):
     """Whether one input may make several facts of it."""
     keeps_state: ClassVar[bool] = False
     """Whether its last value is a state, folded in the order of the log."""
+    is_leaf: ClassVar[bool] = True
+    """Whether its values are among the results of a run, if nothing takes them."""
     folds: ClassVar[bool] = False
     """Whether the functions that get what arrives take a state before it."""
 
@@ -89,23 +92,52 @@ class Component(Fragment):
             check_name(tag, "a tag")
         return replace(self, tags=(*self.tags, *tags))
 
-    def before(self, *hooks: Callable[[Current], object]) -> Self:
+    def before(self, *hooks: Callable[[Current], object], part: str | None = None) -> Self:
         """
         Return the same component with *hooks* that run before it at every attempt; one that raises fails the attempt.
 
         Each is called with what ``weft.current()`` returns.
-        """
-        more = tuple(as_hook(hook, 1) for hook in hooks)
-        return replace(self, hooks=Hooks((*self.hooks.before, *more), self.hooks.after))
 
-    def after(self, *hooks: Callable[[Current, Any], object]) -> Self:
+        Args:
+            part: the part that they run before, such as a transaction of a saga; the component itself if not given.
+        """
+        return replace(self, hooks=self.hooks.and_before(tuple(as_hook(hook, 1) for hook in hooks), part))
+
+    def after(self, *hooks: Callable[[Current, Any], object], part: str | None = None) -> Self:
         """
         Return the same component with *hooks* that run after it at every attempt; one that raises fails the attempt.
 
         Each is called with what ``weft.current()`` returns, and the value.
+
+        Args:
+            part: the part that they run after, such as a transaction of a saga; the component itself if not given.
         """
-        more = tuple(as_hook(hook, 2) for hook in hooks)
-        return replace(self, hooks=Hooks(self.hooks.before, (*self.hooks.after, *more)))
+        return replace(self, hooks=self.hooks.and_after(tuple(as_hook(hook, 2) for hook in hooks), part))
+
+    def part(self, name: str) -> Part:
+        """
+        Return the part *name* of this component, to be the parent of others: ``trip.part("book") >> notify``.
+
+        Raises:
+            UnknownComponent: it has no part of this name that produces values.
+            InvalidComponent: the component has no name.
+        """
+        from weft.core.compose.part import Part
+
+        if self.name is None:
+            raise InvalidComponent(f"a part of a {self.kind} without a name was asked for; use .named('other') first")
+        if name not in self.parts():
+            raise self.has_no_part(name)
+        return Part(f"{self.name}.{name}", self, name)
+
+    def has_no_part(self, name: str) -> UnknownComponent:
+        """Return the error that says that no part *name* produces values, and why."""
+        where = f"{self.label!r}: a {self.kind} has no parts that produce values"
+        if name in self.functions():
+            where = f"{self.label!r} that produces values: it is called inside of it"
+        elif self.parts():
+            where = repr(self.label)
+        return UnknownComponent(name, self.parts(), where, "part")
 
     def on_error(self, *errors: type[BaseException], then: object) -> Flow:
         """
@@ -141,6 +173,10 @@ class Component(Fragment):
     @abstractmethod
     def functions(self) -> dict[str, Function]:
         """Return the user's functions, by part: ``""`` is the component itself, ``"when"`` is ``name.when``."""
+
+    def parts(self) -> Mapping[str, Function]:
+        """Return those of its functions that produce values besides the component's own, by part."""
+        return {}
 
     def unreadable(self) -> str | None:
         """Say why no parameter can read its state; None if one can."""

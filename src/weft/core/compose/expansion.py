@@ -101,6 +101,10 @@ class Expansion(Protocol):
         """Add a gate over conditions of other components."""
         ...
 
+    def take(self, owner: str, part: str) -> None:
+        """Let the values of *part* of the component *owner*, which feeds this one, be those of this component."""
+        ...
+
     def feed(self, node: NodeHandle) -> None:
         """Let the component's parents feed *node*."""
         ...

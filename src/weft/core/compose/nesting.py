@@ -35,6 +35,7 @@ def nested(
         order: in which order the components are taken; the one in which they were written if not given.
         rules: how they run.
     """
+    assembly.add_parts_read(assembly.components)
     names = {known: f"{name}.{known}" for known in assembly.components}
     inner = {known: component.renamed(names) for known, component in assembly.components.items()}
     links: list[Link] = []

@@ -17,6 +17,7 @@ from weft.core.components.rule import Rule
 from weft.core.compose.component import Component
 from weft.core.compose.expression import text
 from weft.core.compose.inlet import INPUT_NAME, Inlet
+from weft.core.compose.part import Part
 from weft.core.diagrams.compound import Inside
 from weft.core.draw.picture import INPUT_ID, Box, Edge, EdgeKind, Group, GroupKind, Picture
 from weft.core.draw.progress import Progress
@@ -49,6 +50,8 @@ def sketch(workflow: CompiledWorkflow, progress: Mapping[str, Progress] | None =
         boxes.append(Box(INPUT_ID, "input", "input"))
     for name in wiring.order:
         component = wiring.components[name]
+        if _is_inside(component, divided):
+            continue
         group = groups[frames[name]].id if frames[name] else None
         label = _label(name, frames[name])
         inside = divided.get(name)
@@ -79,6 +82,8 @@ def _flows(wiring: Wiring, divided: Mapping[str, Inside]) -> Iterator[Edge]:
     for name in wiring.order:
         if wiring.is_asked_only(name) and name not in wiring.inlets:
             continue
+        if _is_inside(wiring.components[name], divided):
+            continue
         inlets = wiring.fed_by(name)
         target = divided[name].entry if name in divided else name
         drawn: set[str] = set()
@@ -92,6 +97,11 @@ def _flows(wiring: Wiring, divided: Mapping[str, Inside]) -> Iterator[Edge]:
                 if parent not in drawn:
                     drawn.add(parent)
                     yield Edge(parent, target, kind, _waits_for(inlet, alone=len(inlets) == 1), place)
+
+
+def _is_inside(component: Component, divided: Mapping[str, Inside]) -> bool:
+    """Whether *component* is a part that is drawn inside the component it belongs to."""
+    return isinstance(component, Part) and component.owner in divided
 
 
 def _handles(errors: tuple[str, ...]) -> str:

@@ -225,11 +225,15 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
             reads.remember(memory, node.name, node.kept, event, scope, activation.order)
         memory.produced.setdefault(node.name, []).append(event)
     if node.turn is not None:
+        if node.taken is not None:
+            memory.deliver(node.taken, (event,), (event.seq,), scope, (*activation.order, activation.turn))
         loops.go_on(memory, activation, event)
         return
     if node.collect_route is not None:
         batches.gather(node.collect_route, event, scope, activation.order)
     elif node.is_relay:
+        if node.taken is not None:
+            memory.deliver(node.taken, (event,), (event.seq,), scope, activation.order)
         error_routes.carry(memory, node.routes, event, activation)
         return
     elif node.routes:

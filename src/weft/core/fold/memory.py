@@ -80,7 +80,7 @@ class Memory:
         self.lineage = Lineage(self.log)
         self.has_deadlines = False
         """Whether some input came with a deadline."""
-        self.needs_context: tuple[tuple[str, str], ...] = ()
+        self.needs_context: tuple[tuple[str, str, str], ...] = ()
         """The context keys that components require, those that inputs in flight still use included."""
         self.adding: tuple[Any, ...] = ()
         """Additions to the workflow by the component that runs inside the loop, so far."""

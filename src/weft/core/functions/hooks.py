@@ -32,9 +32,30 @@ class Hooks(msgspec.Struct, frozen=True):
 
     before: tuple[Function, ...] = ()
     after: tuple[Function, ...] = ()
+    parts: tuple[tuple[str, Hooks], ...] = ()
+    """The hooks around a part of the component, by its name."""
 
     def __bool__(self) -> bool:
-        return bool(self.before or self.after)
+        return bool(self.before or self.after or self.parts)
+
+    def and_before(self, more: tuple[Function, ...], part: str | None = None) -> Hooks:
+        """Return these hooks with *more* that run before the component, or a *part* of it."""
+        if part is None:
+            return Hooks((*self.before, *more), self.after, self.parts)
+        return self._with_part(part, self.around_part(part).and_before(more))
+
+    def and_after(self, more: tuple[Function, ...], part: str | None = None) -> Hooks:
+        """Return these hooks with *more* that run after the component, or a *part* of it."""
+        if part is None:
+            return Hooks(self.before, (*self.after, *more), self.parts)
+        return self._with_part(part, self.around_part(part).and_after(more))
+
+    def around_part(self, part: str) -> Hooks:
+        """Return the hooks around *part* alone."""
+        return dict(self.parts).get(part, NO_HOOKS)
+
+    def _with_part(self, part: str, hooks: Hooks) -> Hooks:
+        return Hooks(self.before, self.after, tuple({**dict(self.parts), part: hooks}.items()))
 
     def around(self, call: Callable[..., Any], *, is_async: bool, component: str) -> Callable[..., Any]:
         """

@@ -28,6 +28,7 @@ from weft.core.components.reduce import Reduce, Stop
 from weft.core.compose.component import Component
 from weft.core.compose.growing_dict import over
 from weft.core.compose.inlet import INPUT_NAME, Inlet
+from weft.core.compose.part import Part
 from weft.core.failure import Failure
 from weft.core.functions.annotations import ANY, element_of, fits, members, shown
 from weft.core.functions.function import Function
@@ -83,6 +84,8 @@ class Ports:
             kinds = [self.made_by(parent) for parent in inlet.parents]
             return (kinds[0],) if len(kinds) == 1 else None
         made = component.makes
+        if isinstance(component, Part):
+            made = self.wiring.components[component.owner].parts()[component.which].makes
         others = [kind for kind in members(made) if kind is not Stop]
         return (others[0] if len(others) == 1 else made,)
 

@@ -16,6 +16,7 @@ from weft.core.components.reduce import Reduce
 from weft.core.compose.component import Component
 from weft.core.compose.growing_dict import over
 from weft.core.compose.inlet import INPUT_NAME, ROOT, Inlet
+from weft.core.compose.part import Part
 from weft.core.functions.references import StateOf
 from weft.core.graph.topology import find_cycle, reachable, topological
 from weft.errors import (
@@ -132,8 +133,12 @@ class Wiring:
         return isinstance(self.components[name], Condition) and self.is_last(name)
 
     def is_last(self, name: str) -> bool:
-        """Whether nothing takes what *name* makes; a route for its failures does not."""
-        return all((name, child) in self.rescues for child in self.children[name])
+        """Whether nothing takes what *name* makes; a route for its failures does not, nor does a part of it."""
+        return all((name, child) in self.rescues or self._is_part(child, name) for child in self.children[name])
+
+    def _is_part(self, child: str, of: str) -> bool:
+        component = self.components[child]
+        return isinstance(component, Part) and component.owner == of
 
     def enclosing(self, region: str | None) -> list[str | None]:
         """Return *region* and those around it, innermost first; the last one is None."""
@@ -174,13 +179,21 @@ class Wiring:
                     f"({failing} >> ...), or give the rule its own function and route the failures of the rule"
                 )
         for name, component in self.components.items():
+            for part, _ in component.hooks.parts:
+                if part not in component.parts():
+                    raise component.has_no_part(part)
+            if isinstance(component, Part):
+                self._check_part(name, component)
             for part, function in component.functions().items():
-                if part and f"{name}.{part}" in self.components:
+                if part and f"{name}.{part}" in self.components and not self._is_part(f"{name}.{part}", name):
                     raise DuplicateName(f"{name}.{part}", f"one of them is a part of {name!r}")
                 for read in function.reads.values():
                     target = self.components.get(read.target)
                     if target is None:
+                        owner = self.components.get(read.target.rpartition(".")[0])
                         hint = f"which is not there; add it first: .add({read.target})"
+                        if owner is not None:
+                            hint = f"which is not a part of {owner.label!r} that produces values"
                     elif isinstance(read, StateOf) and (reason := target.unreadable()) is not None:
                         hint = reason
                     elif not target.makes_facts:
@@ -188,6 +201,13 @@ class Wiring:
                     else:
                         continue
                     raise UnknownReference(name, read.word, read.target, self.components, hint)
+
+    def _check_part(self, name: str, component: Part) -> None:
+        owner = self.components.get(component.owner)
+        if owner is not None and component.which not in owner.parts():
+            raise owner.has_no_part(component.which)
+        if self.inlets.get(name) != (Inlet((component.owner,)),):
+            raise InvalidComponent(f"{name!r} is a part of {component.owner!r}: nothing else feeds it")
 
     def _sort(self, workflow: str, edges: Mapping[str, list[str]]) -> list[str]:
         order = topological(edges)

@@ -115,6 +115,21 @@ class PlanExpansion(Expansion):
             self._compiler.outputs[self.name] = gate
         return gate
 
+    def take(self, owner: str, part: str) -> None:
+        """Let the values of *part* of the component *owner* be those of this component."""
+        compiler = self._compiler
+        source: AnyDraft = compiler.drafts[f"{owner}.{part}"]
+        assert isinstance(source, FunctionDraft)  # noqa: S101
+        compiler.taken[self.name] = source
+        if source.is_relay or source.first is not None:  # its routes are for the inside of its component
+            is_turn = source.first is not None
+            source.taken = taken = compiler.add(EmitDraft(f"\0facts of {self.name}", self.name, self.region))
+            taken.may_repeat = is_turn or source.may_repeat
+            compiler.connect(source, taken, 0)
+            compiler.outputs[self.name] = taken
+        else:
+            compiler.outputs[self.name] = source
+
     def feed(self, node: AnyDraft) -> None:
         """Let the component's parents feed *node*."""
         self._compiler.feed(node, self.name)

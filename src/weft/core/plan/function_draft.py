@@ -33,6 +33,8 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
     readings: Sequence[ReadingDraft] = ()
     is_relay: bool = False
     undoes: bool = False
+    taken: EmitDraft | None = None
+    """Of a part whose routes are for the inside of its component: what passes its values on to other components."""
     reduces: bool = False
     """Whether it takes the batch of a collect."""
     askers: int = 0
@@ -128,6 +130,8 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
         if takes_more or takes_no_values or self.stateful or self.spread:
             fields["arguments"] = self._arguments(takes_no_values=takes_no_values)
             fields["folds_plainly"] = self.stateful and not takes_more
+        if self.taken is not None:
+            fields["taken"] = self.taken.node
         if self.readings:
             fields["readings"] = tuple([reading.frozen() for reading in self.readings])
         if self.initial is not None:

@@ -244,6 +244,8 @@ class FunctionNode(Receiver):
     """Whether it passes on its inputs together with its result."""
     undoes: bool = False
     """Whether it makes up for a failure: no deadline stops it, and if it fails it is kept as a dead letter."""
+    taken: EmitNode | None = None
+    """Of a part of a saga or a loop: the node that passes its values on to other components, if there are some."""
     shares_answers: bool = False
     """Of a test: whether several gates may ask it about one fact."""
     # Loops and regions.

@@ -56,7 +56,7 @@ class Plan:
         self.stateful = frozenset(node.name for node in functions if node.stateful)
         self.has_async = any(node.is_async for node in functions)
         self.required_context = tuple(
-            (node.owner, ref.key)
+            (node.name, node.owner, ref.key)
             for node in functions
             if node.arguments is not None
             for _, ref in node.arguments.contexts
@@ -72,6 +72,8 @@ class Compiler:
         self.drafts: dict[str, AnyDraft] = {}
         self.outputs: dict[str, AnyDraft] = {}
         """By component: the node that its children are fed from."""
+        self.taken: dict[str, FunctionDraft] = {}
+        """By component that is a part of another: the node whose values are its own."""
         self.states: dict[str, FunctionDraft] = {}
         """By component whose facts are not its states: the node that keeps the state."""
         self.untils: dict[str, FunctionDraft] = {}
@@ -106,8 +108,12 @@ class Compiler:
     def _hook(self, component: str, hooks: Hooks) -> None:
         """Put *hooks* around the main node of the component, or around all its parts if it has none."""
         parts = self._parts.get(component, [])
-        for draft in [part for part in parts if part.name == component] or parts:
-            draft.call = hooks.around(draft.call, is_async=draft.function.is_async, component=component)
+        around = [part for part in parts if part.name == component] or parts if hooks.before or hooks.after else []
+        wrapped = [(draft, hooks) for draft in around]
+        for part, inner in hooks.parts:
+            wrapped += [(draft, inner) for draft in parts if draft.name == f"{component}.{part}"]
+        for draft, hook in wrapped:
+            draft.call = hook.around(draft.call, is_async=draft.function.is_async, component=draft.name)
 
     # -- what expansions ask for -----------------------------------------------------------------
 
@@ -261,7 +267,7 @@ class Compiler:
     def _readings(self, component: str, function: Function) -> Iterable[ReadingDraft]:
         around = self.wiring.enclosing(self.wiring.regions[component])
         for parameter, read in function.reads.items():
-            target = unit = self.outputs[read.target]
+            target = unit = self.taken.get(read.target) or self.outputs[read.target]
             if isinstance(read, StateOf):
                 target = unit = self.states.get(read.target, target)
             outward = self.wiring.enclosing(target.region)

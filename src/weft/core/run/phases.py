@@ -237,13 +237,9 @@ class Phases(Controls):
         memory = self.memory
         plan = memory.plan
         if memory.needs_context and self._checked is not plan:
-            missing = [
-                (owner, key)
-                for owner, key in memory.needs_context
-                if key not in self.context and f"{owner}.{key}" not in self.context
-            ]
+            missing = missing_keys(memory.needs_context, self.context)
             if missing:
-                raise MissingContext(dict.fromkeys(missing))
+                raise MissingContext(missing)
             self._checked = plan
 
     def _check_known(self, key: Key) -> None:
@@ -269,4 +265,15 @@ def _unfit(node: FunctionNode, result: Any) -> InvalidFallback | None:
     return InvalidFallback(
         f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
         "let it fail, skip it, or retry with other context"
+    )
+
+
+def missing_keys(needed: Iterable[tuple[str, str, str]], context: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the components, and the keys that they need and *context* has neither for all, for them nor for a part."""
+    return list(
+        dict.fromkeys(
+            (owner, key)
+            for name, owner, key in needed
+            if key not in context and f"{owner}.{key}" not in context and f"{name}.{key}" not in context
+        )
     )

@@ -198,8 +198,10 @@ def _keywords(
 ) -> dict[str, Any]:
     given = dict(arguments.constants)
     for parameter, ref in arguments.contexts:
-        own = f"{node.owner}.{ref.key}"
-        if own in context:
+        own, part = f"{node.owner}.{ref.key}", f"{node.name}.{ref.key}"
+        if part in context:
+            given[parameter] = context[part]
+        elif own in context:
             given[parameter] = context[own]
         elif ref.key in context:
             given[parameter] = context[ref.key]
