@@ -14,10 +14,11 @@ from weft.core.components.fsm import FSM, Transition
 from weft.core.components.join import Absent, Join, join
 from weft.core.components.loop import Loop
 from weft.core.components.map import Map, each
+from weft.core.components.pattern import capture
 from weft.core.components.process_manager import ProcessManager
 from weft.core.components.reduce import Reduce, Stop, reduce
 from weft.core.components.repeat import Repeat, repeat
-from weft.core.components.rule import Rule, rule
+from weft.core.components.rule import Rule, RuleCheck, rule
 from weft.core.components.saga import Saga
 from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.components.state_machine import StateMachine, state_machine
@@ -61,6 +62,7 @@ __all__ = [
     "Reduce",
     "Repeat",
     "Rule",
+    "RuleCheck",
     "Run",
     "Runnable",
     "Runner",
@@ -74,6 +76,7 @@ __all__ = [
     "accumulator",
     "aexecute_with_policies",
     "all_values",
+    "capture",
     "condition",
     "context",
     "current",

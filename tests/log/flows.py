@@ -18,6 +18,7 @@ from weft import (
     Workflow,
     accumulator,
     all_values,
+    capture,
     condition,
     context,
     each,
@@ -241,10 +242,23 @@ def sum_of_both(x: int) -> int:
     return sum_of(double(x), order(x))
 
 
+def discounted(whole: object, amount: int) -> tuple[object, int]:
+    """React to an order."""
+    return whole, amount
+
+
+patterns = [
+    rule(given=Order, when=is_large, then=discounted, name="of_class"),
+    rule(given={"kind": Kind.LARGE, "amount": int | None, 5: (capture("whole"), "x")}, then=discounted, name="entries"),
+    rule(given=("order", int, Kind), when=pair, then=pair, name="items"),
+    rule(given=4, then=str, name="equals"),
+]
+
 WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "pipeline": (Workflow("pipeline", order >> price >> double), 12),
     "async": (Workflow("async", later >> double), 3),
     "conditions": (Workflow("conditions", is_even >> double, small_even, halved), 4),
+    "patterns": (Workflow("patterns", *patterns), 4),
     "named_condition": (Workflow("named", (is_even | is_large).named("either") >> double), 4),
     "join": (Workflow("join", [double, INPUT] >> step(pair)), 4),
     "race": (Workflow("race", join(double, later, wait="any") >> step(operator.neg, name="first")), 4),

@@ -16,7 +16,8 @@ from cases import Case, budget, cases
 from flows import WORKFLOWS, Order
 from hypothesis import given
 
-from weft import Policy, Run, Workflow, accumulator, each, reduce, repeat, step, workflow
+from weft import Policy, Run, Workflow, accumulator, each, reduce, repeat, rule, step, workflow
+from weft.core.components.rule import Rule
 from weft.errors import ChangedCode, CorruptLog, UnresolvedFunction
 from weft.log import decode, definition_of, encode
 
@@ -337,6 +338,33 @@ def test_an_exception_whose_class_is_not_imported_is_known_by_its_name(app: Call
 
     assert isinstance(module.Flaky(), policy.retryable)
     assert not isinstance(ValueError(), policy.retryable)
+
+
+def test_a_class_of_a_pattern_that_is_not_imported_is_known_by_its_name(app: Callable[[str], ModuleType]) -> None:
+    module = app("class Order: ...\nclass Express(Order): ...")
+    data = as_json(Workflow("w", rule(given=module.Order, then=flows.double.function.call, name="r")))
+    del sys.modules["shop"]
+
+    again = Workflow.from_dict(data)
+
+    assert again.to_dict() == data
+    found = again.components["r"]
+    assert isinstance(found, Rule)
+    assert found.check(module.Express()).fires
+    assert str(found.check(5)) == "it does not fire: it is an int, not Order"
+
+
+def test_a_class_of_a_pattern_is_taken_from_the_workflow_that_is_handed_over() -> None:
+    class Local:
+        """A class that no name leads to."""
+
+    workflow = Workflow("w", rule(given=Local, then=lambda: "found", name="r"))
+
+    run = Run.from_log(decode(encode(workflow.plan(1).log()), workflow=workflow.add(flows.double)))
+
+    found = run.workflow.components["r"]
+    assert isinstance(found, Rule)
+    assert list(found.classes()) == [Local]
 
 
 # -- junk ----------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ FUNCTIONS: dict[str, Any] = {
     "a method of a class": to("Tool.run"),
     "an exception": {"$error": {"module": "library", "name": "Sticky"}},
     "an exception as a function": to("Sticky"),
+    "a class to compare with": {"$class": {"module": "library", "name": "Tool"}},
     "a part of nothing": to("shell", part=""),
     "a partial": {"$partial": [to("shell"), {"$tuple": [1]}, {"$map": []}]},
     "a partial of a partial": {
@@ -330,6 +331,7 @@ def test_the_names_of_records_are_wire_format() -> None:
         "join": "Absent",
         "limits": "CircuitBreaker ConcurrencyLimit RateLimit",
         "matching": "Kinds Pattern Tag Within _Default",
+        "pattern": "Capture Entries Equals Items OfClass",
         "policy": "Policy",
         "projection": "Argument Attribute Item",
         "reduce": "Stop",
@@ -365,7 +367,8 @@ def test_every_part_with_a_type_to_check_is_checked() -> None:
     untyped = PARTS.keys() - {name for name, _ in TYPED}
 
     assert untyped == {
-        *("accumulator.Initial", "fallback.Value", "matching._Default", "projection.Item", "reduce.Stop"),
+        *("accumulator.Initial", "fallback.Value", "matching._Default", "pattern.Equals", "projection.Item"),
+        "reduce.Stop",
     }
 
 

@@ -331,6 +331,47 @@ def test_a_run_of_a_package_goes_on_where_it_is_imported(folder: Path) -> None:
     assert said.strip() == b"restored"
 
 
+PATTERNS = """
+import sys
+from dataclasses import dataclass
+from weft import Run, Workflow, rule
+from weft.log import decode, encode
+
+@dataclass
+class Parcel:
+    weight: int
+    to: str
+
+heavy = rule(given=Parcel, when=lambda weight: weight > 10, then=lambda parcel, to: (parcel.weight, to), name="heavy")
+light = rule(given={"parcel": Parcel}, then=lambda parcel: parcel.to, name="light")
+wf = Workflow("app", heavy, light)
+
+def write():
+    run = wf.plan(Parcel(20, "Bergen"), id="r").plan({"parcel": Parcel(1, "Oslo")})
+    sys.stdout.buffer.write(encode(run.log(), portable=True))
+
+def read():
+    run = Run.from_log(decode(sys.stdin.buffer.read(), strict=True))
+    assert run.workflow == wf and run.workflow.unresolved == (), run.workflow.unresolved
+    assert run.workflow.components["heavy"].given.classes == (Parcel,)
+    run.react_until_satisfied()
+    assert run.results() == {"heavy": (20, "Bergen"), "light": "Oslo"}, (run.results(), run.failures)
+    print("restored")
+
+if __name__ == "__main__":
+    write() if sys.argv[1] == "write" else read()
+"""
+
+
+@pytest.mark.parametrize("reader", WAYS)
+@pytest.mark.parametrize("writer", WAYS)
+def test_patterns_fit_the_same_values_in_another_process(tmp_path: Path, writer: str, reader: str) -> None:
+    (tmp_path / "app.py").write_text(PATTERNS)
+    data = started(tmp_path, *WAYS[writer], "write")
+
+    assert started(tmp_path, *WAYS[reader], "read", given=data).strip() == b"restored"
+
+
 SPAWNING = """
 import multiprocessing, sys
 from weft import Run, Workflow, step

@@ -27,12 +27,13 @@ from weft.core.compose.assembly import Assembly
 from weft.core.compose.component import Component
 from weft.core.compose.flow import ENTRY, INPUT, Flow, Link
 from weft.core.compose.inlet import INPUT_NAME, Inlet
+from weft.core.functions.offered import is_compared
 from weft.core.graph.outputs import Output, Template, kept
 from weft.core.workflow import Workflow
 from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
 from weft.log import functions
 from weft.log.class_registry import name_of
-from weft.log.definition_json import Reader, Writer, kinds
+from weft.log.definition_json import Reader, Writer, class_named, kinds
 from weft.log.ext_types import content_hash
 from weft.log.known_types import classes_of, known_types
 from weft.typing import Wait
@@ -201,7 +202,10 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     if data["weft"] != FORMAT:
         raise CorruptLog(f"a definition of format {data['weft']!r}; upgrade Weft to read it")
     types, memo = known_types([live]) if live is not None else {}, functions.Memo()
-    found = {id(call): call for call in map(memo.resolve, _references(data)) if call is not None}
+    found = {id(call): call for call in map(memo.resolve, _named(data, "$call")) if call is not None}
+    for kind in map(class_named, _named(data, "$class")):
+        if kind is not None and is_compared(kind):
+            found[id(kind)] = kind
     for call in found.values():
         types.update({name_of(kind): kind for kind in classes_of(call)})
     reader = Reader(types, memo, comparable=data["python"] == _PYTHON)
@@ -291,8 +295,8 @@ def _depth(name: str, homes: Mapping[str, str]) -> int:
     return depth
 
 
-def _references(data: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield every reference to a function in *data*."""
+def _named(data: Any, key: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what *data* names with *key*: functions, or classes."""
     pending: list[Any] = [data]
     seen: set[int] = set()
     while pending:
@@ -304,6 +308,6 @@ def _references(data: Any) -> Iterator[Mapping[str, Any]]:
             pending.extend(cast("Any", item))
         elif isinstance(item, dict):
             held = cast("dict[str, Any]", item)
-            if "$call" in held:
-                yield held["$call"]
+            if key in held:
+                yield held[key]
             pending.extend(held.values())

@@ -12,13 +12,14 @@ that begins with ``$`` and says what it is:
 | ``$missing`` | no default at all |
 | ``$tuple``, ``$map`` | a tuple; a dict with text as keys |
 | ``$error``, ``$kind`` | a class of exceptions; a class of components |
+| ``$class`` | a class that values are compared with, in a pattern |
 | ``$component`` | a component inside another: its kind, name, tags and fields |
 | ``$pattern`` | a regular expression |
 | ``$value`` | any other value, as MessagePack in base 64 |
 | ``$lost`` | a value that cannot be written, by the name of its class |
 
 A callable that is read was offered by this process (``weft.core.functions.offered``), is made of offered functions, or
-is data of Weft itself.  Exception classes in a policy are compared and never called, so they are found by name alone.
+is data of Weft itself.  Classes in a policy or a pattern are compared, and never called, so their names are enough.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from typing import Any, cast
 
 import msgspec
 
+from weft.core.components.pattern import OfClass
 from weft.core.compose.component import Component
 from weft.core.functions.function import Function, is_builtin
 from weft.core.functions.offered import is_offered, offer
@@ -87,7 +89,12 @@ class Writer:
         if value is MISSING:
             return {"$missing": True}
         if kind in NAMES:
-            return {"$part": [NAMES[kind], {name: self.write(held) for name, held in _changes(value).items()}]}
+            compared = _COMPARED.get(kind, ())
+            fields = {
+                name: {"$tuple": [self._class(each) for each in held]} if name in compared else self.write(held)
+                for name, held in _changes(value).items()
+            }
+            return {"$part": [NAMES[kind], fields]}
         if kind is re.Pattern:
             return {"$pattern": [value.pattern, value.flags]}
         if _is_class(value, BaseException):
@@ -112,6 +119,12 @@ class Writer:
             for name, value in made_of
             if not is_default(value, defaults.get(name, dataclasses.MISSING))
         }
+
+    def _class(self, kind: Any) -> Any:
+        """Return a class that is compared, and never called; other data as usual."""
+        if not isinstance(kind, type) or issubclass(kind, BaseException | Component):
+            return self.write(kind)
+        return {"$class": {"module": home(kind.__module__), "name": kind.__qualname__}}
 
     def _call(self, call: Any) -> Any:
         is_lost = isinstance(call, Unresolved)  # written again as it was read
@@ -244,7 +257,7 @@ class Reader:
         if not isinstance(data, dict) or "$tuple" not in data:
             return self.read(data, live)
         items = cast("dict[str, Any]", data)["$tuple"]
-        return tuple(_known_class(item) or self.read(item) for item in items)
+        return tuple(_known_class(item, _at(live, place)) or self.read(item) for place, item in enumerate(items))
 
     def error(self, body: Any, _: Any) -> Any:
         """Return an exception class that was offered, or a stand-in: it may be called."""
@@ -252,7 +265,7 @@ class Reader:
         if is_offered(found):
             return found
         self.unresolved.setdefault(self.owner, (functions.label(body), NOT_OFFERED))
-        return _named(body)
+        return _named(body, Exception)
 
     def kind(self, body: Any, live: Any) -> Any:
         """Return a class of components that was offered, or a stand-in: it may be called."""
@@ -328,7 +341,11 @@ def _is_class(thing: object, base: type) -> bool:
     return isinstance(thing, type) and issubclass(thing, base)
 
 
-_COMPARED: dict[Any, tuple[str, ...]] = {Policy: ("retryable", "non_retryable"), Kinds: ("classes",)}
+_COMPARED: dict[Any, tuple[str, ...]] = {
+    Policy: ("retryable", "non_retryable"),
+    Kinds: ("classes",),
+    OfClass: ("classes",),
+}
 """The fields whose classes are only compared, and never called."""
 
 
@@ -339,11 +356,14 @@ def _part(name: str) -> Any:
         raise CorruptLog(f"a definition is made of {name!r}, which is not known; a newer Weft wrote it") from None
 
 
-def _known_class(data: Any) -> Any:
-    """Return the class that *data* names, for comparisons; None if it does not name one."""
+def _known_class(data: Any, live: Any = None) -> Any:
+    """Return the class that *data* names, *live* if it is that, for comparisons; None if it does not name one."""
     match data:
+        case {"$class": body}:
+            is_live = isinstance(live, type) and (home(live.__module__), live.__qualname__) == _place(body)
+            return live if is_live else class_named(body) or _named(body, object)
         case {"$error": body}:
-            return _exception(body) or _named(body)
+            return _exception(body) or _named(body, Exception)
         case {"$kind": kind}:
             return kinds()[kind]
         case _:
@@ -352,18 +372,29 @@ def _known_class(data: Any) -> Any:
 
 def _exception(body: Any) -> Any:
     """Return the exception class in an imported module that *body* names; None if there is none."""
-    first, *rest = str(body["name"]).split(".")
-    for module in modules(str(body["module"]), was_main=False):
-        found = functools.reduce(_inner, rest, contents(module).get(first))
-        if _is_class(found, BaseException):
+    return class_named(body, BaseException)
+
+
+def class_named(body: Any, base: type = object) -> Any:
+    """Return the class below *base* in an imported module that *body* names; None if there is none."""
+    module, name = _place(body)
+    first, *rest = name.split(".")
+    for held in modules(module, was_main=False):
+        found = functools.reduce(_inner, rest, contents(held).get(first))
+        if _is_class(found, base):
             return found
     return None
 
 
-def _named(body: Any) -> Any:
-    """Return a class that matches the exceptions of the class that *body* names, and is written under that name."""
-    module, name = str(body["module"]), str(body["name"])
-    return _ByName(name.rpartition(".")[2], (Exception,), {"__module__": module, "__qualname__": name})
+def _place(body: Any) -> tuple[str, str]:
+    return str(body["module"]), str(body["name"])
+
+
+def _named(body: Any, base: type) -> Any:
+    """Return a class that matches the instances of the class that *body* names, and is written under that name."""
+    module, name = _place(body)
+    bases = () if base is object else (base,)
+    return _ByName(name.rpartition(".")[2], bases, {"__module__": module, "__qualname__": name})
 
 
 def _changes(value: Any) -> dict[str, Any]:

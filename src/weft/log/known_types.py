@@ -34,6 +34,8 @@ def known_types(workflows: Iterable[Workflow]) -> dict[str, type]:
         for component in workflow.components.values():
             for function in component.functions().values():
                 known.update({name_of(kind): kind for kind in classes_of(function.call)})
+            for compared in component.classes():
+                known.update({name_of(kind): kind for kind in classes_of(compared)})
     return known
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from weft.core.components.aggregate import Command
 from weft.core.components.fsm import Transition
 from weft.core.components.join import Absent
+from weft.core.components.pattern import Capture, Entries, Equals, Items, OfClass
 from weft.core.components.reduce import Stop
 from weft.core.components.saga import Deed
 from weft.core.components.saga_outcome import SagaOutcome
@@ -57,6 +58,11 @@ PARTS: dict[str, Any] = {
     "matching.Tag": Tag,
     "matching.Within": Within,
     "matching._Default": type(DEFAULT),
+    "pattern.Capture": Capture,
+    "pattern.Entries": Entries,
+    "pattern.Equals": Equals,
+    "pattern.Items": Items,
+    "pattern.OfClass": OfClass,
     "policy.Policy": Policy,
     "projection.Argument": Argument,
     "projection.Attribute": Attribute,

@@ -49,17 +49,9 @@ class Condition(Component):
         if tracer is not None:
             return cast("bool", tracer.draw(self, args, kwargs))
         if self.function is not None:
+            check_plain(self.label, self.function)
             return bool(self.function.plainly(args, kwargs))
-        known: dict[str | int, bool] = {}
-        asked: dict[str | int, Any] = {_label(leaf): leaf for leaf in leaves(self.tree)}
-        questions, inside = questions_of(substitute(self.tree, _label)), list[int]()
-        at: int | bool = len(questions) - 1
-        while not isinstance(at := next_question(questions, known, at, inside), bool):
-            name = questions[at][0]
-            if isinstance(asked[name], str):
-                raise NoRun(f"{self.label!r} asks {name!r}, which only a workflow knows by name")
-            known[name] = bool(asked[name](*args, **kwargs))
-        return at
+        return answers(self.tree, self.label, args, kwargs)[0]
 
     @property
     def tree(self) -> Expression:
@@ -142,6 +134,38 @@ class Condition(Component):
     def details(self) -> bytes:
         """The expression."""
         return f"{self.said or ''}:{self.spread}".encode()
+
+
+def answers(
+    expression: Expression, owner: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[bool, dict[str, bool]]:
+    """
+    Return whether *expression* holds, and what each condition that had to be asked said, by name.
+
+    Raises:
+        NoRun: a condition is known by its name alone, or has to be awaited.
+    """
+    known: dict[str | int, bool] = {}
+    said: dict[str, bool] = {}
+    asked: dict[str | int, Any] = {_label(leaf): leaf for leaf in leaves(expression)}
+    questions, inside = questions_of(substitute(expression, _label)), list[int]()
+    at: int | bool = len(questions) - 1
+    while not isinstance(at := next_question(questions, known, at, inside), bool):
+        name = questions[at][0]
+        leaf = asked[name]
+        if isinstance(leaf, str):
+            raise NoRun(f"{owner!r} asks {name!r}, which only a workflow knows by name")
+        known[name] = said[leaf.label] = bool(leaf(*args, **kwargs))
+    return at, said
+
+
+def check_plain(owner: str, function: Function) -> None:
+    """Raise NoRun if *function*, a condition of *owner*, has to be awaited."""
+    if function.is_async:
+        raise NoRun(
+            f"the condition {function.label} of {owner!r} is a coroutine function, which only a run awaits; run a "
+            "workflow of it"
+        )
 
 
 def as_condition(thing: object) -> Expression:

@@ -8,7 +8,7 @@ To add a component, write one file in ``weft/core/components`` with a frozen dat
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -197,6 +197,10 @@ class Component(Fragment):
         function = self.functions().get("")
         return ANY if function is None else function.makes
 
+    def classes(self) -> Iterable[type]:
+        """Return the classes that it compares values with, besides those that its functions are annotated with."""
+        return ()
+
     def refers_to(self) -> dict[str, str]:
         """Return the conditions that this component names, and how: name to word."""
         return {}
@@ -268,6 +272,11 @@ def short(value: object) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a repr of the user's that fails must not prevent the drawing
         text = f"a {type(value).__name__}"
+    return abridged(text)
+
+
+def abridged(text: str) -> str:
+    """Return as much of *text* as a picture has room for."""
     return text if len(text) <= 24 else f"{text[:23]}…"
 
 

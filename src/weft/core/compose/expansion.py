@@ -92,13 +92,31 @@ class Expansion(Protocol):
         ...
 
     def test(
-        self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None
+        self,
+        function: Function,
+        *,
+        call: Callable[..., Any] | None = None,
+        spread: bool = False,
+        part: str = "",
+        region: str | None = None,
     ) -> NodeHandle:
-        """Add a node that asks whether *function* holds, in *region*, which is by default that of the component."""
+        """
+        Add a node that asks whether *function* holds, in *region*, which is by default that of the component.
+
+        Args:
+            call: what to run in its place, on the same arguments.
+        """
         ...
 
-    def gate(self, expression: Expression, *, part: str = "") -> NodeHandle:
-        """Add a gate over conditions of other components."""
+    def gate(
+        self, expression: Expression, *, part: str = "", first: tuple[str, NodeHandle] | None = None
+    ) -> NodeHandle:
+        """
+        Add a gate over conditions of other components.
+
+        Args:
+            first: a part and its node, a test of the component's own, that is asked before the others.
+        """
         ...
 
     def take(self, owner: str, part: str) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from weft.core.components.loop_ends import TurnEnd
+from weft.core.components.pattern import shown
 from weft.core.components.rule import Rule
-from weft.core.compose.component import Component
+from weft.core.compose.component import Component, abridged
 from weft.core.compose.expression import text
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.compose.part import Part
@@ -63,15 +64,16 @@ def sketch(workflow: CompiledWorkflow, progress: Mapping[str, Progress] | None =
 
 
 def _note(component: Component) -> str:
-    """Return under which condition a rule fires, where that has a name, or a loop ends."""
+    """Return what a rule is given and under which condition it fires, where that has a name, or a loop ends."""
     if isinstance(component, TurnEnd):
         ends = f"until {component.until.name} · " if component.until.name else ""
         return f"{ends}at most {component.at_most:,} turn{'s' if component.at_most > 1 else ''}"
-    when = component.when if isinstance(component, Rule) else None
-    if when is None:
+    if not isinstance(component, Rule):
         return ""
-    name = when.name if isinstance(when, Function) else text(when)
-    return f"when {name}" if name else ""
+    given, when = component.given, component.when
+    name = None if when is None else when.name if isinstance(when, Function) else text(when)
+    said = [f"given {abridged(shown(given))}"] if given is not None else []
+    return " · ".join([*said, *([f"when {name}"] if name else [])])
 
 
 # -- edges ---------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ _held: dict[Any, tuple[weakref.ref[Any], ...]] = {}
 """Weak references to what was offered, by identity."""
 _places: set[tuple[str, str, str]] = set()
 """Module, name and method of what cannot be held weakly."""
+_compared: weakref.WeakSet[type] = weakref.WeakSet()
+"""Classes that rules of this process ask values for."""
 
 _kind: Any = type
 _C_FUNCTIONS = (
@@ -67,6 +69,16 @@ def offer(value: object) -> None:
 def offer_module(module: types.ModuleType) -> None:
     """Offer the functions that *module* defines."""
     _hold(module)
+
+
+def offer_class(kind: type) -> None:
+    """Let instances of *kind* be read where a stored definition compares values with it; it is not called for that."""
+    _compared.add(kind)
+
+
+def is_compared(kind: type) -> bool:
+    """Whether this process has offered *kind* for comparisons."""
+    return kind in _compared
 
 
 def is_offered(thing: object) -> bool:

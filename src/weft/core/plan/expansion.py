@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.core.compose.expansion import Expansion
-from weft.core.compose.expression import Expression, leaves
+from weft.core.compose.expression import And, Expression, Leaf, leaves
 from weft.core.compose.questions import questions_of
 from weft.core.failure import EVERYTHING
 from weft.core.functions.function import Function
@@ -97,18 +97,30 @@ class PlanExpansion(Expansion):
         return draft
 
     def test(
-        self, function: Function, *, spread: bool = False, part: str = "", region: str | None = None
+        self,
+        function: Function,
+        *,
+        call: Callable[..., Any] | None = None,
+        spread: bool = False,
+        part: str = "",
+        region: str | None = None,
     ) -> FunctionDraft:
         """Add a node that tests whether *function* holds, in *region*, by default that of the component."""
-        draft = self._function(Kind.TEST, function, spread=spread, part=part, region=region)
+        draft = self._function(Kind.TEST, function, call, spread=spread, part=part, region=region)
         if not part:
             self._compiler.outputs[self.name] = draft
         return draft
 
-    def gate(self, expression: Expression, *, part: str = "") -> GateDraft:
+    def gate(
+        self, expression: Expression, *, part: str = "", first: tuple[str, FunctionDraft] | None = None
+    ) -> GateDraft:
         """Add a gate over conditions of other components."""
         expression = self._compiler.spelled_out(expression)
         tests = {name: self._compiler.asked(name) for name in dict.fromkeys(leaves(expression))}
+        if first is not None:
+            own, test = self._name(first[0]), first[1]
+            test.askers += 1
+            expression, tests = And(Leaf(own), expression), {own: test, **tests}
         gate = GateDraft(self._name(part), self.name, self.region, questions_of(expression), tests)
         self._compiler.add(gate)
         if not part:

@@ -62,7 +62,8 @@ def called(component: Component, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         function, values = _bound(component.label, component.function, args, kwargs, spread=component.spread)
         known: Any = cast("Any", component)
         return known if function is component.function else replace(known, function=function), values
-    named = inspect.signature(component.functions()[""].call) if component.kind == "rule" and kwargs else None
+    takes = component.arriving().get("") if component.kind == "rule" and kwargs else None
+    named = None if takes is None else inspect.signature(takes.call)
     given = (*args, *kwargs.values()) if named is None else _in_order(component.label, named, args, kwargs)
     if (kwargs and named is None) or not all(map(is_value, given)):
         raise TracingError(
