@@ -9,6 +9,7 @@ Durable dataflow workflows.
 
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.aggregate import Aggregate
+from weft.core.components.collect import Collect, GroupBy, collect, group_by
 from weft.core.components.condition import Condition, condition
 from weft.core.components.fsm import FSM, Transition
 from weft.core.components.join import Absent, Join, join
@@ -46,12 +47,14 @@ __all__ = [
     "Accumulator",
     "Aggregate",
     "AsyncRunner",
+    "Collect",
     "Component",
     "Condition",
     "Current",
     "Fact",
     "Failure",
     "Finding",
+    "GroupBy",
     "Join",
     "Loop",
     "Map",
@@ -77,12 +80,14 @@ __all__ = [
     "aexecute_with_policies",
     "all_values",
     "capture",
+    "collect",
     "condition",
     "context",
     "current",
     "each",
     "execute_with_policies",
     "fact_count",
+    "group_by",
     "join",
     "latest",
     "limits",

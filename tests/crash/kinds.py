@@ -18,9 +18,11 @@ from weft import (
     Saga,
     Workflow,
     accumulator,
+    collect,
     condition,
     current,
     each,
+    group_by,
     join,
     latest,
     reduce,
@@ -178,6 +180,11 @@ KINDS: dict[str, Kind] = {
     "child": Kind(Workflow("w", step(delegate) >> double)),
     "saga": Kind(_trip(), (3,)),
     "saga that completes": Kind(_trip(), (4,)),
+    "collect": Kind(Workflow("w", each(more) >> collect(name="whole")), ([1, 2, 3], [])),
+    "group_by": Kind(Workflow("w", each(more) >> group_by(lambda x: x % 2, name="parity")), ([1, 2, 3], [])),
+    "rule with a pattern": Kind(
+        Workflow("w", rule(given=int, when=lambda x: x > 3, then=lambda x: -x, name="large") >> double)
+    ),
 }
 
 

@@ -30,7 +30,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import Schedule, schedules
 
-from weft import Run, Step, Workflow, accumulator, condition, each, fact_count, reduce, step
+from weft import Run, Step, Workflow, accumulator, collect, condition, each, fact_count, group_by, reduce, step
 from weft.errors import DefinitionError
 
 # -- the fold ------------------------------------------------------------------------------------
@@ -362,6 +362,8 @@ ADDITIONS: dict[str, Callable[[str], object]] = {
     "accumulator": lambda _: accumulator(lambda state, x: state + 1, init=0, name="new"),
     "condition": lambda _: condition(lambda *xs: True, name="new") >> step(lambda *xs: len(xs), name="after"),
     "reduce": lambda _: reduce(lambda acc, x: acc + 1, init=0, name="new"),
+    "collect": lambda _: collect(name="new"),
+    "group_by": lambda _: group_by(lambda x: 1, name="new"),
     "map": lambda _: each(step(lambda x: x, name="new")) >> reduce(lambda acc, x: acc + 1, init=0, name="sum"),
 }
 

@@ -24,7 +24,6 @@ import msgspec
 
 from weft.core.components.condition import Condition
 from weft.core.components.map import Map
-from weft.core.components.reduce import Reduce
 from weft.core.components.rule import Rule
 from weft.core.compose.expression import Expression, Leaf, expand, leaves
 from weft.core.compose.inlet import INPUT_NAME, Inlet
@@ -37,7 +36,9 @@ if TYPE_CHECKING:
     from weft.core.compose.component import Component
     from weft.core.plan.compiled_workflow import CompiledWorkflow
 
-Trouble: TypeAlias = Literal["unreachable", "join_never_fires", "blind_read", "unbounded_fan_out", "unprotected_effect"]
+Trouble: TypeAlias = Literal[
+    "unreachable", "join_never_fires", "blind_read", "unbounded_fan_out", "gathers_one", "unprotected_effect"
+]
 
 EFFECT = "effect"
 """The tag of a component that changes the world outside."""
@@ -68,8 +69,10 @@ class Finding(msgspec.Struct, frozen=True):
 def check(workflow: CompiledWorkflow) -> list[Finding]:
     """Return everything that is found, in the order of the graph."""
     reach = Reach(workflow.wiring)
-    found = [*reach.findings(), *_reads(workflow, reach), *_fan_outs(workflow.wiring), *_effects(workflow)]
-    place = {name: number for number, name in enumerate(workflow.wiring.order)}
+    wiring = workflow.wiring
+    alone = _gathering(wiring, reach)
+    found = [*reach.findings(), *_reads(workflow, reach), *_fan_outs(wiring), *alone, *_effects(workflow)]
+    place = {name: number for number, name in enumerate(wiring.order)}
     return sorted(found, key=lambda finding: place[finding.component])
 
 
@@ -104,6 +107,10 @@ class Reach:
         """Whether *name* can make nothing, whatever the input."""
         return _is_impossible(self.needs[name])
 
+    def may_make_several(self, name: str) -> bool:
+        """Whether *name* may make several facts of one input."""
+        return name in self._many
+
     def findings(self) -> Iterator[Finding]:
         """Yield what can never run, first what is at the bottom of it."""
         for name in self.wiring.order:
@@ -135,7 +142,7 @@ class Reach:
 
     def _makes_many(self, name: str) -> bool:
         inlets = self.wiring.fed_by(name)
-        if isinstance(self.wiring.components[name], Reduce):
+        if self.wiring.components[name].gathers:
             return False
         return (
             self.wiring.components[name].makes_many
@@ -246,7 +253,23 @@ def _fan_outs(wiring: Wiring) -> Iterator[Finding]:
                 name,
                 f"it takes elements of {outer!r} apart again and no reduce brings them together, so one input makes as "
                 "many facts as both collections multiplied",
-                "close it with a reduce",
+                "close it with a reduce, a collect() or a group_by(...)",
+            )
+
+
+def _gathering(wiring: Wiring, reach: Reach) -> Iterator[Finding]:
+    for name, component in wiring.components.items():
+        inlets = wiring.fed_by(name) if component.gathers and not component.folds else ()
+        if name in wiring.closing or len(inlets) != 1 or inlets[0].errors:
+            continue
+        parent = inlets[0].parents[0]
+        if parent == INPUT_NAME or not reach.may_make_several(parent):
+            source = "the input" if parent == INPUT_NAME else repr(parent)
+            yield Finding(
+                "gathers_one",
+                name,
+                f"it takes the facts of one input, and {source} makes one of it, which is not taken apart",
+                f"put an each(...) before it, which takes what {source} makes apart",
             )
 
 

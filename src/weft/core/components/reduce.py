@@ -43,6 +43,7 @@ class Reduce(Folding):
     """How a batch becomes one value."""
 
     kind: ClassVar[str] = "reduce"
+    gathers: ClassVar[bool] = True
     folds_into: ClassVar[str] = "accumulator"
 
     def expand(self, into: Expansion) -> None:

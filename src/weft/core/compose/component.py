@@ -53,6 +53,8 @@ class Component(Fragment):
     """Whether its last value is a state, folded in the order of the log."""
     is_leaf: ClassVar[bool] = True
     """Whether its values are among the results of a run, if nothing takes them."""
+    gathers: ClassVar[bool] = False
+    """Whether it takes all that its parents make in a scope at once: it closes an ``each`` before it."""
     folds: ClassVar[bool] = False
     """Whether the functions that get what arrives take a state before it."""
 

@@ -24,6 +24,8 @@ SHAPES: Final[dict[str, Shape]] = {
     "rule": "octagon",
     "map": "fan_out",
     "reduce": "fan_in",
+    "collect": "fan_in",
+    "group_by": "fan_in",
     "turn": "pill",
     "accumulator": "store",
     "saga": "frame",

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from weft.core.components.condition import Condition
 from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.map import Map
-from weft.core.components.reduce import Reduce
 from weft.core.compose.component import Component
 from weft.core.compose.growing_dict import over
 from weft.core.compose.inlet import INPUT_NAME, ROOT, Inlet
@@ -65,7 +64,7 @@ class Wiring:
         self.users: dict[str, list[str]] = {}
         """Conditions, and the components that ask them."""
         self.closing: set[str] = set()
-        """The reduces that close an ``each``."""
+        """The components that close an ``each``: reduces, and what collects."""
         self.regions: MutableMapping[str, str | None] = {}
         self.widths: MutableMapping[str, int] = {}
         self.waits: dict[tuple[str, str], bool] = {}
@@ -270,8 +269,8 @@ class Wiring:
                 for parent in inlet.parents
             }
             component = self.components[name]
-            if isinstance(component, Reduce):
-                self.regions[name] = self._reduced(name, sources)
+            if component.gathers:
+                self.regions[name] = self._gathered(name, sources)
             elif isinstance(component, TurnEnd):
                 self.regions[name] = self._ended(name, component.start, sources)
             else:
@@ -302,7 +301,7 @@ class Wiring:
             )
         return next(iter(sources.values()), None)
 
-    def _reduced(self, name: str, sources: Mapping[str, str | None]) -> str | None:
+    def _gathered(self, name: str, sources: Mapping[str, str | None]) -> str | None:
         home = self.homes.get(name)
         closes = {
             region is not None and region != home and isinstance(self.components[region], Map)
@@ -310,7 +309,8 @@ class Wiring:
         }
         if len(closes) > 1:
             raise MixedRegions(
-                f"{name!r} would reduce elements of an each() and a plain collection at once "
+                f"{name!r} would {'reduce' if self.components[name].folds else 'gather'} elements of an each() and "
+                f"{'a plain collection' if self.components[name].folds else 'plain facts'} at once "
                 f"({self._places(sources)}); put each(...) around the plain one"
             )
         if closes != {True}:
@@ -367,9 +367,10 @@ class Wiring:
             return widths[0]
         if not component.takes_join:
             first, second = inlet.parents[:2]
+            several = "fold the elements of several maps" if component.folds else "gather what both make"
             more = (
-                f"; to fold the elements of several maps write {first} >> {name}, {second} >> {name}"
-                if isinstance(component, Reduce)
+                f"; to {several} write {first} >> {name}, {second} >> {name}"
+                if component.gathers
                 else f"; put a step between that takes them: [{', '.join(inlet.parents)}] >> combine >> {name}"
             )
             raise InvalidJoin(f"{name!r} is a {component.kind} and takes no join of {', '.join(inlet.parents)}{more}")
