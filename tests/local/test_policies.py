@@ -10,7 +10,7 @@ import pytest
 from everywhere import Go, everywhere
 
 import weft
-from weft import Policy, PolicyDriver, Run, Workflow, context, step
+from weft import Policy, PolicyDriver, Run, Workflow, context, each, step
 from weft.core.events import RunnableDispatched
 from weft.errors import CircuitOpen, DeadlineExceeded, InvalidFallback, InvalidPolicy, StepTimeout
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, Value
@@ -181,12 +181,32 @@ def test_a_circuit_breaker_is_shared_by_all_runs_and_probes_when_its_time_has_co
 
 def test_a_rate_limit_spaces_attempts_out() -> None:
     clock = VirtualClock()
-    limited = Workflow("w", step(lambda x: x, name="f")).with_policies([("f", Policy(rate_limit=RateLimit("m", 2)))])
+    limited = Workflow("w", step(lambda x: x, name="f")).with_policies(
+        [("f", Policy(rate_limit=RateLimit("m", 2, burst=1)))]
+    )
 
     for _ in range(3):
         limited.run(1, clock=clock)
 
     assert clock.slept == [0.5, 0.5]
+
+
+def test_coroutines_wait_for_the_turns_of_a_rate_one_after_the_other() -> None:
+    clock, order = VirtualClock(), list[int]()
+
+    async def call(x: int) -> int:
+        order.append(x)
+        return x
+
+    limited = Workflow("w", each(step(call, name="f"))).with_policies(
+        [("f", Policy(rate_limit=RateLimit("m", 2, burst=1)))]
+    )
+
+    asyncio.run(limited.arun(list(range(50)), clock=clock))
+
+    assert sorted(order) == list(range(50))
+    assert len(clock.slept) < 100
+    assert clock.time() >= 49 * 0.5
 
 
 def test_a_concurrency_limit_holds_across_runs_and_threads() -> None:

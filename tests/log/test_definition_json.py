@@ -20,12 +20,13 @@ from weft.core.compose.component import Component
 from weft.core.functions.offered import is_offered, offer
 from weft.errors import CorruptLog, UnresolvedFunction
 from weft.log import decode, encode, register
-from weft.log.definition_json import Reader
+from weft.log.definition_json import Reader, Writer
 from weft.log.event_codec import _from_terms
 from weft.log.functions import Memo
 from weft.log.part_types import hints_of, is_of
 from weft.log.value_encoder import encode_value
 from weft.log.wire_names import PARTS
+from weft.policy import RateLimit
 
 HERE = Path(__file__).parent
 
@@ -409,3 +410,13 @@ def test_a_rule_that_is_well_formed_is_read() -> None:
     ((matcher, policy),) = _from_terms([rule])
 
     assert (matcher.matcher, policy.max_retries) == ("a", 2)
+
+
+def test_a_rate_limit_that_was_stored_before_bursts_were_the_limit_keeps_its_burst_of_one() -> None:
+    read = Reader({}, Memo(), comparable=False).read
+    before = read({"$part": ["limits.RateLimit", {"name": "api", "limit": 10}]})
+    written = Writer().write(RateLimit("api", 10))
+
+    assert before == RateLimit("api", 10, burst=1)
+    assert read(written) == RateLimit("api", 10, burst=10)
+    assert read(Writer().write(before)) == before

@@ -17,9 +17,11 @@ from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryWith, 
 from weft.policy.driver import (
     Attempt,
     Await,
+    AwaitTurn,
     CallPolicy,
     Conditions,
     Instruction,
+    Overtaken,
     Pause,
     Raised,
     Reply,
@@ -27,7 +29,7 @@ from weft.policy.driver import (
     conduct,
 )
 from weft.policy.instructions import Begun
-from weft.policy.limits import RATE_RETURNED, BreakerState, RateState, UseState
+from weft.policy.limits import BreakerState, RateState, UseState
 
 COMPONENT = step(lambda x, model=context("model", default="large"): x, name="work")
 [RUNNABLE] = Workflow("w", COMPONENT).plan(1).prepare()
@@ -63,6 +65,11 @@ class Partner:
                 assert seconds >= 0
                 self.pauses.append(seconds)
                 self.now += seconds
+            case AwaitTurn(_, wait, seconds):
+                assert seconds is None or seconds >= 0
+                pause = wait() if seconds is None else min(wait(), seconds)
+                self.pauses.append(pause)
+                self.now += pause
             case Await(key, seconds):
                 assert seconds is None or seconds >= 0
                 if key == PLACE:
@@ -72,9 +79,9 @@ class Partner:
 
     def attempt(self, instruction: Attempt) -> Reply:
         assert self.now < self.latest(), "an attempt after the deadline"
+        if instruction.begins is not None and not instruction.begins():
+            return Overtaken()
         self.attempts.append(instruction)
-        if instruction.begins is not None:
-            instruction.begins()
         taken, ends = self.script.pop(0) if self.script else (0.0, "returned")
         if instruction.timeout is not None and taken >= instruction.timeout:
             self.now += instruction.timeout
@@ -263,7 +270,7 @@ def test_a_runnable_that_is_too_late_for_a_rate_takes_no_place_of_it() -> None:
 
     assert outcome is not None
     assert isinstance(outcome.error, DeadlineExceeded)
-    assert partner.counters.states() == before
+    assert partner.counters.states()["rate_limit", "mail"].due == before["rate_limit", "mail"].due
 
 
 MAIL = RateLimit("mail", limit=1, per=10.0)
@@ -274,46 +281,49 @@ def turn(partner: Partner) -> RateState:
     return state
 
 
-def test_a_turn_of_an_attempt_that_is_dropped_before_it_starts_is_given_back() -> None:
-    partner = Partner(Policy(rate_limit=MAIL))
-    partner.lead()
-    before = turn(partner)
-    waiting = conduct(RUNNABLE, partner.policy, partner.conditions())
-    assert isinstance(next(waiting), Pause)
-    partner.now += 10.0
-    assert isinstance(waiting.send(None), Attempt)
-    assert turn(partner) != before
-
-    waiting.close()
-
-    assert turn(partner) == before
-
-
-def test_a_turn_of_an_attempt_that_was_started_is_used() -> None:
+def test_a_turn_is_taken_when_the_attempt_starts_and_not_before() -> None:
     partner = Partner(Policy(rate_limit=MAIL))
     instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
     attempt = next(instructions)
     assert isinstance(attempt, Attempt)
     assert attempt.begins is not None
-    taken = turn(partner)
+    assert turn(partner).due == 0.0
 
-    attempt.begins()
-    instructions.close()
+    partner.now += 3.0
 
-    assert turn(partner) == taken
+    assert attempt.begins()
+    assert turn(partner).due == partner.now + 10.0
 
 
-def test_a_runnable_that_waits_for_a_turn_takes_an_earlier_one_that_was_given_back() -> None:
+def test_an_attempt_that_was_overtaken_waits_for_the_next_turn_and_counts_as_one() -> None:
     partner = Partner(Policy(rate_limit=MAIL))
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    next(instructions)
     partner.lead()
-    first, second = (conduct(RUNNABLE, partner.policy, partner.conditions()) for _ in range(2))
-    next(first)
-    assert next(second) == Pause(20.0, unless=(RATE_RETURNED, "mail"))
-    partner.now += 1.0
 
-    first.close()
+    awaited = instructions.send(Overtaken())
 
-    assert second.send(None) == Pause(9.0, unless=(RATE_RETURNED, "mail"))
+    assert isinstance(awaited, AwaitTurn)
+    assert awaited.wait() == 10.0
+    partner.now += 10.0
+    attempt = instructions.send(None)
+    assert isinstance(attempt, Attempt)
+    assert attempt.runnable.attempt == 1
+    with pytest.raises(StopIteration) as end:
+        instructions.send(Returned("made"))
+    assert end.value.value.attempt == 1
+
+
+def test_an_attempt_that_was_overtaken_leaves_its_place_while_it_waits() -> None:
+    partner = Partner(Policy(rate_limit=MAIL, concurrency_limit=PLACES))
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    next(instructions)
+    assert partner.used()[0] == 1
+    partner.counters.update(("rate_limit", "mail"), lambda _: (RateState(partner.now + 10.0), None))
+
+    instructions.send(Overtaken())
+
+    assert partner.used()[0] == 0
 
 
 def test_no_attempt_starts_if_the_place_comes_free_after_the_deadline() -> None:

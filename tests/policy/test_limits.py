@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +15,6 @@ from weft.policy.limits import (
     breaker_spared,
     place_asked,
     place_left,
-    rate_left,
-    rate_moved,
     rate_taken,
     rate_wait,
 )
@@ -103,13 +99,23 @@ def test_never_more_probes_are_in_flight_than_the_breaker_allows(
         assert opened_at is None or len([at for at in recent if at >= opened_at]) <= probes
 
 
-def test_a_place_of_a_rate_is_not_taken_by_a_runnable_that_cannot_wait_for_it() -> None:
-    rate = RateLimit("mail", limit=1, per=10.0)
-    state, _ = rate_taken(rate, None, now=0.0)
+def test_a_burst_is_the_whole_limit_unless_it_is_said() -> None:
+    assert RateLimit("api", 10, per=1).burst == 10
+    assert RateLimit("api", 10, burst=1).burst == 1
 
-    after, wait = rate_taken(rate, state, now=0.0, within=5.0)
 
-    assert (after, wait) == (state, None)
+def test_ten_may_start_at_once_and_ten_a_second_after_that() -> None:
+    rate, state, starts = RateLimit("api", 10, per=1), None, list[float]()
+
+    for tick in range(300):
+        now = tick / 100
+        is_taken = True
+        while is_taken:
+            state, is_taken = rate_taken(rate, state, now=now)
+            starts += [now] if is_taken else []
+
+    assert [sum(1 for start in starts if second <= start < second + 1) for second in range(3)] == [19, 10, 10]
+    assert starts[:10] == [0.0] * 10
 
 
 def test_a_probe_that_was_never_made_or_never_heard_of_again_leaves_its_place() -> None:
@@ -125,86 +131,28 @@ def test_no_more_start_in_any_window_than_the_rate_allows(
     limit: int, per: float, burst: int, gaps: list[float]
 ) -> None:
     rate = RateLimit("r", limit, per, burst)
-    state, now, starts = None, 0.0, []
+    state: RateState | None = None
+    now, starts = 0.0, list[float]()
 
     for gap in gaps:
         now += gap
-        state, turn = rate_taken(rate, state, now=now)
-        assert turn is not None
-        starts.append(now + rate_wait(rate, turn, now=now))
+        state, is_taken = rate_taken(rate, state, now=now)
+        if not is_taken:
+            now += rate_wait(rate, state, now=now)
+            state, is_taken = rate_taken(rate, state, now=now)
+        assert is_taken
+        starts.append(now)
 
     for i, start in enumerate(starts):
         assert sum(1 for other in starts[i:] if other < start + per * 0.999) <= limit + burst - 1
 
 
-@given(
-    st.integers(1, 5),
-    st.integers(1, 4),
-    st.lists(
-        st.tuples(st.floats(0, 0.5), st.sampled_from(["take", "take", "drop", "move"]), st.integers(0, 9)), max_size=60
-    ),
-)
-def test_no_more_start_than_the_rate_allows_whatever_is_given_back_and_exchanged(
-    limit: int, burst: int, moves: list[tuple[float, str, int]]
-) -> None:
-    rate = RateLimit("r", limit, 1.0, burst)
-    state: RateState | None = None
-    now, waiting, starts = 0.0, list[float](), list[float]()
-
-    for gap, move, which in [*moves, (1_000.0, "", 0)]:
-        now += gap
-        begun = [turn for turn in waiting if turn - (burst - 1) / limit <= now]
-        starts += [turn - (burst - 1) / limit for turn in begun]
-        waiting = [turn for turn in waiting if turn not in begun]
-        if move == "take":
-            state, turn = rate_taken(rate, state, now=now)
-            assert turn is not None
-            if rate_wait(rate, turn, now=now):
-                waiting.append(turn)
-            else:
-                starts.append(now)
-        elif move == "drop" and waiting:
-            state, _ = rate_left(rate, state, waiting.pop(which % len(waiting)), now=now)
-        elif move == "move" and waiting:
-            before = waiting.pop(which % len(waiting))
-            state, turn = rate_moved(rate, state, before, now=now)
-            assert turn <= before
-            if rate_wait(rate, turn, now=now):
-                waiting.append(turn)
-            else:
-                starts.append(now)
-
-    starts.sort()
-    for i, start in enumerate(starts):
-        assert sum(1 for other in starts[i:] if other < start + 0.999) <= limit + burst - 1
-
-
-@given(st.integers(1, 30), st.randoms())
-def test_turns_that_are_all_given_back_leave_nothing_behind(count: int, dice: Any) -> None:
-    rate = RateLimit("r", limit=1, per=10.0)
+def test_a_turn_that_is_not_free_is_not_taken() -> None:
+    rate = RateLimit("mail", limit=1, per=10.0)
     state, _ = rate_taken(rate, None, now=0.0)
-    before, turns = state, list[float]()
-    for _ in range(count):
-        state, turn = rate_taken(rate, state, now=0.0)
-        assert turn is not None
-        turns.append(turn)
-    dice.shuffle(turns)
 
-    for turn in turns:
-        state, _ = rate_left(rate, state, turn, now=1.0)
-
-    assert state == before
-
-
-def test_a_turn_whose_time_is_past_cannot_be_caught_up() -> None:
-    rate = RateLimit("r", limit=1, per=10.0)
-    state, first = rate_taken(rate, None, now=0.0)
-    state, second = rate_taken(rate, state, now=0.0)
-    assert first is not None
-
-    after, is_free = rate_left(rate, state, first, now=5.0)
-
-    assert (after, is_free, second) == (state, False, 10.0)
+    assert rate_taken(rate, state, now=5.0) == (state, False)
+    assert rate_wait(rate, state, now=5.0) == 5.0
 
 
 @given(st.integers(1, 4), st.lists(st.booleans(), max_size=40))

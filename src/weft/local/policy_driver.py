@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any, cast
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from weft.calling import aexecute, execute, run_blocking
 from weft.core.run.runnable import Outcome, Runnable
@@ -25,9 +26,11 @@ from weft.policy.decision import given_back
 from weft.policy.driver import (
     Attempt,
     Await,
+    AwaitTurn,
     CallPolicy,
     Conditions,
     Instruction,
+    Overtaken,
     Pause,
     Raised,
     Reply,
@@ -124,18 +127,22 @@ class PolicyDriver:
     def _do(self, instruction: Instruction, stop: threading.Event | None) -> Reply:
         match instruction:
             case Attempt(runnable, timeout):
-                _begin(instruction)
-                return _attempt(runnable, timeout)
+                return _attempt(runnable, timeout) if _may_begin(instruction) else Overtaken()
             case CallPolicy():
                 return instruction.answered()
             case Pause(seconds):
-                if stop is not None and isinstance(self.clock, SystemClock):
-                    stop.wait(seconds)
-                elif seconds > 0:
-                    self.clock.sleep(seconds)
+                self._sleep(seconds, stop)
+            case AwaitTurn(_, wait, seconds):
+                self._sleep(_least(wait(), seconds), stop)
             case Await(key, seconds):
                 self._wait(key, seconds)
         return None
+
+    def _sleep(self, seconds: float, stop: threading.Event | None) -> None:
+        if stop is not None and isinstance(self.clock, SystemClock):
+            stop.wait(seconds)
+        elif seconds > 0:
+            self.clock.sleep(seconds)
 
     def _wait(self, key: CounterKey, seconds: float | None) -> None:
         changed, before = threading.Event(), self.clock.time()
@@ -152,16 +159,25 @@ class PolicyDriver:
     async def _ado(self, instruction: Instruction) -> Reply:
         match instruction:
             case Attempt(runnable, timeout):
-                _begin(instruction)
-                return await _aattempt(runnable, timeout)
+                return await _aattempt(runnable, timeout) if _may_begin(instruction) else Overtaken()
             case CallPolicy():
                 return instruction.answered()
             case Pause(seconds):
                 if seconds > 0:
                     await self.clock.asleep(seconds)
+            case AwaitTurn(key, wait, seconds):
+                await self._await_turn(key, wait, seconds)
             case Await(key, seconds):
                 await self._await(key, seconds)
         return None
+
+    async def _await_turn(self, key: CounterKey, wait: Callable[[], float], seconds: float | None) -> None:
+        """Wait for a turn in the order of arrival: only the first one waits for the time, and the others for it."""
+        until = None if seconds is None else self.clock.time() + seconds
+        async with _turn_lock(key):
+            left = None if until is None else until - self.clock.time()
+            if (pause := _least(wait(), left)) > 0:
+                await self.clock.asleep(pause)
 
     async def _await(self, key: CounterKey, seconds: float | None) -> None:
         changed, before = asyncio.Event(), self.clock.time()
@@ -192,9 +208,26 @@ _POLL = 0.05
 """How long to wait for a change before checking again: one may have come just before the wait began."""
 
 
-def _begin(attempt: Attempt) -> None:
-    if attempt.begins is not None:
-        attempt.begins()
+_turn_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[CounterKey, asyncio.Lock]] = (
+    WeakKeyDictionary()
+)
+"""By event loop and rate limit: held while its holder waits for the next turn."""
+
+
+def _turn_lock(key: CounterKey) -> asyncio.Lock:
+    locks = _turn_locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    lock = locks.get(key)
+    if lock is None:
+        lock = locks[key] = asyncio.Lock()
+    return lock
+
+
+def _least(seconds: float, most: float | None) -> float:
+    return seconds if most is None else min(seconds, most)
+
+
+def _may_begin(attempt: Attempt) -> bool:
+    return attempt.begins is None or attempt.begins()
 
 
 def _attempt(runnable: Runnable, timeout: float | None) -> Reply:

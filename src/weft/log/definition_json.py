@@ -48,6 +48,7 @@ from weft.log.part_types import check
 from weft.log.value_decoder import Values
 from weft.log.value_encoder import encode_value
 from weft.log.wire_names import NAMES, PARTS
+from weft.policy.limits import RateLimit
 from weft.policy.matching import Kinds
 from weft.policy.policy import Policy
 
@@ -190,7 +191,7 @@ class Reader:
         beside = live if type(live) is kind else None
         before = self._suspects
         compared = _COMPARED.get(kind, ())
-        read = {
+        read = _FORMER_DEFAULTS.get(kind, {}) | {
             field: (self._classes if field in compared else self.read)(item, getattr(beside, field, None))
             for field, item in fields.items()
         }
@@ -347,6 +348,10 @@ _COMPARED: dict[Any, tuple[str, ...]] = {
     OfClass: ("classes",),
 }
 """The fields whose classes are only compared, and never called."""
+
+
+_FORMER_DEFAULTS: dict[Any, dict[str, Any]] = {RateLimit: {"burst": 1}}
+"""The defaults of fields that were not written while they had them, and are always written since they have others."""
 
 
 def _part(name: str) -> Any:

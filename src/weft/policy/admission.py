@@ -1,7 +1,9 @@
 """
 Admits one attempt to the limits of its policy, and releases them again.
 
-First the circuit breaker, then the rate, then the concurrency limit.  ``leave`` always releases what was taken,
+First the circuit breaker; then it waits until the rate has a turn, without taking it; then the concurrency limit.  The
+turn is taken last, when the attempt starts: a turn that is taken early is used late, together with others.  If another
+attempt has taken it by then, the place is left while it waits again.  ``leave`` always releases what was taken,
 whatever happened: that is the purpose of this module.
 """
 
@@ -11,9 +13,8 @@ from typing import Any
 
 from weft.errors import CircuitOpen, DeadlineExceeded
 from weft.policy import limits
-from weft.policy.instructions import Await, Conditions, Part, Pause
+from weft.policy.instructions import Await, AwaitTurn, Conditions, Part, Pause
 from weft.policy.policy import Policy
-from weft.ports.counters import CounterKey, Counters
 
 
 class Admission:
@@ -24,28 +25,38 @@ class Admission:
         self._verdict: limits.Verdict = "refuse"
         self._asked = 0.0
         self._holds = False
-        self._turn: float | None = None
-        """The turn of the rate that was taken."""
-        self._has_begun = False
+        self._wants_turn = False
+        """Whether it waits for a turn of the rate, or was told that one is free and has not taken it yet."""
 
     def enter(self) -> Part:
         """Wait until the attempt may start; return the reason if it may not."""
-        for pass_ in (self._pass_breaker, self._take_turn, self._take_place):
-            refused = yield from pass_()
-            if refused is not None:
-                return refused
-        return None
+        refused = yield from self._pass_breaker()
+        return refused if refused is not None else (yield from self.enter_again())
 
-    def begin(self) -> None:
-        """Note that the attempt is being started: its place in the rate is used."""
-        self._has_begun = True
+    def enter_again(self) -> Part:
+        """Wait once more, after another attempt has taken the turn."""
+        if self._holds:
+            self._leave_place()
+        refused = yield from self._await_turn()
+        return refused if refused is not None else (yield from self._take_place())
+
+    def begin(self) -> bool:
+        """Take a turn of the rate, for an attempt that starts now; return whether there was one."""
+        rate, now = self.policy.rate_limit, self.given.now()
+        if rate is None:
+            return True
+        has_turn = self.given.counters.update(
+            ("rate_limit", rate.name), lambda state: limits.rate_taken(rate, state, now=now)
+        )
+        self._wants_turn = not has_turn
+        return has_turn
 
     def leave(self, *, ok: bool | None) -> None:
         """Release what was taken.  *ok*: whether the attempt succeeded; None if it was never made, or never ended."""
         if self._holds:
             self._leave_place()
-        if self._turn is not None and not self._has_begun:
-            self._leave_turn(self._turn)
+        if self._wants_turn:
+            self._decline_turn()
         if self._verdict != "refuse":
             self._settle_breaker(ok)
 
@@ -91,46 +102,30 @@ class Admission:
 
     # -- rates -----------------------------------------------------------------------------------
 
-    def _take_turn(self) -> Part:
+    def _await_turn(self) -> Part:
+        """Wait until a turn of the rate is free; :meth:`begin` takes it."""
         rate = self.policy.rate_limit
         if rate is None:
             return None
-        key, now = ("rate_limit", rate.name), self.given.now()
-        within = None if self.deadline is None else self.deadline - now
-        self._turn = self.given.counters.update(
-            key, lambda state: limits.rate_taken(rate, state, now=now, within=within)
-        )
-        if self._turn is None:
-            return DeadlineExceeded(self.component)
-        wait = limits.rate_wait(rate, self._turn, now=now)
-        while wait > 0:
-            yield Pause(wait, unless=_returned_key(rate))
-            wait = self._move_up(rate)
+        self._wants_turn = True
+        while (wait := self._until_turn()) > limits.EARLY:
+            if self.deadline is not None and wait >= self.deadline - self.given.now():
+                return DeadlineExceeded(self.component)
+            yield AwaitTurn(("rate_limit", rate.name), self._until_turn, self._at_most(None))
         return None
 
-    def _move_up(self, rate: limits.RateLimit) -> float:
-        """Take an earlier place in the rate, if one was given back; return how long to wait for it."""
-        now, turn = self.given.now(), self._turn
-        assert turn is not None  # noqa: S101
-        wait = limits.rate_wait(rate, turn, now=now)
-        if wait < _EARLY:
-            return 0.0
-        moved = self.given.counters.update(
-            ("rate_limit", rate.name), lambda state: limits.rate_moved(rate, state, turn, now=now)
-        )
-        if moved == turn:
-            return wait
-        self._turn = moved
-        _tell_waiting(self.given.counters, rate)
-        return limits.rate_wait(rate, moved, now=now)
-
-    def _leave_turn(self, turn: float) -> None:
+    def _until_turn(self) -> float:
         rate, now = self.policy.rate_limit, self.given.now()
         assert rate is not None  # noqa: S101
-        if self.given.counters.update(
-            ("rate_limit", rate.name), lambda state: limits.rate_left(rate, state, turn, now=now)
-        ):
-            _tell_waiting(self.given.counters, rate)
+        return self.given.counters.update(
+            ("rate_limit", rate.name),
+            lambda state: (state or limits.RateState(), limits.rate_wait(rate, state, now=now)),
+        )
+
+    def _decline_turn(self) -> None:
+        rate = self.policy.rate_limit
+        assert rate is not None  # noqa: S101
+        self.given.counters.update(("rate_limit", rate.name), lambda state: (limits.rate_declined(state), None))
 
     # -- concurrency -----------------------------------------------------------------------------
 
@@ -150,6 +145,7 @@ class Admission:
     def _leave_place(self) -> None:
         limit = self.policy.concurrency_limit
         assert limit is not None  # noqa: S101
+        self._holds = False
         self.given.counters.update(("concurrency_limit", limit.name), lambda state: (limits.place_left(state), None))
 
     # -- time ------------------------------------------------------------------------------------
@@ -163,17 +159,3 @@ class Admission:
             return seconds
         remaining = max(0.0, self.deadline - self.given.now())
         return remaining if seconds is None else min(seconds, remaining)
-
-
-_EARLY = 0.0005
-"""How many seconds too early a timer may fire."""
-
-
-def _returned_key(rate: limits.RateLimit) -> CounterKey:
-    """Return the counter that changes when places of *rate* are given back, but not when they are taken."""
-    return (limits.RATE_RETURNED, rate.name)
-
-
-def _tell_waiting(counters: Counters, rate: limits.RateLimit) -> None:
-    """Wake the runnables that wait for later places of *rate*."""
-    counters.update(_returned_key(rate), lambda returned: ((returned or 0) + 1, None))

@@ -56,11 +56,13 @@ from weft.policy.instructions import (
     FRESH,
     Attempt,
     Await,
+    AwaitTurn,
     Begun,
     CallPolicy,
     Conditions,
     Instruction,
     Instructions,
+    Overtaken,
     Pause,
     Raised,
     Reply,
@@ -72,11 +74,13 @@ __all__ = [
     "FRESH",
     "Attempt",
     "Await",
+    "AwaitTurn",
     "Begun",
     "CallPolicy",
     "Conditions",
     "Instruction",
     "Instructions",
+    "Overtaken",
     "Pause",
     "Raised",
     "Reply",
@@ -206,21 +210,25 @@ class _Driver:
     def _try(self, runnable: Runnable) -> Generator[Instruction, Reply, Reply]:
         """Make one attempt, as soon as the limits admit it."""
         admission, ok = Admission(runnable.component, self.policy, self.given, self._deadline()), None
+        begins = None if self.policy.rate_limit is None else admission.begin
         try:
             refused = yield from admission.enter()
-            if refused is not None:
-                return Raised(refused)
-            self._begin()
-            timeout, capped = self._timeout()
-            until = self._deadline()
-            tried = msgspec.structs.replace(runnable, attempt=self.attempt)
-            reply = yield Attempt(tried, timeout, until, admission.begin)
-            is_late = capped or (until is not None and until - self.given.now() < _EARLY)
-            if isinstance(reply, Raised) and is_late and _is_timeout(reply.error, runnable.component):
-                reply = Raised(DeadlineExceeded(runnable.component), reply.duration_ns)
-            ok = isinstance(reply, Returned)
-            self.duration_ns = 0 if reply is None else reply.duration_ns
-            return reply
+            while refused is None:
+                timeout, capped = self._timeout()
+                until = self._deadline()
+                tried = msgspec.structs.replace(runnable, attempt=self.attempt + 1)
+                reply = yield Attempt(tried, timeout, until, begins)
+                if isinstance(reply, Overtaken):
+                    refused = yield from admission.enter_again()
+                    continue
+                self._begin()
+                is_late = capped or (until is not None and until - self.given.now() < _EARLY)
+                if isinstance(reply, Raised) and is_late and _is_timeout(reply.error, runnable.component):
+                    reply = Raised(DeadlineExceeded(runnable.component), reply.duration_ns)
+                ok = isinstance(reply, Returned)
+                self.duration_ns = 0 if reply is None else reply.duration_ns
+                return reply
+            return Raised(refused)
         finally:
             admission.leave(ok=ok)
 
@@ -240,7 +248,7 @@ class _Driver:
         reply = yield CallPolicy(partial(ask, self.policy.fallback, self.runnable, error))
         if isinstance(reply, Raised):  # if the fallback fails, that is now the failure
             return (yield from self._give_up(_because(reply.error, error)))
-        assert reply is not None  # noqa: S101
+        assert isinstance(reply, Returned)  # noqa: S101
         answer: Value | Runnable = reply.value
         if isinstance(answer, Value):
             return self._complete(Returned(answer.value))
@@ -272,7 +280,7 @@ class _Driver:
         if isinstance(reply, Raised):
             error.add_note(f"and its compensation failed: {type(reply.error).__name__}: {reply.error}")
             return
-        done: Any = None if reply is None else reply.value
+        done: Any = reply.value if isinstance(reply, Returned) else None
         if isinstance(done, CoroutineType):
             done.close()
             error.add_note("and its compensation returned a coroutine, which nothing awaits; use on_error(then=...)")

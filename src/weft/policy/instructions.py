@@ -27,8 +27,11 @@ class Attempt(msgspec.Struct, frozen=True):
     timeout: float | None
     until: float | None = None
     """The deadline, in seconds since the epoch: the attempt must be over by then, even if it was not started."""
-    begins: Callable[[], object] | None = None
-    """To be called when the attempt is started: until then it has used nothing up."""
+    begins: Callable[[], bool] | None = None
+    """
+    To be called when nothing else is missing, just before the attempt starts: takes a turn of its rate limit, and
+    returns whether there was one.  If not, the attempt must not start, and the reply is :class:`Overtaken`.
+    """
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -37,8 +40,6 @@ class Pause(msgspec.Struct, frozen=True):
     seconds: float
     after: AttemptFailed | None = None
     """The failed attempt before the pause, for callers that record progress."""
-    unless: CounterKey | None = None
-    """A counter: when it changes, a caller that can listen should ask again before the time is up."""
     about: CounterKey | None = None
     """The limit that it waits for, for diagnosis."""
 
@@ -47,6 +48,15 @@ class Await(msgspec.Struct, frozen=True):
     """Wait until the counter at *key* changes, for at most *seconds*."""
 
     key: CounterKey
+    seconds: float | None
+
+
+class AwaitTurn(msgspec.Struct, frozen=True):
+    """Wait until a turn of the rate limit at *key* is free, for at most *seconds*."""
+
+    key: CounterKey
+    wait: Callable[[], float]
+    """Returns in how many seconds the next turn is free, as of now."""
     seconds: float | None
 
 
@@ -81,8 +91,12 @@ class Raised(msgspec.Struct, frozen=True):
     duration_ns: int = 0
 
 
-Instruction = Attempt | CallPolicy | Pause | Await
-Reply = Returned | Raised | None
+class Overtaken(msgspec.Struct, frozen=True):
+    """The attempt was not started: another one has taken the turn that was free."""
+
+
+Instruction = Attempt | CallPolicy | Pause | Await | AwaitTurn
+Reply = Returned | Raised | Overtaken | None
 Instructions = Generator[Instruction, Reply, Outcome]
 Part = Generator[Instruction, Reply, Exception | None]
 """A part of the driver that returns why it cannot continue, or None."""

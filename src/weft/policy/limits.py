@@ -16,11 +16,10 @@ out.  ``weft.ports.counters`` keeps the states.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from weft.errors import InvalidPolicy
 
@@ -49,16 +48,26 @@ class CircuitBreaker(msgspec.Struct, frozen=True):
 
 
 class RateLimit(msgspec.Struct, frozen=True):
-    """At most *limit* starts in *per* seconds, evenly spread after a burst of at most *burst*."""
+    """
+    At most *limit* starts in *per* seconds, evenly spread after a burst of at most *burst*, by default *limit*.
+
+    ``RateLimit("api", 10, per=1)`` lets ten start at once, and ten a second after that; with ``burst=1`` starts are a
+    tenth of a second apart from the first one on.
+
+    >>> RateLimit("api", 10).burst
+    10
+    """
 
     name: str
     limit: int
     per: float = 1.0
-    burst: int = 1
+    burst: int = None  # type: ignore[assignment]  # it is the limit then, which a default cannot say
 
     def __post_init__(self) -> None:
         _check_name(self)
         _check_count(self, "limit", self.limit)
+        if self.burst is None:  # pyright: ignore[reportUnnecessaryComparison]
+            force_setattr(self, "burst", self.limit)
         _check_count(self, "burst", self.burst)
         _check_seconds(self, "per", self.per)
 
@@ -169,89 +178,46 @@ def breaker_wait(breaker: CircuitBreaker, state: BreakerState, *, now: float) ->
 # -- rates ---------------------------------------------------------------------------------------
 
 
-RATE_RETURNED = "rate_limit_left"
-"""The kind of the counter that counts how many places of a rate were given back."""
+EARLY: Final = 0.0005
+"""How many seconds too early a timer may fire."""
 
 
 class RateState(msgspec.Struct, frozen=True):
     """The state of a rate limit: when the next start is due if all are evenly spread."""
 
     due: float = 0.0
-    free: tuple[float, ...] = ()
-    """Earlier places that were taken and given back, in order."""
+    declined: int = 0
+    """How often a runnable that waited for a turn was given up; a change of it tells the others to ask."""
 
 
-def rate_taken(
-    rate: RateLimit, state: RateState | None, *, now: float, within: float | None = None
-) -> tuple[RateState, float | None]:
+def rate_wait(rate: RateLimit, state: RateState | None, *, now: float) -> float:
     """
-    Take the next place at *now*; return it, for :func:`rate_wait`.
+    Return how many seconds after *now* the next turn is free.
 
-    Returns None, and takes no place, if the next one is not *within* so many seconds.
-
-    >>> rate = RateLimit("mail", limit=2, per=1.0)
-    >>> state, first = rate_taken(rate, None, now=10.0)
-    >>> state, second = rate_taken(rate, state, now=10.0)
-    >>> rate_wait(rate, first, now=10.0), rate_wait(rate, second, now=10.0)
-    (0.0, 0.5)
-    >>> rate_taken(rate, state, now=10.0, within=0.8)[1] is None
-    True
+    >>> rate = RateLimit("mail", limit=2, per=1.0, burst=1)
+    >>> state, is_taken = rate_taken(rate, None, now=10.0)
+    >>> is_taken, rate_wait(rate, state, now=10.0), rate_wait(rate, state, now=10.5)
+    (True, 0.5, 0.0)
     """
-    state = _ahead(state, now)
-    turn = state.free[0] if state.free else max(state.due, now)
-    if within is not None and rate_wait(rate, turn, now=now) >= within:
-        return state, None
-    return RateState(state.due, state.free[1:]) if state.free else RateState(turn + _apart(rate)), turn
+    return 0.0 if state is None else max(0.0, state.due - now - _apart(rate) * (rate.burst - 1))
 
 
-def rate_wait(rate: RateLimit, turn: float, *, now: float) -> float:
-    """Return how many seconds after *now* the holder of *turn* may start."""
-    return max(0.0, turn - now - _apart(rate) * (rate.burst - 1))
+def rate_taken(rate: RateLimit, state: RateState | None, *, now: float) -> tuple[RateState, bool]:
+    """Take a turn at *now*, if one is free; return whether it was.  What takes a turn starts at once."""
+    state = state or RateState()
+    if rate_wait(rate, state, now=now) > EARLY:
+        return state, False
+    return RateState(max(state.due, now) + _apart(rate), state.declined), True
 
 
-def rate_left(rate: RateLimit, state: RateState | None, turn: float, *, now: float) -> tuple[RateState, bool]:
-    """
-    Give back *turn*, which was not used; return whether runnables that wait for later places could use it.
-
-    >>> rate = RateLimit("mail", limit=2, per=1.0)
-    >>> state, first = rate_taken(rate, None, now=10.0)
-    >>> state, second = rate_taken(rate, state, now=10.0)
-    >>> state, third = rate_taken(rate, state, now=10.0)
-    >>> rate_left(rate, state, second, now=10.2)
-    (RateState(due=11.5, free=(10.5,)), True)
-    >>> rate_left(rate, state, third, now=10.2)
-    (RateState(due=11.0, free=()), False)
-    """
-    state = _ahead(state, now)
-    due, free = state.due, list(state.free)
-    if due != turn + _apart(rate):
-        if turn < now:  # its time is past, so it cannot be used any more
-            return state, False
-        insort(free, turn)
-        return RateState(due, tuple(free)), True
-    due = turn
-    while free and due == free[-1] + _apart(rate):
-        due = free.pop()
-    return RateState(due, tuple(free)), False
-
-
-def rate_moved(rate: RateLimit, state: RateState | None, turn: float, *, now: float) -> tuple[RateState, float]:
-    """Exchange *turn* for the first place that was given back, if that is earlier; return the new place."""
-    state = _ahead(state, now)
-    if not state.free or state.free[0] >= turn:
-        return state, turn
-    return rate_left(rate, RateState(state.due, state.free[1:]), turn, now=now)[0], state.free[0]
+def rate_declined(state: RateState | None) -> RateState:
+    """Note that a runnable that waited for a turn, or could have taken one, does not start."""
+    state = state or RateState()
+    return RateState(state.due, state.declined + 1)
 
 
 def _apart(rate: RateLimit) -> float:
     return rate.per / rate.limit
-
-
-def _ahead(state: RateState | None, now: float) -> RateState:
-    """Return *state* without places whose time is past, which cannot be used any more."""
-    if state is None or not state.free or state.free[0] >= now:
-        return state or RateState()
-    return RateState(state.due, state.free[bisect_left(state.free, now) :])
 
 
 # -- concurrency ---------------------------------------------------------------------------------

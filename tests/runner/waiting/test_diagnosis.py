@@ -107,7 +107,7 @@ async def test_a_retry_is_told_with_its_time_and_its_reason() -> None:
         (Policy(concurrency_limit=ONE), "'work' waits for a place in the concurrency limit 'db'"),
         (
             Policy(rate_limit=RateLimit("mail", limit=1, per=30.0)),
-            "'work' waits for a turn of the rate limit 'mail', 20 s more",
+            "'work' waits for a turn of the rate limit 'mail', the next one in 20 s",
         ),
         (
             Policy(circuit_breaker=CircuitBreaker("api", failure_threshold=1, reset_timeout=30.0, on_open="wait")),

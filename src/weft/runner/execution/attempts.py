@@ -24,7 +24,20 @@ from weft.core.fold.fold import record
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import QueueTimeout, RunnerClosed, StepTimeout
 from weft.policy.decision import first_wait
-from weft.policy.driver import Attempt, Await, Begun, CallPolicy, Conditions, Pause, Raised, Reply, Returned, conduct
+from weft.policy.driver import (
+    Attempt,
+    Await,
+    AwaitTurn,
+    Begun,
+    CallPolicy,
+    Conditions,
+    Overtaken,
+    Pause,
+    Raised,
+    Reply,
+    Returned,
+    conduct,
+)
 from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
 from weft.runner.execution.dispatcher import Dispatcher
@@ -165,7 +178,7 @@ class Attempts:
                 inflight.executor = "inline" if self._worker.options.executor == "inline" else "thread"
                 self._queue.move(inflight, "calling_policy")
                 self._hand_over(inflight, attempt)
-            case Pause() | Await():
+            case Pause() | Await() | AwaitTurn():
                 self._wait(inflight, instruction)
 
     def _prepare(self, inflight: InFlight, attempt: Attempt) -> None:
@@ -183,7 +196,7 @@ class Attempts:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def _wait(self, inflight: InFlight, awaited: Pause | Await) -> None:
+    def _wait(self, inflight: InFlight, awaited: Pause | Await | AwaitTurn) -> None:
         """Free the slot of *inflight* while it waits for time or a limit; the caller starts the next runnable."""
         if isinstance(awaited, Pause) and awaited.after is not None:
             self._note_failure(inflight, awaited.after)
@@ -193,16 +206,18 @@ class Attempts:
             self._drop(inflight)
             return
         inflight.awaited = awaited
+        if not isinstance(awaited, Await):
+            inflight.called = None
         self._queue.move(inflight, "waiting")
         dispatcher, worker, seconds = self._dispatcher, self._worker, awaited.seconds
         if seconds is not None:
             inflight.awaited_until = dispatcher.monotonic() + seconds
             inflight.arm(dispatcher.timeouts.later(seconds, worker, self._resumed, inflight))
-        limit = awaited.unless if isinstance(awaited, Pause) else awaited.key
-        if limit is not None:
-            one_by_one = isinstance(awaited, Await)
-            place = dispatcher.limit_queues.wait(limit, worker, inflight, self._resumed, one_by_one=one_by_one)
-            inflight.arm(place)
+        if isinstance(awaited, AwaitTurn):
+            inflight.executor = self._executor(inflight)
+            inflight.arm(dispatcher.rate_queues.wait(awaited, worker, inflight, self._resumed))
+        elif isinstance(awaited, Await):
+            inflight.arm(dispatcher.limit_queues.wait(awaited.key, worker, inflight, self._resumed))
 
     def _note_failure(self, inflight: InFlight, after: ev.AttemptFailed) -> None:
         worker = self._worker
@@ -279,6 +294,11 @@ class Attempts:
         inflight.disarm()
         self._queue.move(inflight, "queued")
 
+    def overtaken(self, inflight: InFlight) -> None:
+        """Let *inflight* wait again: another attempt has taken its turn while it was queued for its executor."""
+        self._go_on(inflight, Overtaken())
+        self._dispatcher.loop.call_soon(self._dispatcher.guard, self._worker, self._worker.turn)  # it has left its slot
+
     def starting(self, inflight: InFlight, attempt: Attempt) -> None:
         """The *attempt* is about to start."""
         policy, dispatcher = inflight.policy, self._dispatcher
@@ -292,8 +312,6 @@ class Attempts:
         if inflight.state == "calling_policy":
             return
         inflight.runnable = attempt.runnable
-        if attempt.begins is not None:
-            attempt.begins()
         if policy is not None or attempt.timeout is not None:
             dispatcher.timeouts.watch(self._worker, inflight, attempt, policy)
         if bus.runnable_start or self._worker.options.hooks is not None:

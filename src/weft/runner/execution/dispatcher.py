@@ -27,6 +27,7 @@ from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.limit_queue import LimitQueues
 from weft.runner.execution.policies import policy_tables
+from weft.runner.execution.rate_queue import RateQueues
 from weft.runner.execution.straight_lane import StraightLane
 from weft.runner.execution.timeouts import Timeouts
 
@@ -65,7 +66,7 @@ class Dispatcher:
             if isinstance(queue.executor, ImmediateExecutor)
         }
         """By name of an executor that runs what it is given at once."""
-        self.limit_queues, self.timeouts = LimitQueues(self), Timeouts(self)
+        self.limit_queues, self.rate_queues, self.timeouts = LimitQueues(self), RateQueues(self), Timeouts(self)
         self.policy_tables = policy_tables(executors)
         """By name of the executor that the plain functions of a run are for."""
         self._is_awake = self._is_due = False

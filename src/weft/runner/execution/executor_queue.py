@@ -9,6 +9,7 @@ Invariants:
 1. An attempt is started only if it is still the current attempt of its runnable, and no policy holds its run.
 2. An attempt that only waits for another run lends its slot, so waiting attempts never block the runs they wait for.
 3. An error while an attempt is started crashes the worker of its run, and no other.
+4. An attempt under a rate limit takes its turn when a worker of the executor is free for it, and starts at once.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ExecutorQueue:
     def submit(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
         """Start the *attempt* of *inflight*, or queue it until there is room."""
         inflight.ticket, self.is_used = 0, True
-        if not self.line and self._has_room():
+        if not self.line and self._has_room(attempt):
             self._start(worker, inflight, attempt)
         else:
             heapq.heappush(self.line, (-inflight.priority, next(self._order), worker, inflight, attempt))
@@ -74,16 +75,18 @@ class ExecutorQueue:
 
     def serve(self) -> None:
         """Start queued attempts while there is room."""
-        while self.line and self._has_room():
+        while self.line and self._has_room(self.line[0][4]):
             _, _, worker, inflight, attempt = heapq.heappop(self.line)
             self._guard(worker, self._start, worker, inflight, attempt)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, attempt: Attempt) -> bool:
         if self.executor.free <= 0:
             return False
         workers = self._workers
-        used = len(self._running) - len(self._lent)
-        return workers is None or used < workers + int(workers * _MOMENT_NS / self._mean_ns)
+        if workers is None:
+            return True
+        ahead = 0 if attempt.begins is not None else int(workers * _MOMENT_NS / self._mean_ns)
+        return len(self._running) - len(self._lent) < workers + ahead
 
     def _start(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
         is_due = inflight.state == "executing" or inflight.state == "calling_policy"
@@ -92,6 +95,10 @@ class ExecutorQueue:
         if worker.queue.barrier:
             worker.attempts.held(inflight)
             return
+        if attempt.begins is not None and not attempt.begins():
+            worker.attempts.overtaken(inflight)
+            return
+        inflight.called = None
         ticket = inflight.ticket = next(_tickets)
         self._running[ticket] = (worker, inflight)
         worker.attempts.starting(inflight, attempt)

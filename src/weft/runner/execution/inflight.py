@@ -23,7 +23,7 @@ import msgspec
 
 from weft.core.fold.scope import Activation
 from weft.core.run.runnable import Runnable
-from weft.policy.driver import Attempt, Await, Begun, Instructions, Pause
+from weft.policy.driver import Attempt, Await, AwaitTurn, Begun, Instructions, Pause
 from weft.policy.policy import Policy
 from weft.runner.execution.large_values import PendingResult
 
@@ -80,10 +80,12 @@ class InFlight(msgspec.Struct, eq=False):
     """How long its attempts took."""
     timers: list[Any] | None = None
     """The timers that will wake it or end its attempt, to be cancelled when they no longer matter."""
-    awaited: Pause | Await | None = None
+    awaited: Pause | Await | AwaitTurn | None = None
     """The instruction that it waits for; kept after the wait, until its driver is told."""
     awaited_until: float = 0.0
     """When that wait ends at the latest, on the monotonic clock."""
+    called: Any = None
+    """Its place in the queue of a rate limit from which it was woken, until it starts or waits for something else."""
     queue_timer: Any = None
     """The timer that ends the wait for a first start."""
     children: dict[str, int] | None = None

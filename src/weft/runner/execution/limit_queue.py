@@ -1,13 +1,9 @@
 """
-The queues of limits: runnables wait in them by priority, then in order, and are woken one after the other.
+The queues of breakers and concurrency limits: runnables wait by priority, then in order, and are woken one by one.
 
 A change of a limit wakes the first runnable, which asks again.  If it is admitted, or its run has no free slot for it,
 the next one is woken; if it is refused, it stays first and the others keep waiting.  So the cost of a change depends on
 how many runnables it admits, not on how many wait.
-
-A runnable that has a place in a rate limit waits for the time of that place, or for an earlier place that another
-runnable returns.  An earlier place may be of use to some and not to others, so such a change, which is rare, wakes all
-of them, in the same order.
 
 Invariant: a runnable asks once more after it has subscribed to changes, so it misses none.
 """
@@ -18,7 +14,7 @@ import heapq
 import logging
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from weft.ports.counters import CounterKey
 from weft.runner.execution.inflight import InFlight
@@ -40,29 +36,31 @@ class LimitQueues:
         self._dispatcher = dispatcher
         self._by_key: dict[CounterKey, _LimitQueue] = {}
 
-    def wait(
-        self, key: CounterKey, worker: Worker, inflight: InFlight, call: Resumed, *, one_by_one: bool = True
-    ) -> Place:
-        """
-        Call *call* when *inflight*, of *worker*, should ask for the limit at *key* again.
-
-        Args:
-            one_by_one: whether the others need not ask if this one is refused; the same for all waits of one limit.
-        """
+    def wait(self, key: CounterKey, worker: Worker, inflight: InFlight, call: Resumed) -> Place:
+        """Call *call* when *inflight*, of *worker*, should ask for the limit at *key* again."""
         queue = self._by_key.get(key)
         if queue is None:
-            queue = _LimitQueue(self._dispatcher, key, lambda: self._by_key.pop(key, None), one_by_one=one_by_one)
-            self._by_key[key] = queue
+            queue = self._by_key[key] = _LimitQueue(self._dispatcher, key, lambda: self._by_key.pop(key, None))
         return queue.add(worker, inflight, call)
+
+
+class Leavable(Protocol):
+    """A queue of places."""
+
+    def remove(self, place: Place) -> None:
+        """Remove *place* from the queue."""
+        ...
 
 
 class Place:
     """One wait for a limit."""
 
-    __slots__ = ("_queue", "call", "inflight", "number", "worker")
+    __slots__ = ("_queue", "call", "inflight", "is_offered", "number", "worker")
 
-    def __init__(self, queue: _LimitQueue, number: int, worker: Worker, inflight: InFlight, call: Resumed) -> None:
+    def __init__(self, queue: Leavable, number: int, worker: Worker, inflight: InFlight, call: Resumed) -> None:
         self._queue, self.number, self.worker, self.inflight, self.call = queue, number, worker, inflight, call
+        self.is_offered = False
+        """Whether it is in the heap of the first places of all runs, in a queue that has one."""
 
     def __lt__(self, other: Place) -> bool:
         return (-self.inflight.priority, self.number) < (-other.inflight.priority, other.number)
@@ -75,18 +73,16 @@ class Place:
 class _LimitQueue:
     """The runnables that wait for one limit."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, key: CounterKey, on_empty: Callable[[], object], *, one_by_one: bool
-    ) -> None:
-        self._dispatcher, self._on_empty, self._one_by_one = dispatcher, on_empty, one_by_one
+    def __init__(self, dispatcher: Dispatcher, key: CounterKey, on_empty: Callable[[], object]) -> None:
+        self._dispatcher, self._on_empty = dispatcher, on_empty
         self._line: list[Place] = []
         """A heap, in which those that have left stay until they come first or are too many."""
         self._waiting: dict[InFlight, Place] = {}
         self._numbers = count()
         self._asking: Place | None = None
         """The place that was woken, and may be taken again in a moment."""
-        self._is_due = self._is_closed = self._asks_all = False
-        self._stop = dispatcher.counters.on_change(key, self._changed)
+        self._is_due = self._is_closed = False
+        self._stop = dispatcher.counters.on_change(key, self._call)
         self._call()  # it may have changed since the first one was refused
 
     def add(self, worker: Worker, inflight: InFlight, call: Resumed) -> Place:
@@ -113,12 +109,8 @@ class _LimitQueue:
             self._stop()
             self._on_empty()
 
-    def _changed(self) -> None:
-        """The limit may have changed; called from any thread."""
-        self._asks_all = not self._one_by_one
-        self._call()
-
     def _call(self) -> None:
+        """Let them ask again, since the limit may have changed; called from any thread."""
         if self._is_due:
             return
         self._is_due = True
@@ -128,18 +120,12 @@ class _LimitQueue:
             _log.debug("a limit changed after its runner had closed")
 
     def _serve(self) -> None:
-        """Wake the runnables one after the other: until one is refused, or all of them."""
+        """Wake the runnables one after the other, until one is refused."""
         self._is_due = False
-        if self._asks_all:
-            self._asks_all = False
-            places, self._line = sorted(self._waiting.values()), []
-            for place in places:
-                self._wake(place)
-        else:
-            while self._line:
-                place = heapq.heappop(self._line)
-                if self._wake(place) and place.inflight in self._waiting:
-                    break
+        while self._line:
+            place = heapq.heappop(self._line)
+            if self._wake(place) and place.inflight in self._waiting:
+                break
         self._close_if_empty()
 
     def _wake(self, place: Place) -> bool:

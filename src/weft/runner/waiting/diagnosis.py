@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from weft.policy.instructions import Await, Pause
-from weft.policy.limits import RATE_RETURNED
+from weft.policy.instructions import Await, AwaitTurn, Pause
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 
@@ -19,7 +18,7 @@ _MOST = 3
 """How many runnables are named."""
 
 _LIMITS = {
-    RATE_RETURNED: "a turn of the rate limit",
+    "rate_limit": "a turn of the rate limit",
     "circuit_breaker": "the circuit breaker",
     "concurrency_limit": "a place in the concurrency limit",
 }
@@ -77,15 +76,17 @@ def _inflight(worker: Worker, inflight: InFlight) -> str:
     return f"{name} waits for others of its run: max_concurrency={worker.options.max_concurrency} are in flight"
 
 
-def _awaited(awaited: Pause | Await, left: float) -> str:
+def _awaited(awaited: Pause | Await | AwaitTurn, left: float) -> str:
     match awaited:
         case Pause(after=failed) if failed is not None:
             error = f"{failed.error.type}: {failed.error.message}"
             return f"is tried again in {_seconds(left)}: attempt {failed.attempt} failed with {error}"
-        case Pause(about=None, unless=None):
+        case Pause(about=None):
             return f"is delayed by its policy for {_seconds(left)} more"
         case Pause():
-            return f"waits for {_limit(awaited.about or awaited.unless)}, {_seconds(left)} more"
+            return f"waits for {_limit(awaited.about)}, {_seconds(left)} more"
+        case AwaitTurn(key, wait):
+            return f"waits for {_limit(key)}, the next one in {_seconds(wait())}"
         case Await(key):
             return f"waits for {_limit(key)}"
 
