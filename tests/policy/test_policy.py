@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from weft import Policy
+from weft import Policy, Workflow, step
 from weft.errors import InvalidPolicy
+from weft.log import decode, encode
 from weft.policy import CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import check_in_memory
 
@@ -101,3 +103,37 @@ def test_a_policy_of_retries_costs_nothing_until_something_fails() -> None:
 def test_what_only_a_runner_can_keep_is_refused_in_memory(policy: Policy) -> None:
     with pytest.raises(InvalidPolicy, match=r"'fetch'.*in memory"):
         check_in_memory("fetch", policy)
+
+
+@pytest.mark.parametrize("name", [name for name in Policy.__struct_fields__ if name != "on_failure"])
+def test_merging_sets_every_field_back_to_its_default(name: str) -> None:
+    default = Policy.DEFAULTS[name]
+    other = {"timeout": 5.0} if name != "timeout" else {"max_retries": 2}
+
+    back = Policy(**other).merge(Policy(**{name: default}))
+
+    assert back == Policy(**other)
+    assert back.given == tuple(field for field in Policy.__struct_fields__ if field in (*other, name))
+
+
+def test_a_merged_policy_has_what_the_other_one_sets_and_keeps_the_rest() -> None:
+    patient = Policy(max_retries=3, backoff="linear", timeout=5.0)
+
+    assert patient.merge(Policy(max_retries=0, timeout=None)) == Policy(backoff="linear")
+    assert patient.merge(Policy()) == patient
+    assert Policy.io().merge(Policy(max_retries=0)).max_retries == 0
+
+
+def test_that_a_default_was_set_survives_being_stored() -> None:
+    run = Workflow("w", step(lambda x: x, name="f")).plan(1)
+    run.set_policies([("f", Policy(max_retries=0))])
+
+    [(_, back)] = decode(encode(run.log()))[-1].rules
+
+    assert Policy(max_retries=3).merge(back).max_retries == 0
+
+
+def test_policies_that_say_the_same_are_equal_whether_a_default_was_written_or_not() -> None:
+    assert Policy(max_retries=0) == Policy()
+    assert hash(Policy(max_retries=0)) == hash(Policy())
+    assert copy.copy(Policy(timeout=1.0)).merge(Policy(max_retries=1)) == Policy(timeout=1.0, max_retries=1)

@@ -403,8 +403,10 @@ def _named(body: Any, base: type) -> Any:
 
 
 def _changes(value: Any) -> dict[str, Any]:
-    """Return the fields of a record that differ from their default."""
+    """Return the fields of a record that differ from their default; of a policy those that were given."""
     kind = kind_of(value)
+    if isinstance(value, Policy):
+        return {name: getattr(value, name) for name in value.__struct_fields__ if name in value.given}
     if isinstance(value, msgspec.Struct):
         names = value.__struct_fields__
         defaults = dict(zip(reversed(names), reversed(kind.__struct_defaults__), strict=False))

@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import msgspec
 
@@ -30,53 +30,81 @@ ExecutionMode = Literal["sync", "async", "durable", "external"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How one component is executed.  A field that is not set has its default."""
+T = TypeVar("T")
 
-    max_retries: int = 0
+
+class _Unset(msgspec.Struct, frozen=True):
+    """Stands for *value*, the default of a field, until it is known which fields were given."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _default(value: T) -> T:
+    return cast("T", _Unset(value))
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """
+    How one component is executed.  A field that is not set has its default.
+
+    Two policies are equal if they say the same, whether a default was written or not.
+    """
+
+    max_retries: int = _default(0)
     """How many attempts follow the first one."""
-    backoff: Backoff = "none"
+    backoff: Backoff = _default("none")
     """How the wait grows from retry to retry; a function takes the number of the retry, from 1, and returns seconds."""
-    base_delay: float = 1.0
-    max_delay: float = 60.0
-    timeout: float | None = None
+    base_delay: float = _default(1.0)
+    max_delay: float = _default(60.0)
+    timeout: float | None = _default(None)
     """How long one attempt may take."""
-    deadline: float | None = None
+    deadline: float | None = _default(None)
     """How long all attempts together may take, waits included."""
-    on_failure: OnFailure = "halt"
+    on_failure: OnFailure = _default("halt")
     """The effect of the last failure: the branch fails, ends quietly, or is kept to be retried."""
-    fallback: Callable[..., Any] | None = None
+    fallback: Callable[..., Any] | None = _default(None)
     """Called with the runnable and the error after the last retry; returns a Value, RetryWith or another runnable."""
-    compensation: Callable[..., Any] | None = None
+    compensation: Callable[..., Any] | None = _default(None)
     """Called with the runnable and the error after the final failure, to undo; the failure stands."""
-    retryable: tuple[type[BaseException], ...] | Callable[[BaseException], bool] = (Exception,)
-    non_retryable: tuple[type[BaseException], ...] = ()
-    circuit_breaker: CircuitBreaker | None = None
-    rate_limit: RateLimit | None = None
-    concurrency_limit: ConcurrencyLimit | None = None
-    execution_mode: ExecutionMode = "sync"
-    priority: int = 0
+    retryable: tuple[type[BaseException], ...] | Callable[[BaseException], bool] = _default((Exception,))
+    non_retryable: tuple[type[BaseException], ...] = _default(())
+    circuit_breaker: CircuitBreaker | None = _default(None)
+    rate_limit: RateLimit | None = _default(None)
+    concurrency_limit: ConcurrencyLimit | None = _default(None)
+    execution_mode: ExecutionMode = _default("sync")
+    priority: int = _default(0)
     """Runnables that are ready at the same time are started by priority, the highest first."""
-    idempotency_key: Callable[[Any], str] | None = None
+    idempotency_key: Callable[[Any], str] | None = _default(None)
     """Called with the runnable; in place of the key that Weft derives."""
-    delay: float = 0.0
+    delay: float = _default(0.0)
     """How long to wait before the first attempt, from when the component became ready."""
-    scheduled_at: datetime | None = None
+    scheduled_at: datetime | None = _default(None)
     """When the first attempt may start; with a time zone."""
-    queue_timeout: float | None = None
+    queue_timeout: float | None = _default(None)
     """How long it may wait to be started."""
-    heartbeat: float | None = None
+    heartbeat: float | None = _default(None)
     """How long an attempt may go without a heartbeat."""
-    checkpoint_after: bool = False
+    checkpoint_after: bool = _default(False)
     """Whether its result must be durable before anything else of the run starts."""
-    executor: str | None = None
-    telemetry_prefix: str | None = None
-    log_level: LogLevel | None = None
-    metadata: Mapping[str, Any] | None = None
+    executor: str | None = _default(None)
+    telemetry_prefix: str | None = _default(None)
+    log_level: LogLevel | None = _default(None)
+    metadata: Mapping[str, Any] | None = _default(None)
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
+        given: list[str] = []
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if type(value) is _Unset:
+                msgspec.structs.force_setattr(self, name, value.value)
+            else:
+                given.append(name)
+        msgspec.structs.force_setattr(self, "_given", tuple(given))
         for check in _CHECKS:
             check(self)
         for name in _CALLED:
@@ -116,9 +144,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         defaults: dict[str, Any] = {"max_retries": 0, "timeout": 5.0}
         return cls(**(defaults | changes))
 
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The fields that were set, even if to their default."""
+        known: tuple[str, ...] | None = self.__dict__.get("_given")  # a copy has none
+        return tuple(self.changes()) if known is None else known
+
     def merge(self, other: Policy) -> Policy:
-        """Return this policy with everything that *other* sets."""
-        return msgspec.structs.replace(self, **other.changes())
+        """
+        Return this policy with everything that *other* sets, even if it sets a default.
+
+        >>> Policy(max_retries=3, timeout=5.0).merge(Policy(max_retries=0))
+        Policy(max_retries=0, timeout=5.0)
+
+        That a default was set is kept when a policy is stored and read again.
+        """
+        both = {name: getattr(self, name) for name in self.given} | {name: getattr(other, name) for name in other.given}
+        return type(self)(**both)
+
+    def __repr__(self) -> str:
+        return f"Policy({', '.join(f'{name}={getattr(self, name)!r}' for name in self.given)})"
 
     def changes(self) -> dict[str, Any]:
         """Return the fields that differ from their default."""
