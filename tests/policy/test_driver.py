@@ -458,3 +458,43 @@ def test_a_deadline_counts_from_the_first_attempt_also_in_another_process() -> N
 
     assert isinstance(attempt, Attempt)
     assert (attempt.timeout, attempt.runnable.attempt) == (1.0, 3)
+
+
+# -- the deadline of the input -------------------------------------------------------------------
+
+
+def test_a_fallback_is_not_called_after_the_deadline_of_its_input() -> None:
+    asked: list[object] = []
+    policy = Policy(fallback=lambda runnable, error: asked.append(error) or Value(1))
+    partner = Partner(policy, deadline=5.0, script=[(5.0, "raised")])
+
+    outcome = partner.lead()
+
+    assert outcome is not None
+    assert isinstance(outcome.error, DeadlineExceeded)
+    assert asked == []
+
+
+def test_a_fallback_has_until_the_deadline_of_its_input_and_no_longer() -> None:
+    partner = Partner(Policy(fallback=lambda runnable, error: Value(1)), deadline=5.0)
+    instructions = conduct(RUNNABLE, partner.policy, partner.conditions())
+    next(instructions)
+    call = instructions.send(Raised(OSError()))
+    assert isinstance(call, CallPolicy)
+    assert call.until == partner.deadline
+    partner.now += 5.0
+
+    with pytest.raises(StopIteration) as end:
+        instructions.send(Returned(Value(1)))
+
+    assert isinstance(end.value.value.error, DeadlineExceeded)
+
+
+def test_a_fallback_may_answer_after_the_deadline_of_its_policy() -> None:
+    policy = Policy(deadline=5.0, timeout=9.0, fallback=lambda runnable, error: Value("instead"))
+    partner = Partner(policy, script=[(9.0, "returned")])
+
+    outcome = partner.lead()
+
+    assert outcome is not None
+    assert outcome.result == "instead"

@@ -129,7 +129,7 @@ class PolicyDriver:
             case Attempt(runnable, timeout):
                 return _attempt(runnable, timeout) if _may_begin(instruction) else Overtaken()
             case CallPolicy():
-                return instruction.answered()
+                return self._call_policy(instruction)
             case Pause(seconds):
                 self._sleep(seconds, stop)
             case AwaitTurn(_, wait, seconds):
@@ -137,6 +137,12 @@ class PolicyDriver:
             case Await(key, seconds):
                 self._wait(key, seconds)
         return None
+
+    def _call_policy(self, instruction: CallPolicy) -> Reply:
+        """Call a function of the policy; on a thread that is abandoned when its time is up, if it has an end."""
+        if instruction.until is None:
+            return instruction.answered()
+        return _on_a_thread(instruction.answered, "policy", instruction.until - self.clock.time())
 
     def _sleep(self, seconds: float, stop: threading.Event | None) -> None:
         if stop is not None and isinstance(self.clock, SystemClock):
@@ -161,7 +167,7 @@ class PolicyDriver:
             case Attempt(runnable, timeout):
                 return await _aattempt(runnable, timeout) if _may_begin(instruction) else Overtaken()
             case CallPolicy():
-                return instruction.answered()
+                return await self._acall_policy(instruction)
             case Pause(seconds):
                 if seconds > 0:
                     await self.clock.asleep(seconds)
@@ -170,6 +176,11 @@ class PolicyDriver:
             case Await(key, seconds):
                 await self._await(key, seconds)
         return None
+
+    async def _acall_policy(self, instruction: CallPolicy) -> Reply:
+        if instruction.until is None:
+            return instruction.answered()
+        return await _aon_a_thread(instruction.answered, "policy", instruction.until - self.clock.time())
 
     async def _await_turn(self, key: CounterKey, wait: Callable[[], float], seconds: float | None) -> None:
         """Wait for a turn in the order of arrival: only the first one waits for the time, and the others for it."""
@@ -231,7 +242,9 @@ def _may_begin(attempt: Attempt) -> bool:
 
 
 def _attempt(runnable: Runnable, timeout: float | None) -> Reply:
-    return _reply(execute(runnable)) if timeout is None else _attempt_on_a_thread(runnable, timeout)
+    if timeout is None:
+        return _reply(execute(runnable))
+    return _on_a_thread(lambda: _reply(execute(runnable)), runnable.component, timeout) or _overran(runnable, timeout)
 
 
 def _reply(outcome: Outcome) -> Reply:
@@ -241,19 +254,19 @@ def _reply(outcome: Outcome) -> Reply:
     return Returned(outcome.result, outcome.added, outcome.duration_ns)
 
 
-class _ThreadAttempt:
-    """An attempt on a separate thread, which may be abandoned."""
+class _ThreadCall:
+    """A call on a separate thread, which may be abandoned."""
 
-    def __init__(self, runnable: Runnable, finished: Callable[[], None]) -> None:
-        self.runnable, self.finished = runnable, finished
+    def __init__(self, call: Callable[[], Reply], name: str, finished: Callable[[], None]) -> None:
+        self.call, self.finished = call, finished
         self._reply: Reply = None
         self._fatal: BaseException | None = None
-        context, name = contextvars.copy_context(), f"weft-{runnable.component}"
-        threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True).start()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(self._run,), name=f"weft-{name}", daemon=True).start()
 
     def _run(self) -> None:
         try:
-            self._reply = _reply(execute(self.runnable))
+            self._reply = self.call()
         except BaseException as error:  # noqa: BLE001 - raised again where the run is driven
             self._fatal = error
         finally:
@@ -266,22 +279,24 @@ class _ThreadAttempt:
         return self._reply
 
 
-def _attempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
+def _on_a_thread(call: Callable[[], Reply], name: str, timeout: float) -> Reply:
+    """Return the reply of *call*; None if it takes longer than *timeout*."""
     done = threading.Event()
-    attempt = _ThreadAttempt(runnable, done.set)
-    return attempt.reply() if done.wait(timeout) else _overran(runnable, timeout)
+    begun = _ThreadCall(call, name, done.set)
+    return begun.reply() if done.wait(timeout) else None
 
 
-async def _aattempt_on_a_thread(runnable: Runnable, timeout: float) -> Reply:
+async def _aon_a_thread(call: Callable[[], Reply], name: str, timeout: float) -> Reply:
+    """Return the reply of *call*; None if it takes longer than *timeout*."""
     done = asyncio.Event()
-    attempt = _ThreadAttempt(runnable, _waker(done))
+    begun = _ThreadCall(call, name, _waker(done))
     try:
         async with asyncio.timeout(None) as limit:
             with _ending(limit, timeout):
                 await done.wait()
     except TimeoutError:
-        return _overran(runnable, timeout)
-    return attempt.reply()
+        return None
+    return begun.reply()
 
 
 def _overran(runnable: Runnable, timeout: float) -> Raised:
@@ -290,7 +305,9 @@ def _overran(runnable: Runnable, timeout: float) -> Raised:
 
 async def _aattempt(runnable: Runnable, seconds: float | None) -> Reply:
     if seconds is not None and not _is_coroutine(runnable):
-        return await _aattempt_on_a_thread(runnable, seconds)
+        name = runnable.component
+        reply = await _aon_a_thread(lambda: _reply(execute(runnable)), name, seconds)
+        return reply or _overran(runnable, seconds)
     if seconds is None:
         return _reply(await aexecute(runnable))
     try:

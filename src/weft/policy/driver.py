@@ -13,7 +13,7 @@ so the rules of retrying are written once.
                     └── skipped, failed, dead letter, compensated
 
 Invariants: an attempt that was admitted to a limit leaves it again, even if the generator is dropped; no attempt
-starts after the deadline or continues after it; a fallback is called once.
+starts after the deadline or continues after it; a fallback is called once, and not after the deadline of its input.
 """
 
 from __future__ import annotations
@@ -243,9 +243,14 @@ class _Driver:
 
     def _fall_back(self, error: BaseException) -> Instructions:
         assert self.policy.fallback is not None  # noqa: S101
+        until, late = self.given.deadline, _because(DeadlineExceeded(self.runnable.component), error)
+        if until is not None and self.given.now() >= until:
+            return (yield from self._give_up(late))
         if self.given.falling_back is not None:
             self.given.falling_back(error)
-        reply = yield CallPolicy(partial(ask, self.policy.fallback, self.runnable, error))
+        reply = yield CallPolicy(partial(ask, self.policy.fallback, self.runnable, error), until)
+        if reply is None or (until is not None and until - self.given.now() < _EARLY):
+            return (yield from self._give_up(late))
         if isinstance(reply, Raised):  # if the fallback fails, that is now the failure
             return (yield from self._give_up(_because(reply.error, error)))
         assert isinstance(reply, Returned)  # noqa: S101

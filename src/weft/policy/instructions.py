@@ -64,6 +64,8 @@ class CallPolicy(msgspec.Struct, frozen=True):
     """Call a function of the policy that may be slow: a fallback, a compensation."""
 
     call: Callable[[], Any]
+    until: float | None = None
+    """When it must be over, in seconds since the epoch: the deadline of the input.  If it is not, the reply is None."""
 
     def answered(self) -> Returned | Raised:
         """Call it here and return the reply; ``KeyboardInterrupt`` and the like propagate."""

@@ -12,7 +12,8 @@ from weft import AsyncRunner, Policy, Run, Workflow, current, step
 from weft.errors import DeadlineExceeded, QueueTimeout, StepTimeout
 from weft.executors.tasks import TaskExecutor
 from weft.local.counters import LocalCounters
-from weft.policy import ConcurrencyLimit, RateLimit
+from weft.policy import ConcurrencyLimit, RateLimit, Value
+from weft.runner.execution.policy_call import PolicyCall
 from weft.stores import MemoryStore
 from weft.testing.loop import VirtualLoop
 
@@ -267,3 +268,18 @@ async def test_a_deadline_that_passed_while_the_loop_was_held_gives_the_same_tim
 
     assert bool(run.failures) == (seconds > 1.0)
     assert now() < 4.0
+
+
+@virtually
+async def test_a_fallback_is_abandoned_at_the_deadline_of_its_input() -> None:
+    def broken(x: int) -> int:
+        raise OSError("down")
+
+    workflow = under(Policy(fallback=lambda runnable, error: Value(1)), broken)
+    async with runner_on(lasts=lambda runnable: 100.0 if isinstance(runnable, PolicyCall) else 1.0) as runner:
+        handle = await runner.start(workflow, 1, deadline=5.0)
+        run = await handle.wait()
+
+        assert now() == 5.0
+
+    assert isinstance(run.failures["work"].__cause__, DeadlineExceeded)

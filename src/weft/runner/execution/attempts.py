@@ -171,10 +171,11 @@ class Attempts:
                 if inflight.state == "calling_policy":
                     self._queue.move(inflight, "executing")
                 self._prepare(inflight, instruction)
-            case CallPolicy(question):
+            case CallPolicy(question, until):
                 about = inflight.runnable if inflight.attempt is None else inflight.attempt.runnable
                 assert about is not None  # noqa: S101
-                attempt = inflight.attempt = Attempt(policy_call(about, question), None)
+                left = None if until is None else max(0.0, until - self._dispatcher.clock.time())
+                attempt = inflight.attempt = Attempt(policy_call(about, question), left, until)
                 inflight.executor = "inline" if self._worker.options.executor == "inline" else "thread"
                 self._queue.move(inflight, "calling_policy")
                 self._hand_over(inflight, attempt)
@@ -310,6 +311,8 @@ class Attempts:
         attempt.runnable.family, inflight.children = dispatcher.family, None
         inflight.started = inflight.last_sign = dispatcher.monotonic()
         if inflight.state == "calling_policy":
+            if attempt.timeout is not None:
+                dispatcher.timeouts.watch(self._worker, inflight, attempt, None)
             return
         inflight.runnable = attempt.runnable
         if policy is not None or attempt.timeout is not None:
@@ -358,7 +361,8 @@ class Attempts:
         assert runnable is not None  # noqa: S101
         self._dispatcher.withdraw(inflight)
         spent = self._dispatcher.monotonic() - inflight.started
-        self._worker.report.timed_out(inflight, spent, error)
+        if inflight.state != "calling_policy":
+            self._worker.report.timed_out(inflight, spent, error)
         if inflight.state == "done":  # a listener has cancelled the run
             return
         self.ended(inflight, _failed(runnable, error, spent))

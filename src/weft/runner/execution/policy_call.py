@@ -2,7 +2,7 @@
 A call of a fallback or a compensation, in the form of a runnable, so that an executor can make it.
 
 Such a function may be slow, so it is called where plain functions run, and not in the event loop that all runs share.
-The call does not count as an attempt, is not reported as one, and has no timeout.
+The call does not count as an attempt, is not reported as one, and has no timeout but the deadline of its input.
 """
 
 from __future__ import annotations
