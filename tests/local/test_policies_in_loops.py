@@ -11,11 +11,12 @@ import pytest
 from everywhere import Go, everywhere, in_parallel
 
 import weft
-from weft import Policy, PolicyDriver, Run, Runnable, Workflow, each, step
+from weft import Policy, PolicyDriver, Run, Runnable, Workflow, each, repeat, step
 from weft.core import events as ev
+from weft.core.components.repeat import Repeat
 from weft.errors import DeadlineExceeded, InvalidPolicy, NotACollection, StepTimeout
 from weft.local.counters import COUNTERS, LocalCounters
-from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, Value
+from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, Value, kind, tag
 from weft.testing import VirtualClock
 
 
@@ -376,3 +377,46 @@ def test_policies_may_change_from_another_thread_while_inputs_follow_older_plans
 
     assert run.skipped == ["failing"]
     assert Run.from_log(run.log()) == run
+
+
+@everywhere
+def test_a_fallback_that_hangs_is_abandoned_at_the_deadline_of_its_input(go: Go) -> None:
+    release = threading.Event()
+
+    def hangs(runnable: Runnable, error: BaseException) -> Value:
+        release.wait(60)
+        return Value("late")
+
+    run = go(Workflow("w", step(failing, name="f")), deadline=0.2, policies=[("f", Policy(fallback=hangs))])
+    release.set()
+
+    assert isinstance(run.failures["f"].__cause__, DeadlineExceeded)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("rule", "made"),
+    [("agent", 2), ("agent.turn", 2), ("agent.until", 2), (kind(Repeat), 2), (tag("net"), 2), (DEFAULT, 4)],
+)
+def test_a_policy_for_a_loop_holds_once_per_turn(go: Go, rule: Any, made: int) -> None:
+    body = step(lambda x: x + 1, name="agent").tagged("net")
+    loop = repeat(body, until=lambda x: x >= 3, at_most=5)
+    clock = VirtualClock()
+
+    go(Workflow("w", loop), clock=clock, policies=[(rule, Policy(delay=1.0))])
+
+    assert clock.slept == [1.0] * made
+
+
+@everywhere
+def test_a_policy_for_a_loop_over_a_graph_holds_once_per_turn(go: Go) -> None:
+    body = Workflow("draft", step(lambda x: x + 1, name="a") >> step(lambda x: x, name="b"))
+    clock = VirtualClock()
+
+    go(
+        Workflow("w", repeat(body, until=lambda x: x >= 3, at_most=5)),
+        clock=clock,
+        policies=[("draft", Policy(delay=1.0))],
+    )
+
+    assert clock.slept == [1.0] * 2

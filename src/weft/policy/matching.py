@@ -40,6 +40,12 @@ class Target(msgspec.Struct, frozen=True):
         return self.name if self.component is None else self.component.label.removeprefix(self.inside)
 
     @property
+    def is_aside(self) -> bool:
+        """Whether it is a part for which a policy of its component as a whole does not hold: a test of a loop."""
+        part = self.name.removeprefix(self.owner).removeprefix(".")
+        return self.component is not None and bool(part) and not self.component.rules_hold_for(part)
+
+    @property
     def kind(self) -> str | None:
         """The kind of the component: ``step``, ``rule``, ..."""
         return None if self.component is None else self.component.kind
@@ -154,15 +160,15 @@ def matches(matcher: Matcher, target: Target) -> bool:
     """Return whether *matcher* matches *target*."""
     match matcher:
         case str():
-            return matcher in (target.name, target.owner)
+            return matcher == target.name or (matcher == target.owner and not target.is_aside)
         case _Default():
             return True
         case Pattern(expression):
             return expression.search(target.name) is not None
         case Kinds(classes):
-            return isinstance(target.component, classes)
+            return isinstance(target.component, classes) and not target.is_aside
         case Tag(name):
-            return name in target.tags
+            return name in target.tags and not target.is_aside
         case Within(workflow, inner):
             front = f"{workflow}."
             inside = Target(target.name.removeprefix(front), target.component, target.inside + front)

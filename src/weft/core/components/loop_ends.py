@@ -75,6 +75,10 @@ class TurnEnd(Component):
         """Return what ends the loop."""
         return {"until": self.until}
 
+    def rules_hold_for(self, part: str) -> bool:
+        """Whether *part* is the test, which is asked once per turn."""
+        return part == "until"
+
     def check_width(self, width: int, source: str) -> None:
         """Require one value, which the test takes."""
         if width != 1:

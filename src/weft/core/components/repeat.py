@@ -97,6 +97,10 @@ class Repeat(Component):
         """The type of what a turn ends with."""
         return list(self.turn.values())[-1].function.makes
 
+    def rules_hold_for(self, part: str) -> bool:
+        """Whether *part* is a step of a turn: a policy for the loop holds once per turn for each of them."""
+        return part in self.turn
+
     def check_width(self, width: int, source: str) -> None:
         """Require that a turn takes one value, and that each function in it takes what the one before makes."""
         for part, inner in self.turn.items():

@@ -207,6 +207,15 @@ class Component(Fragment):
         """Return the conditions that this component names, and how: name to word."""
         return {}
 
+    def rules_hold_for(self, part: str) -> bool:
+        """
+        Whether a policy for this component as a whole holds for *part* of it; the empty name is its outcome.
+
+        A rule for exactly the name of a part holds in any case.
+        """
+        del part
+        return True
+
     @abstractmethod
     def check_width(self, width: int, source: str) -> None:
         """Raise WrongArity if *width* values, arriving from *source*, do not fit."""
