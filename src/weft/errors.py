@@ -397,12 +397,13 @@ class AlreadyRunning(RunError):
 
 
 class RunFrozen(RunError):
-    """*method* would change a frozen run."""
+    """*method* would change a frozen run; *instead* is what to call, with the id of the run in place of ``{id}``."""
 
-    def __init__(self, run_id: str, method: str) -> None:
+    def __init__(self, run_id: str, method: str, instead: str = "") -> None:
+        advice = instead.replace("{id}", repr(run_id)) or "call the runner that drives it"
         super().__init__(
-            f"{method}() would change run {run_id!r}, which is frozen: it shows the run as it was when the runner "
-            "returned it; call the runner instead, or make your own copy from its log: Run.from_log(run.log())"
+            f"{method}() would change run {run_id!r}, which is frozen: it shows the run as it was when it was "
+            f"returned; {advice}, or make your own copy from its log: Run.from_log(run.log())"
         )
         self.run_id, self.method = run_id, method
 

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from small_flows import chain, double
 
-from weft import AsyncRunner, Policy, Runner, Saga, Workflow, reduce, step, telemetry
+from weft import AsyncRunner, Policy, Run, Runner, Saga, Workflow, reduce, step, telemetry
 from weft.errors import (
     CorruptLog,
     InvalidOption,
     MissingContext,
+    RunFrozen,
     RunNotFound,
     RunNotHeld,
     RunParked,
@@ -55,6 +56,36 @@ def test_hooks_are_told_what_the_worker_does(store: LogStore) -> None:
         ("failed", "broken", "OSError"),
         ("idle", "a"),
     ]
+
+
+def test_on_idle_gets_the_run_frozen() -> None:
+    given: list[Run] = []
+    with Runner() as runner:
+        handle = runner.start(chain, 5, id="a", hooks=WorkerHooks(on_idle=given.append))
+        handle.wait(20)
+        runner.send("a", 6)
+        handle.wait(20)
+
+    first, second = given
+    assert (first.values("double"), second.values("double")) == ([10], [10, 12])
+    with pytest.raises(RunFrozen, match=r"runner\.send\('a', value\)"):
+        first.plan(1)
+
+
+def test_on_idle_asks_the_runner_to_change_the_run() -> None:
+    async def main() -> list[Any]:
+        tasks: list[asyncio.Future[Any]] = []
+
+        def again(run: Run) -> None:
+            if len(run.values("double")) < 2:
+                tasks.append(asyncio.ensure_future(runner.send(run.id, 7)))
+
+        async with AsyncRunner() as runner:
+            await runner.start(chain, 5, id="a", hooks=WorkerHooks(on_idle=again))
+            run = await runner.wait_until("a", lambda run: len(run.values("increment")) == 2, timeout=20)
+            return run.values("double")
+
+    assert run_async(main) == [10, 14]
 
 
 def test_hooks_that_fail_change_nothing(store: LogStore) -> None:

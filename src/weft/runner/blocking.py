@@ -172,7 +172,10 @@ class Runner:
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:
-            raise RuntimeError("a blocking Runner was called from inside its own loop; use AsyncRunner there")
+            raise RuntimeError(
+                "a blocking Runner was called from inside its own loop, by a hook or a coroutine step, and would wait "
+                "for itself: call it on another thread, as on_complete= does, or use AsyncRunner"
+            )
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* in the loop of the runner, and wait for it."""

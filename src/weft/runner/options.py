@@ -106,7 +106,8 @@ class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
     """
     Functions that are told what a worker does.  What they raise is logged and changes nothing.
 
-    They are called in the event loop of the runner and must return at once.
+    They are called in the event loop of the runner and must return at once.  To change the run, they ask the runner: a
+    task that calls an ``AsyncRunner``, or another thread that calls a ``Runner``.
     """
 
     on_dispatch: Callable[[Runnable], object] | None = None
@@ -114,6 +115,7 @@ class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
     """Also told how long it took, in seconds."""
     on_failed: Callable[[Runnable, BaseException], object] | None = None
     on_idle: Callable[[Run], object] | None = None
+    """Told the run as it is then, frozen."""
     transform: Callable[[list[Runnable]], list[Runnable]] | None = None
     """Puts what is ready into another order; what it leaves out is offered again with the next change."""
 

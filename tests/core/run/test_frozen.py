@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from weft import Policy, ProcessManager, Run, Saga, Workflow, accumulator, condition, each, latest, reduce, step
-from weft.core.run.frozen import REFUSED
+from weft.core.run.frozen import INSTEAD
 from weft.errors import AlreadyRunning, RunFrozen
 
 double = step(lambda x: x * 2, name="double")
@@ -116,7 +116,7 @@ def test_a_batch_that_it_shows_is_the_runs_own() -> None:
     assert run.react_until_satisfied().value("collected") == [2, 4, 6]
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(INSTEAD))
 def test_everything_that_would_change_it_is_refused(name: str) -> None:
     still = half_way(pair, 1).frozen_copy()
     [runnable], [activation] = still.prepare(), still.memory.ready.values()
@@ -146,6 +146,31 @@ def test_everything_that_would_change_it_is_refused(name: str) -> None:
     assert still.log() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("plan", "runner.send('a', value)"),
+        ("run", "runner.send('a', value)"),
+        ("set_policies", "runner.set_policies('a', rules)"),
+        ("under", "runner.set_policies('a', rules, mode=\"merge\")"),
+        ("retry", "runner.retry('a', ...)"),
+        ("discard", "runner.discard('a', ...)"),
+        ("react", "runner.wait('a')"),
+        ("add", "weft.current().add(...)"),
+        ("cancel", "runner.cancel('a')"),
+        ("send", "runner.send('a', value)"),
+        ("stop", "runner.stop('a')"),
+    ],
+)
+def test_the_refusal_names_the_call_to_use_instead(name: str, instead: str) -> None:
+    still = Run(pair, id="a").frozen_copy()
+
+    with pytest.raises(RunFrozen) as refused:
+        getattr(still, name)()
+
+    assert instead in str(refused.value)
+
+
 def test_every_method_of_a_run_either_reads_or_is_refused_when_it_is_frozen() -> None:
     reads = {
         *("check_context", "explain", "fact", "facts", "failure_of", "from_log", "frozen_copy", "hash_of", "is_complete", "lineage"),
@@ -155,7 +180,7 @@ def test_every_method_of_a_run_either_reads_or_is_refused_when_it_is_frozen() ->
     }
     methods = {name for name, _ in inspect.getmembers(Run, inspect.isroutine) if not name.startswith("_")}
 
-    assert methods - reads == REFUSED
+    assert methods - reads == set(INSTEAD)
 
 
 def test_a_copy_of_it_that_can_be_changed_is_made_of_its_log() -> None:

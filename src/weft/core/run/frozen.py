@@ -142,24 +142,39 @@ class Frozen(Run):
     __slots__ = ()
 
 
-REFUSED: Final = frozenset(
-    {
-        *("add", "apply", "apply_outcome", "arun", "discard", "extend", "fail", "feed_back", "merge", "plan"),
-        *("plan_eagerly", "react", "react_until_satisfied", "record", "record_dispatch", "remove", "retry", "run"),
-        *("set_policies", "under"),
-    }
-)
-"""The methods of a run that change it.  A method that is neither here nor known to read fails a test."""
+_SEND: Final = "to give the run an input, call runner.send({id}, value)"
+_DRIVE: Final = "its runner runs what is ready; call runner.wait({id}) to wait for it"
+_RECORD: Final = "only the runner that drives it adds to its log"
+_CHANGE: Final = "a step can change the workflow of its run, with weft.current().add(...)"
+
+INSTEAD: Final[dict[str, str]] = {
+    **dict.fromkeys(("arun", "feed_back", "plan", "plan_eagerly", "run"), _SEND),
+    **dict.fromkeys(("react", "react_until_satisfied"), _DRIVE),
+    **dict.fromkeys(("apply", "apply_outcome", "fail", "merge", "record", "record_dispatch"), _RECORD),
+    **dict.fromkeys(("add", "extend", "remove"), _CHANGE),
+    "discard": "call runner.discard({id}, ...)",
+    "retry": "call runner.retry({id}, ...)",
+    "set_policies": "call runner.set_policies({id}, rules)",
+    "under": 'call runner.set_policies({id}, rules, mode="merge")',
+}
+"""By method that changes a run: what to do instead.  A method that is neither here nor known to read fails a test."""
+
+OF_THE_RUNNER: Final[dict[str, str]] = {
+    "cancel": "call runner.cancel({id})",
+    "send": "call runner.send({id}, value)",
+    "stop": "call runner.stop({id})",
+}
+"""Methods that a run does not have, and that a caller may expect of a run from a runner."""
 
 
-def _refusal(name: str) -> Callable[..., NoReturn]:
+def _refusal(name: str, instead: str) -> Callable[..., NoReturn]:
     def refuse(self: Run, *_: Any, **__: Any) -> NoReturn:
-        raise RunFrozen(self.id, name)
+        raise RunFrozen(self.id, name, instead)
 
-    refuse.__name__, refuse.__doc__ = name, "Raise RunFrozen."
+    refuse.__name__, refuse.__doc__ = name, f"Raise RunFrozen: {instead.replace('{id}', 'run.id')}."
     return refuse
 
 
-for _name in REFUSED:
-    setattr(Frozen, _name, _refusal(_name))
+for _name, _instead in (INSTEAD | OF_THE_RUNNER).items():
+    setattr(Frozen, _name, _refusal(_name, _instead))
 setattr(Frozen, "from_log", Run.from_log)  # noqa: B010 - what is made of the log of a frozen run is not frozen

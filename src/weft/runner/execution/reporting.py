@@ -45,7 +45,7 @@ class Reporter:
         """There is nothing left to do."""
         hooks = self._hooks
         if hooks is not None and hooks.on_idle is not None:
-            self._call("on_idle", hooks.on_idle, self._run)
+            self._call("on_idle", hooks.on_idle, self._run.frozen_copy())
         if bus.workflow_stop:
             spent = monotonic() - self._began
             bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._whose(), "status": status})
