@@ -107,12 +107,12 @@ def test_components_that_are_written_can_be_replaced_merged_hooked_and_tagged() 
 
     seen: list[Any] = []
     one = made(1)
-    hooked = one.tagged("db").after(lambda call, turn: seen.append(turn.state))
+    hooked = one.tagged("db").after(lambda call, events: seen.append(events))
     merged = Workflow("w", one).merge(Workflow("v", made(1), step(lambda x: x, name="a")))
     replaced = Workflow("w", one).replace("m", made(5))
 
     assert merged.run("go").state_of("m") == 1
     assert replaced.run("go").state_of("m") == 5
     assert Workflow("w", hooked).run("go").state_of("m") == 1
-    assert seen == [1]
+    assert seen == [[("went", 1)]]
     assert one.identity == made(1).identity != made(5).identity

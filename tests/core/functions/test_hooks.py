@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft import Current, Workflow, accumulator, condition, current, each, step
+from weft import FSM, Aggregate, Current, ProcessManager, Saga, Workflow, accumulator, condition, current, each, step
 from weft.errors import InvalidComponent, WrongArity
 from weft.policy import Policy
 
@@ -157,3 +157,68 @@ def test_hooks_are_not_part_of_the_identity() -> None:
     work = step(lambda x: x, name="work")
 
     assert Workflow("w", work).hash == Workflow("w", work.before(print)).hash
+
+
+# -- compounds -----------------------------------------------------------------------------------
+
+
+def test_after_an_aggregate_come_its_events() -> None:
+    told: list[Any] = []
+    stock = Aggregate("stock", init=0)
+    stock.command("fill")(lambda left, command: [("filled", 2), ("checked", 0)])
+    stock.command("look")(lambda left, command: None)
+    stock.event("filled")(lambda left, count: left + count)
+    stock.event("checked")(lambda left, _: left)
+
+    Workflow("w", stock.after(lambda call, events: told.append(events))).run("fill").run("look")
+
+    assert told == [[("filled", 2), ("checked", 0)]]
+
+
+def test_after_a_state_machine_comes_its_state() -> None:
+    told: list[Any] = []
+    door = FSM("door", initial="closed", states={"closed": {"open": "ajar"}, "ajar": {}})
+
+    Workflow("w", door.after(lambda call, state: told.append(state))).run("kick").run("open")
+
+    assert told == ["ajar"]
+
+
+def test_after_a_process_manager_come_its_commands() -> None:
+    told: list[Any] = []
+    order = ProcessManager("order", init=0)
+    order.on("paid")(lambda count, event: (count + 1, ["ship"]))
+    order.on("seen")(lambda count, event: (count, []))
+
+    Workflow("w", order.after(lambda call, commands: told.append(commands))).run("paid").run("seen").run("lost")
+
+    assert told == [["ship"], []]
+
+
+def test_hooks_of_a_saga_run_before_its_first_transaction_and_after_its_outcome() -> None:
+    told: list[Any] = []
+    trip = Saga("trip")
+    trip.transaction(lambda request, results: told.append("book"), name="book", compensate=None)
+    trip.transaction(lambda request, results: told.append("pay"), name="pay", compensate=None)
+    hooked = trip.before(lambda call: told.append(call.inputs)).after(lambda call, end: told.append(end.status))
+
+    Workflow("w", hooked).run("Rome")
+
+    assert told == [("Rome",), "book", "pay", "completed"]
+
+
+def test_a_saga_may_wait_before_a_transaction_that_waits() -> None:
+    told: list[str] = []
+
+    async def book(request: object, results: object) -> None:
+        told.append("book")
+
+    async def waits(call: Current) -> None:
+        told.append("before")
+
+    trip = Saga("trip")
+    trip.transaction(book, compensate=None)
+
+    Workflow("w", trip.before(waits)).run("Rome")
+
+    assert told == ["before", "book"]

@@ -241,7 +241,7 @@ class Saga(Builder):
         for part, end, nodes in (("on_complete", self.on_complete, completed), ("on_abort", self.on_abort, aborted)):
             if end is not None:
                 nodes.append(into.work(adapted(end, tale.ended), part=part))
-        into.feed(done[0])
+        into.begin(done[0])
         for at, node in enumerate(done):
             for following in done[at + 1 : at + 2] or completed:
                 into.link(node, following)

@@ -24,6 +24,7 @@ import msgspec
 
 from weft.core.events import StateChanged
 from weft.core.functions.function import Function
+from weft.core.functions.references import MISSING
 
 
 class StateChange(msgspec.Struct, frozen=True):
@@ -38,6 +39,18 @@ class StateChange(msgspec.Struct, frozen=True):
 
 class Ignored(msgspec.Struct, frozen=True):
     """The decision that what arrived changes nothing here."""
+
+
+def state_made(result: object) -> Any:
+    """Return the state that the *result* of a component leads to; MISSING if it has ignored what arrived."""
+    return result.state if isinstance(result, StateChange) else MISSING if isinstance(result, Ignored) else result
+
+
+def facts_made(result: object) -> Any:
+    """Return the facts that the *result* of a component brings, as a list; MISSING if it has ignored what arrived."""
+    if isinstance(result, StateChange):
+        return list(result.emitted)
+    return MISSING if isinstance(result, Ignored) else result
 
 
 class Call(msgspec.Struct, frozen=True):

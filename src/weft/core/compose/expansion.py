@@ -127,6 +127,10 @@ class Expansion(Protocol):
         """Let the component's parents feed *node*."""
         ...
 
+    def begin(self, node: NodeHandle) -> None:
+        """Let the component's parents feed *node*, and its ``before`` hooks run before it: it is not the main one."""
+        ...
+
     def collect(self, node: NodeHandle) -> None:
         """Let *node* run once on everything that the component's parents make in a scope."""
         ...

@@ -24,7 +24,11 @@ import msgspec
 
 from weft.core.functions.current import current
 from weft.core.functions.function import Function
+from weft.core.functions.references import MISSING
 from weft.errors import InvalidComponent
+
+Produced = Callable[[Any], Any]
+"""A function of the result of a call that returns what the component has produced; MISSING if that is nothing."""
 
 
 class Hooks(msgspec.Struct, frozen=True):
@@ -57,22 +61,27 @@ class Hooks(msgspec.Struct, frozen=True):
     def _with_part(self, part: str, hooks: Hooks) -> Hooks:
         return Hooks(self.before, self.after, tuple({**dict(self.parts), part: hooks}.items()))
 
-    def around(self, call: Callable[..., Any], *, is_async: bool, component: str) -> Callable[..., Any]:
+    def around(
+        self, call: Callable[..., Any], *, is_async: bool, component: str, produced: Produced | None = None
+    ) -> Callable[..., Any]:
         """
         Return *call* with these hooks around it.
+
+        Args:
+            produced: turns the result of *call* into the value that ``after`` hooks get.
 
         Raises:
             InvalidComponent: a hook that waits, around a component that does not.
         """
         if is_async:
-            return _HookedCoroutine(call, self)
+            return _HookedCoroutine(call, self, produced)
         for hook in (*self.before, *self.after):
             if hook.is_async:
                 raise InvalidComponent(
                     f"{hook.label} is a coroutine function and {component!r} is not: nothing would wait for the hook; "
                     "make it a plain function, or the component a coroutine function"
                 )
-        return _Hooked(call, self)
+        return _Hooked(call, self, produced)
 
 
 NO_HOOKS = Hooks()
@@ -95,18 +104,19 @@ def as_hook(call: Callable[..., Any], takes: int) -> Function:
 class _Hooked:
     """A plain function between its hooks."""
 
-    __slots__ = ("call", "hooks")
+    __slots__ = ("call", "hooks", "produced")
 
-    def __init__(self, call: Callable[..., Any], hooks: Hooks) -> None:
-        self.call, self.hooks = call, hooks
+    def __init__(self, call: Callable[..., Any], hooks: Hooks, produced: Produced | None) -> None:
+        self.call, self.hooks, self.produced = call, hooks, produced
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         now = current()
         for hook in self.hooks.before:
             hook.call(now)
         value = self.call(*args, **kwargs)
-        for hook in self.hooks.after:
-            hook.call(now, value)
+        shown = value if self.produced is None else self.produced(value)
+        for hook in () if shown is MISSING else self.hooks.after:
+            hook.call(now, shown)
         return value
 
 
@@ -124,8 +134,9 @@ class _HookedCoroutine(_Hooked):
         value = self.call(*args, **kwargs)
         if type(value) is CoroutineType:
             value = await cast("Coroutine[Any, Any, Any]", value)
-        for hook in self.hooks.after:
-            done = hook.call(now, value)
+        shown = value if self.produced is None else self.produced(value)
+        for hook in () if shown is MISSING else self.hooks.after:
+            done = hook.call(now, shown)
             if hook.is_async:
                 await done
         return value
@@ -136,4 +147,4 @@ def in_place_of(call: Callable[..., Any], other: Function) -> Callable[..., Any]
     if not isinstance(call, _Hooked):
         return other.call
     waits = other.is_async or isinstance(call, _HookedCoroutine)
-    return (_HookedCoroutine if waits else _Hooked)(other.call, call.hooks)
+    return (_HookedCoroutine if waits else _Hooked)(other.call, call.hooks, call.produced)

@@ -146,6 +146,11 @@ class PlanExpansion(Expansion):
         """Let the component's parents feed *node*."""
         self._compiler.feed(node, self.name)
 
+    def begin(self, node: FunctionDraft) -> None:
+        """Let the component's parents feed *node*, and its ``before`` hooks run before it."""
+        self._compiler.beginnings[self.name] = node
+        self.feed(node)
+
     def collect(self, node: FunctionDraft) -> None:
         """Let *node* run once on all facts that the component's parents produce in a scope."""
         collect = self._compiler.add(CollectDraft(f"\0batch of {self.name}", self.name, self.region))

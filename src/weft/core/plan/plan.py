@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 from weft.core.components.condition import Condition
 from weft.core.components.loop_ends import TurnEnd
+from weft.core.components.state_change import facts_made, state_made
 from weft.core.compose.expression import Expression, Leaf, expand
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.function import Function
@@ -76,6 +77,8 @@ class Compiler:
         """By component that is a part of another: the node whose values are its own."""
         self.states: dict[str, FunctionDraft] = {}
         """By component whose facts are not its states: the node that keeps the state."""
+        self.beginnings: dict[str, FunctionDraft] = {}
+        """By component that begins with another node than its main one: that node, which ``before`` hooks precede."""
         self.untils: dict[str, FunctionDraft] = {}
         """By component that begins the turns of a loop: the test that ends them."""
         self.entries: dict[str | None, EntryDraft] = {None: EntryDraft(INPUT_NAME, INPUT_NAME, None)}
@@ -108,12 +111,26 @@ class Compiler:
     def _hook(self, component: str, hooks: Hooks) -> None:
         """Put *hooks* around the main node of the component, or around all its parts if it has none."""
         parts = self._parts.get(component, [])
-        around = [part for part in parts if part.name == component] or parts if hooks.before or hooks.after else []
-        wrapped = [(draft, hooks) for draft in around]
+        main = [part for part in parts if part.name == component] or parts if hooks.before or hooks.after else []
+        own = Hooks(before=hooks.before, after=hooks.after)
+        first = self.beginnings.get(component)
+        if first is None:
+            for draft in main:
+                self._surround(draft, own)
+        else:
+            self._surround(first, Hooks(before=hooks.before))
+            for draft in main:
+                self._surround(draft, Hooks(after=hooks.after))
         for part, inner in hooks.parts:
-            wrapped += [(draft, inner) for draft in parts if draft.name == f"{component}.{part}"]
-        for draft, hook in wrapped:
-            draft.call = hook.around(draft.call, is_async=draft.function.is_async, component=draft.name)
+            for draft in parts:
+                if draft.name == f"{component}.{part}":
+                    self._surround(draft, inner)
+
+    def _surround(self, draft: FunctionDraft, hooks: Hooks) -> None:
+        if hooks:
+            produced = None if draft.emits is None else facts_made if draft.emits.may_repeat else state_made
+            is_async = draft.function.is_async
+            draft.call = hooks.around(draft.call, is_async=is_async, component=draft.name, produced=produced)
 
     # -- what expansions ask for -----------------------------------------------------------------
 
