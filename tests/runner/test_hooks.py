@@ -97,6 +97,26 @@ def test_hooks_that_fail_change_nothing(store: LogStore) -> None:
         assert runner.start(chain, 5, hooks=hooks).result(20) == 11
 
 
+@pytest.mark.parametrize(
+    "junk",
+    [
+        lambda runnables: None,
+        lambda runnables: 5,
+        lambda runnables: ["double"],
+        lambda runnables: [None, *runnables],
+        lambda runnables: [*Workflow("other", step(lambda x: x, name="other")).plan(1).prepare(), *runnables],
+    ],
+)
+def test_a_transform_that_returns_junk_changes_nothing(junk: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with Runner() as runner:
+        handle = runner.start(chain, 5, hooks=WorkerHooks(transform=junk))
+
+        assert (handle.result(20), handle.status()) == (11, "idle")
+
+    assert "the hook transform of run" in caplog.text
+    assert "crashed" not in caplog.text
+
+
 def test_a_hook_puts_what_is_ready_into_another_order(store: LogStore) -> None:
     order: list[str] = []
     steps = [step(lambda x, n=n: order.append(n), name=n) for n in ("a", "b", "c")]

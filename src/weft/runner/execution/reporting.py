@@ -7,7 +7,7 @@ Without listeners a report only checks an empty tuple.  An exception of a listen
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -129,7 +129,7 @@ class Reporter:
         if hooks is None or hooks.transform is None:
             return runnables
         transform = hooks.transform
-        wanted = self._call("transform", lambda: list(transform(list(runnables))))
+        wanted = self._call("transform", lambda: _checked(runnables, transform(list(runnables))))
         return runnables if wanted is None else wanted
 
     def _call(self, name: str, hook: Callable[..., T], *args: object) -> T | None:
@@ -154,3 +154,21 @@ class Reporter:
         if policy is not None and policy.metadata is not None:
             told["metadata"] = dict(policy.metadata)
         return told
+
+
+def _checked(offered: Sequence[Runnable], wanted: Iterable[object]) -> list[Runnable]:
+    """
+    Return what the ``transform`` hook *wanted* as a list.
+
+    Raises:
+        TypeError: it has returned something else than runnables that it was *offered*.
+    """
+    keys, found = {runnable.key for runnable in offered}, list[Runnable]()
+    for each in wanted:
+        if not isinstance(each, Runnable) or each.key not in keys:
+            raise TypeError(
+                f"transform returned {each!r:.80}, which is not one of the {len(keys)} runnables that it was given; "
+                "return these in another order, or some of them"
+            )
+        found.append(each)
+    return found

@@ -500,7 +500,7 @@ class Worker:
         memory = self.run.memory
         runnables = [bind(activation, memory, self.run.context) for activation in offered]
         by_key = {activation.key: activation for activation in offered}
-        wanted = [by_key[runnable.key] for runnable in self.report.transformed(runnables) if runnable.key in by_key]
+        wanted = [by_key[runnable.key] for runnable in self.report.transformed(runnables)]
         left = set(by_key) - {activation.key for activation in wanted}
         memory.newly_ready.extend(by_key[key] for key in by_key if key in left)
         return wanted
