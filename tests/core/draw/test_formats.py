@@ -237,3 +237,28 @@ def test_a_rule_is_drawn_with_its_condition() -> None:
     svg = Workflow("w", condition(lambda x: x, name="big"), large, [one("a"), one("b")] >> two("c")).to_svg()
 
     assert ">when big<" in svg
+
+
+GEOMETRY = {"width", "height", "x", "y", "cx", "cy", "r", "rx", "ry", "d"}
+PAINT = {"fill", "stroke"}
+
+
+@pytest.mark.parametrize("name", [*DEFINITIONS, *RUNS])
+def test_a_picture_needs_no_style_sheet(name: str) -> None:
+    """Renderers that know little CSS take what they know of it, and the attributes."""
+    root = ET.fromstring({**DEFINITIONS, **RUNS}[name]().to_svg().encode())  # noqa: S314 - our own
+    bare: list[ET.Element] = []
+
+    def visit(element: ET.Element, painted: set[str]) -> None:
+        painted = painted | PAINT.intersection(element.keys())
+        if element.tag.removeprefix(SVG) in ("path", "rect", "circle", "text") and not painted:
+            bare.append(element)
+        for child in element:
+            visit(child, painted)
+
+    visit(root, set())
+    declared = {part.partition(":")[0] for each in root.iter() for part in each.get("style", "").split(";")}
+    assert bare == []
+    assert declared.isdisjoint(GEOMETRY | PAINT)
+    assert {"width", "height", "viewBox"}.issubset(root.keys())
+    assert root.find(f".//{SVG}style") is None

@@ -36,10 +36,11 @@ def to_svg(picture: Picture) -> str:
     layout = Layout(picture, *measured(picture))
     attach(layout.lines, layout.boxes)
     wide, high = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
+    # Some renderers (cairosvg) take "height: auto" for no height; they do not know "block-size", which browsers do.
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" '
         f'viewBox="{-MARGIN:g} {-MARGIN:g} {wide:.0f} {high:.0f}" role="img" '
-        f'font-family="{FONT}" style="max-width:100%;height:auto">'
+        f'font-family="{FONT}" style="max-width:100%;block-size:auto">'
     )
     parts = [opening, f"<title>{_text(picture.name)}</title>"]
     parts.extend(_frame(layout.groups[group.id]) for group in picture.groups)
