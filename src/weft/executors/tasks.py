@@ -18,6 +18,7 @@ from time import perf_counter_ns
 from weft.calling import aattempt, failed
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import ExecutorClosed, ExecutorFull
+from weft.executors.blocking_watch import BlockingWatch
 from weft.executors.outbox import Outbox
 
 CAPACITY = 1_000
@@ -30,10 +31,18 @@ _log = logging.getLogger(__name__)
 class TaskExecutor:
     """Runs up to *capacity* coroutines at once in the running event loop; a plain function blocks that loop."""
 
-    def __init__(self, *, capacity: int = CAPACITY) -> None:
+    def __init__(self, *, capacity: int = CAPACITY, blocking_threshold: float | None = None) -> None:
+        """
+        Make one.
+
+        Args:
+            capacity: how many coroutines may run at once.
+            blocking_threshold: log a step that blocks the event loop for longer than this many seconds.
+        """
         if capacity < 1:
             raise ValueError(f"capacity={capacity!r}: use a number of at least 1")
         self.capacity = capacity
+        self._watch = None if blocking_threshold is None else BlockingWatch(blocking_threshold, lambda: self._tasks)
         self._outbox: Outbox[tuple[int, Outcome | None]] | None = None
         self._context = contextvars.Context()
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
@@ -68,6 +77,8 @@ class TaskExecutor:
         task.add_done_callback(partial(self._end, ticket, runnable, perf_counter_ns()))
         self._tasks[ticket], self._live[ticket] = task, self._loop.time()
         self._places += 1
+        if self._watch is not None and not self._watch.is_awake:
+            self._watch.wake()
 
     def _end(self, ticket: int, runnable: Runnable, begun: int, task: asyncio.Task[Outcome]) -> None:
         self.reclaim(ticket)
@@ -125,4 +136,6 @@ class TaskExecutor:
                 _log.warning("%r ignores its cancellation and is abandoned: let CancelledError pass", task)
         if self._outbox is not None:
             self._outbox.mute()
+        if self._watch is not None:
+            self._watch.close()
         return given_up

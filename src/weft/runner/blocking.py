@@ -66,6 +66,7 @@ class Runner:
         counters: Counters | None = None,
         modules: Iterable[ModuleType] = (),
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
+        blocking_threshold: float | None = 0.5,
     ) -> None:
         self._inner = AsyncRunner(
             store,
@@ -81,6 +82,7 @@ class Runner:
             counters=counters,
             modules=modules,
             collector=collector,
+            blocking_threshold=blocking_threshold,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -64,14 +64,16 @@ def counters() -> Counters:
     return COUNTERS
 
 
-def executors(*, threads: int | None = None, processes: int | None = None) -> dict[str, Executor]:
+def executors(
+    *, threads: int | None = None, processes: int | None = None, blocking_threshold: float | None = None
+) -> dict[str, Executor]:
     """Return an executor of each kind, by the name that policies use."""
     from weft.executors import InlineExecutor, ProcessExecutor, TaskExecutor, ThreadExecutor
 
     sized: dict[str, Any] = {} if threads is None else {"max_workers": threads}
     found: dict[str, Executor] = {
         "inline": InlineExecutor(),
-        "async": TaskExecutor(),
+        "async": TaskExecutor(blocking_threshold=blocking_threshold),
         "thread": ThreadExecutor(**sized),
     }
     found["process"] = ProcessExecutor(**({} if processes is None else {"max_workers": processes}))

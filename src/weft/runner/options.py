@@ -4,6 +4,7 @@ The options of a run that is started or resumed, and the hooks of its worker.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, get_args
 
@@ -85,6 +86,18 @@ def check_context(context: object) -> None:
     """
     if not isinstance(context, Mapping | None):
         raise InvalidOption(f"context={context!r:.80}: use a mapping of keys to values: context={{'key': value}}")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """
+    Refuse what is neither a number of seconds above 0 nor None.
+
+    Raises:
+        InvalidOption: it is not.
+    """
+    is_fine = value is None or (isinstance(value, int | float) and value is not True and 0 < value < math.inf)
+    if not is_fine:
+        raise InvalidOption(f"{name}={value!r}: use a number of seconds above 0, or None")
 
 
 def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:

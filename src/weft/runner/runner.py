@@ -49,6 +49,7 @@ from weft.runner.options import (
     WorkerHooks,
     check_choice,
     check_context,
+    check_seconds,
     check_workflow,
 )
 from weft.runner.portability import check_portable
@@ -81,6 +82,7 @@ class AsyncRunner(RunnerQueries):
         counters: Counters | None = None,
         modules: Iterable[ModuleType] = (),
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
+        blocking_threshold: float | None = 0.5,
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -103,11 +105,17 @@ class AsyncRunner(RunnerQueries):
             collector: how often Python's garbage collector looks for cycles while the runner is open.  That is a
                 setting of the process: ``"seldom"`` is for one with thousands of live runs, where a full collection
                 takes long; three numbers are the arguments of ``gc.set_threshold``.
+            blocking_threshold: log a coroutine function that blocks the event loop for longer than this many seconds,
+                with the component and the place; None for never.
         """
+        check_seconds("blocking_threshold", blocking_threshold)
         self._runtime = Runtime(
             self,
             defaults.store(store),
-            {**defaults.executors(threads=threads, processes=processes), **(executors or {})},
+            {
+                **defaults.executors(threads=threads, processes=processes, blocking_threshold=blocking_threshold),
+                **(executors or {}),
+            },
             clock or defaults.clock(),
             counters or defaults.counters(),
             grace,
