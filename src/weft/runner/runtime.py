@@ -33,6 +33,7 @@ from weft.runner import collector
 from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
 from weft.runner.durability.ownership import Ownership
+from weft.runner.durability.store_spans import spanned
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
@@ -101,7 +102,7 @@ class Runtime:
         """Whether a caller of :meth:`close` knows what could not be written."""
         self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
         """Shared by all workers."""
-        self.ownership = Ownership(store, self.is_open, self.may_wait)
+        self.ownership = Ownership(store, self.is_open, self.may_wait, clock.time)
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
         self.bulk_start = BulkStart(self.registry, self.waiters, self.ownership)
@@ -155,7 +156,7 @@ class Runtime:
 
     async def _open(self) -> None:
         if not self._store.is_open:
-            await self._store.open()
+            await spanned(self._store, "open", [], self.dispatcher.clock.time, self._store.open)
             self._owns_store = True
         try:
             self.children.open()
@@ -230,7 +231,7 @@ class Runtime:
         reasons = (worker.lost for worker in workers if worker.unwritten)
         try:
             if self._owns_store:  # closing it gives up all runs
-                await self._store.close()
+                await spanned(self._store, "close", [], dispatcher.clock.time, self._store.close)
             else:
                 await self.ownership.release_all(worker.id for worker in workers)
         except Exception as error:

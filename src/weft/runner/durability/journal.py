@@ -30,8 +30,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -39,8 +38,8 @@ from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append, LogStore
 from weft.runner.deadline import Deadline
 from weft.runner.durability.store_retry import waits
+from weft.runner.durability.store_spans import StoreSpan
 from weft.telemetry import bus
-from weft.telemetry.catalogue import STORE_EXCEPTION, STORE_START, STORE_STOP
 
 _log = logging.getLogger("weft.runner")
 
@@ -262,9 +261,7 @@ class Journal:
         if self._gave_up is not None:
             return [self._gave_up] * len(appends)
         for wait in waits():
-            started = self._told(STORE_START, appends) if bus.store_start else 0.0
-            if bus.store_stop or bus.store_exception:
-                started = monotonic()
+            span = self._span(appends) if bus.store_start or bus.store_stop or bus.store_exception else None
             try:
                 results = await self._store.append(appends)
                 if len(results) != len(appends):
@@ -273,7 +270,8 @@ class Journal:
                         f"{len(results)}; append() must say of each what became of it"
                     )
             except StoreUnavailable as error:
-                self._told(STORE_EXCEPTION, appends, started, error)
+                if span is not None:
+                    span.fail(error)
                 if self.outage is None:
                     _log.warning("the store is unavailable: %s; trying again", error)
                     self.outage_since = asyncio.get_running_loop().time()
@@ -283,7 +281,8 @@ class Journal:
                     return [error] * len(appends)
                 appends = [replace(append, again=True) for append in appends]
             except Exception as error:  # noqa: BLE001 - a bug in a store must not end the journal
-                self._told(STORE_EXCEPTION, appends, started, error)
+                if span is not None:
+                    span.fail(error)
                 if len(appends) > 1:
                     _log.exception("the store cannot write a batch of %d runs; trying them one by one", len(appends))
                     return [(await self._append([replace(append, again=True)]))[0] for append in appends]
@@ -293,10 +292,14 @@ class Journal:
                 if self.outage is not None:
                     _log.warning("the store is back")
                     self.outage = None
-                if bus.store_stop:
-                    self._told(STORE_STOP, appends, started)
+                if span is not None:
+                    span.stop()
                 return results
         raise AssertionError("waits() has no end")
+
+    def _span(self, appends: Sequence[Append]) -> StoreSpan:
+        events = sum(append.count for append in appends)
+        return StoreSpan(self._store, "append", [append.run for append in appends], self._time(), events)
 
     async def _waited(self, seconds: float) -> bool:
         """Wait before the store is tried again; return False if the time to close is up."""
@@ -309,24 +312,6 @@ class Journal:
             return False
         await asyncio.sleep(min(seconds, self._deadline.left))
         return True
-
-    def _told(
-        self, event: str, appends: Sequence[Append], started: float | None = None, error: BaseException | None = None
-    ) -> float:
-        measured: dict[str, Any] = {"events": sum(append.count for append in appends)}
-        if started is None:
-            measured["time"] = self._time()
-        else:
-            measured["duration"] = monotonic() - started
-        told: dict[str, Any] = {
-            "store": type(self._store).__name__,
-            "operation": "append",
-            "workflow_ids": [append.run for append in appends],
-        }
-        if error is not None:
-            told["error"] = error
-        bus.emit(event, measured, told)
-        return monotonic()
 
 
 def _is_large(append: Append) -> bool:

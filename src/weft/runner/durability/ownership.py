@@ -7,6 +7,7 @@ All of these calls are safe to repeat, so they are retried while the store is un
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -28,6 +29,7 @@ from weft.log import Decoder
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.durability.recovery import Recovered, recover
 from weft.runner.durability.store_retry import retry_while_unavailable
+from weft.runner.durability.store_spans import spanned
 from weft.runner.slices import pause
 
 T = TypeVar("T")
@@ -75,8 +77,14 @@ class AcquiredRun:
 class Ownership:
     """The runs of *store*.  While the runner *may_wait*, which outlasts being open, an unavailable store is retried."""
 
-    def __init__(self, store: LogStore, is_open: Callable[[], bool], may_wait: Callable[[], bool]) -> None:
-        self._store, self._is_open, self._may_wait = store, is_open, may_wait
+    def __init__(
+        self,
+        store: LogStore,
+        is_open: Callable[[], bool],
+        may_wait: Callable[[], bool],
+        time: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._is_open, self._may_wait, self._time = store, is_open, may_wait, time
         self._kept: dict[str, None] = {}
         """Runs that may be owned and are not here: the store has not said so far that they were given back."""
         self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
@@ -100,7 +108,7 @@ class Ownership:
             return None
         self._kept[run] = None
         try:
-            record = await self._retrying(lambda: store.acquire(run))
+            record = await self._retrying("acquire", [run], lambda: store.acquire(run))
         except (RunNotFound, RunOwned):
             self._kept.pop(run, None)
             raise
@@ -112,7 +120,11 @@ class Ownership:
         store = self._owned()
         last: RunRecord | None = None
         while True:
-            page = await self._retrying(lambda: store.list_free(statuses=statuses, after=last, limit=PAGE))  # noqa: B023
+            page = await self._retrying(
+                "list_free",
+                [],
+                lambda: store.list_free(statuses=statuses, after=last, limit=PAGE),  # noqa: B023
+            )
             if not page:
                 return
             last = page[-1]
@@ -127,7 +139,8 @@ class Ownership:
         store = self._owned()
         owned: list[RunRecord] = []
         self._kept.update(dict.fromkeys(runs))
-        for run, answer in (await self._retrying(lambda: store.acquire_many(runs))).items():
+        answers = await self._retrying("acquire_many", list(runs), lambda: store.acquire_many(runs))
+        for run, answer in answers.items():
             self._kept.pop(run, None)
             if isinstance(answer, RunRecord):
                 owned.append(answer)
@@ -137,13 +150,14 @@ class Ownership:
 
     async def load(self, run: str, owned: RunRecord | None) -> AcquiredRun:
         """Load *run*, which was acquired: *owned* is its record since then."""
-        loaded = await self._retrying(lambda: self._store.load_since(run, 0))
+        loaded = await self._retrying("load_since", [run], lambda: self._store.load_since(run, 0))
         return self._checked(run, loaded, owned)
 
     async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[AcquiredRun]:
         """Yield the runs whose records these are, loaded a few at a time."""
         for records in _groups(owned):
-            found = await self._retrying(lambda: self._store.load_many([each.id for each in records]))  # noqa: B023
+            runs = [each.id for each in records]
+            found = await self._retrying("load_many", runs, lambda: self._store.load_many(runs))  # noqa: B023
             for record in records:
                 yield self._checked(record.id, found[record.id], record)
 
@@ -170,7 +184,7 @@ class Ownership:
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.durability.recovery.recover`."""
-        return await self._retrying(lambda: recover(self._store, loaded, pause=self._pause, **given))
+        return await self._again(lambda: recover(self._store, loaded, pause=self._pause, **given))
 
     async def _pause(self) -> None:
         """Let other work of the event loop run; raise if the runner was closed meanwhile."""
@@ -194,7 +208,7 @@ class Ownership:
         store = self._store
         if runs and isinstance(store, OwnedStore):
             self._kept.update(dict.fromkeys(runs))
-            await self._retrying(lambda: store.release(runs))
+            await self._retrying("release", runs, lambda: store.release(runs))
             for run in runs:
                 self._kept.pop(run, None)
 
@@ -218,18 +232,18 @@ class Ownership:
         """
         store = self._store
         if isinstance(store, ListableStore):
-            return await self._retrying(lambda: store.find(run))
-        return (await self._retrying(lambda: store.load_since(run, 0))).record
+            return await self._retrying("find", [run], lambda: store.find(run))
+        return (await self._retrying("load_since", [run], lambda: store.load_since(run, 0))).record
 
     async def records(self, **asked: Any) -> list[RunRecord]:
         """Return a page of the records in the store, as its ``list`` does."""
         store = self._listed()
-        return list(await self._retrying(lambda: store.list(**asked)))
+        return list(await self._retrying("list", [], lambda: store.list(**asked)))
 
     async def count(self, **asked: Any) -> int:
         """Return how many runs the store has, as its ``count`` does."""
         store = self._listed()
-        return await self._retrying(lambda: store.count(**asked))
+        return await self._retrying("count", [], lambda: store.count(**asked))
 
     async def delete(self, run: str) -> None:
         """
@@ -239,11 +253,15 @@ class Ownership:
             RunNotFound: nothing is stored under this id.
             RunOwned: another owner that is alive holds it.
         """
-        await self._asked(self._listed().delete(run))
+        store = self._listed()
+        await self._asked(self._spanned("delete", [run], lambda: store.delete(run)))
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus], limit: int | None) -> int:
         """Delete closed runs that were last written *before* a time; return how many."""
-        return await self._asked(self._listed().purge(before=before, statuses=statuses, limit=limit))
+        store = self._listed()
+        return await self._asked(
+            self._spanned("purge", [], lambda: store.purge(before=before, statuses=statuses, limit=limit))
+        )
 
     def _listed(self) -> ListableStore:
         if not isinstance(self._store, ListableStore):
@@ -252,8 +270,15 @@ class Ownership:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    async def _retrying(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _retrying(self, operation: str, runs: Sequence[str], call: Callable[[], Awaitable[T]]) -> T:
+        """Return the answer of *call*, an *operation* on *runs*, once the store is available."""
+        return await self._again(lambda: self._spanned(operation, runs, call))
+
+    async def _again(self, call: Callable[[], Awaitable[T]]) -> T:
         return await self._asked(retry_while_unavailable(call, while_=self._may_wait))
+
+    def _spanned(self, operation: str, runs: Sequence[str], call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        return spanned(self._store, operation, runs, self._time, call)
 
     async def _asked(self, answer: Awaitable[T]) -> T:
         """Return *answer*; a store that was closed meanwhile is a runner that was."""

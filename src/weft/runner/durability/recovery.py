@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from weft.log.event_codec import AT_ONCE
 from weft.log.hash_chain import GENESIS, may_refer, survey
 from weft.policy.matching import Within
 from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
+from weft.runner.durability.store_spans import spanned
 from weft.runner.slices import pause
 
 _HASHED: Final = 4096
@@ -161,12 +163,15 @@ async def _referred(
             wanted_facts |= found.facts
             await pace.keep(count)
     try:
-        definitions = await store.load_definitions(wanted_definitions)
+        definitions = await spanned(
+            store, "load_definitions", [run], time.time, lambda: store.load_definitions(wanted_definitions)
+        )
     except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
         raise MissingContent("definition", error.hashes, run) from error
     facts: Mapping[bytes, bytes] = {}
     if wanted_facts and isinstance(store, FactStore):
-        facts = await store.load_facts(run, wanted_facts)
+        facts_of = store.load_facts
+        facts = await spanned(store, "load_facts", [run], time.time, lambda: facts_of(run, wanted_facts))
     return definitions, facts
 
 
