@@ -70,11 +70,8 @@ class Bus:
     store_start: Handlers
     store_stop: Handlers
     store_exception: Handlers
-    batch_start: Handlers
-    batch_stop: Handlers
     worker_restart: Handlers
     worker_parked: Handlers
-    worker_evicted: Handlers
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

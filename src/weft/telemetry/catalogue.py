@@ -24,11 +24,8 @@ RUNNABLE_SKIP: Final = "weft.runner.runnable.skip"
 STORE_START: Final = "weft.runner.store.start"
 STORE_STOP: Final = "weft.runner.store.stop"
 STORE_EXCEPTION: Final = "weft.runner.store.exception"
-BATCH_START: Final = "weft.runner.batch.start"
-BATCH_STOP: Final = "weft.runner.batch.stop"
 WORKER_RESTART: Final = "weft.runner.worker.restart"
 WORKER_PARKED: Final = "weft.runner.worker.parked"
-WORKER_EVICTED: Final = "weft.runner.worker.evicted"
 
 PREFIX: Final = "weft.runner."
 
@@ -53,11 +50,11 @@ _STORE = ("store", "operation", "workflow_ids")
 
 CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(WORKFLOW_START, "a run is started, or resumed", ("time",), (*_RUN, "is_resumed")),
-    Entry(WORKFLOW_STOP, "a run has nothing more to do, or is closed", ("duration",), (*_RUN, "status")),
+    Entry(WORKFLOW_STOP, "a run has done all that it was given to do, or is closed", ("duration",), (*_RUN, "status")),
     Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_RUN, "error")),
     Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),
     Entry(RUNNABLE_STOP, "an attempt has returned a value", ("duration",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error")),
+    Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error", "is_final")),
     Entry(RUNNABLE_RETRY, "another attempt will be made, after a delay", ("delay",), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _ATTEMPT),
     Entry(RUNNABLE_FALLBACK, "the fallback is called after the last attempt", (), (*_ATTEMPT, "error")),
@@ -65,11 +62,8 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(STORE_START, "an operation of the store begins", ("time", "events"), _STORE),
     Entry(STORE_STOP, "the operation has succeeded", ("duration", "events"), _STORE),
     Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
-    Entry(BATCH_START, "several runnables are dispatched as one", ("time", "size"), (*_RUN, "components")),
-    Entry(BATCH_STOP, "all of them have ended", ("duration", "size"), (*_RUN, "components")),
     Entry(WORKER_RESTART, "a worker that crashed is rebuilt from the store", ("restarts",), (*_RUN, "error")),
     Entry(WORKER_PARKED, "a run is set aside until a person looks at it", (), (*_RUN, "reason")),
-    Entry(WORKER_EVICTED, "a run that only waits has left memory", (), _RUN),
 )
 
 EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
@@ -78,17 +72,16 @@ EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
 MEANINGS: Final[dict[str, str]] = {
     "attempt": "which attempt it is, from 1",
     "component": "the name of the component",
-    "components": "the names of the components, in order",
     "delay": "seconds until the next attempt",
-    "duration": "seconds since the matching start, on a monotonic clock",
+    "duration": "seconds since the matching start, of a run since it was given something to do, on a monotonic clock",
     "error": "the exception",
     "events": "how many events are written or were read",
     "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
+    "is_final": "whether the component has failed for good: no retry, fallback or skip follows",
     "is_resumed": "whether the run existed before",
     "operation": "the method of the store",
     "reason": "why, in words",
     "restarts": "how many restarts there have been within the time that the limit counts",
-    "size": "how many runnables",
     "status": "the state of the run, such as `idle` or `cancelled`",
     "store": "the class of the store",
     "time": "seconds since the epoch",

@@ -224,7 +224,7 @@ class Attempts:
         worker = self._worker
         memory = worker.run.memory
         record(memory, replace(after, seq=len(memory.log) + 1))
-        worker.report.retrying(after, self._dispatcher.clock.time())
+        worker.report.retrying(inflight, after, self._dispatcher.clock.time())
         if inflight.is_durable:  # its wait and its attempts outlive this process, whatever the strategy
             worker.checkpoint()
         else:
@@ -338,7 +338,9 @@ class Attempts:
             outcome = _in_time(inflight.attempt, outcome)
         inflight.spent_ns += outcome.duration_ns
         is_complete = outcome.status == "completed"
-        if bus.runnable_stop or not is_complete:
+        if not is_complete:
+            inflight.failed = outcome
+        elif bus.runnable_stop:
             self._worker.report.ended(inflight, outcome)
             if inflight.has_ended:  # a listener has cancelled the run
                 return
@@ -385,6 +387,10 @@ class Attempts:
             return
         if inflight.instructions is not None:
             inflight.instructions.close()
+        if outcome.status != "completed":
+            self._worker.report.gave_up(inflight, outcome)
+            if inflight.has_ended:  # a listener has cancelled the run
+                return
         if outcome.duration_ns != inflight.spent_ns:
             outcome = replace(outcome, duration_ns=inflight.spent_ns)
         self._worker.finish(inflight, outcome)

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from weft.core.fold.scope import Activation
-from weft.core.run.runnable import Runnable
+from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.driver import Attempt, Await, AwaitTurn, Begun, Instructions, Pause
 from weft.policy.policy import Policy
 from weft.runner.execution.large_values import PendingResult
@@ -76,6 +76,8 @@ class InFlight(msgspec.Struct, eq=False):
     """When the attempt was handed over, on the monotonic clock."""
     last_sign: float = 0.0
     """When the attempt gave its last sign of life."""
+    failed: Outcome | None = None
+    """The outcome of its last attempt, which has failed, until that is reported: the policy decides first."""
     spent_ns: int = 0
     """How long its attempts took."""
     timers: list[Any] | None = None

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from weft.calling import is_ctrl_c
 from weft.core.events import AttemptFailed
+from weft.core.failure import describe, described
+from weft.core.fold.error_routes import rescuers
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
 from weft.runner.execution.inflight import InFlight
@@ -21,40 +25,55 @@ from weft.telemetry import bus, catalogue
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Reporter:
     """Reports what happens in the run of one worker."""
 
-    __slots__ = ("_began", "_hooks", "_run")
+    __slots__ = ("_busy_since", "_hooks", "_run")
 
     def __init__(self, run: Run, hooks: WorkerHooks | None) -> None:
         self._run, self._hooks = run, hooks
-        self._began = 0.0
+        self._busy_since = 0.0
+        """When the present busy period began, on the monotonic clock; 0 if the run has nothing to do."""
 
     # -- the run ---------------------------------------------------------------------------------
 
     def begun(self, time: Callable[[], float], *, is_resumed: bool) -> None:
         """The run was started, or resumed."""
-        self._began = monotonic()
+        if is_resumed and self._run.is_runnable:
+            self.busy()
         if bus.workflow_start:
             bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": is_resumed})
 
+    def busy(self) -> None:
+        """The run was given something to do, or is being closed: a busy period begins, unless there is one."""
+        if not self._busy_since:
+            self._busy_since = monotonic()
+
     def settled(self, status: str) -> None:
-        """There is nothing left to do."""
+        """There is nothing left to do; nothing is reported unless there was something."""
+        since, self._busy_since = self._busy_since, 0.0
+        if not since:
+            return
         hooks = self._hooks
-        if hooks is not None and hooks.on_idle is not None:
+        if hooks is not None and hooks.on_idle is not None and status != "cancelled":
             self._call("on_idle", hooks.on_idle, self._run.frozen_copy())
         if bus.workflow_stop:
-            spent = monotonic() - self._began
+            spent = monotonic() - since
             bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._whose(), "status": status})
 
     def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
         _log.error("run %r was let go of: %s; the store has it up to its last checkpoint", self._run.id, error)
+        self.failed(error)
+
+    def failed(self, error: BaseException) -> None:
+        """The run has failed with *error*; :meth:`settled` follows."""
         if bus.workflow_exception:
-            spent = monotonic() - self._began
+            spent = monotonic() - self._busy_since if self._busy_since else 0.0
             bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._whose(), "error": error})
 
     def restarted(self, error: BaseException, restarts: int) -> None:
@@ -81,14 +100,43 @@ class Reporter:
             bus.emit(catalogue.RUNNABLE_START, {"time": time()}, told)
 
     def ended(self, inflight: InFlight, outcome: Outcome) -> None:
-        """An attempt has ended."""
-        if outcome.status == "completed":
-            if bus.runnable_stop:
-                told = {**self._attempt(inflight), "executor": inflight.executor}
-                bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, told)
-        elif bus.runnable_exception:
-            told = {**self._attempt(inflight), "executor": inflight.executor, "error": outcome.error}
-            bus.emit(catalogue.RUNNABLE_EXCEPTION, {"duration": outcome.duration_ns / 1e9}, told)
+        """An attempt has returned a value."""
+        if bus.runnable_stop:
+            told = {**self._attempt(inflight), "executor": inflight.executor}
+            bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, told)
+
+    def attempt_failed(self, inflight: InFlight, *, is_final: bool) -> None:
+        """The last attempt has failed, and it is decided whether something else follows."""
+        failed, inflight.failed = inflight.failed, None
+        if failed is not None and bus.runnable_exception:
+            told = {**self._attempt(inflight), "executor": inflight.executor, "error": failed.error}
+            measured = {"duration": failed.duration_ns / 1e9}
+            bus.emit(catalogue.RUNNABLE_EXCEPTION, measured, {**told, "is_final": is_final})
+
+    def gave_up(self, inflight: InFlight, outcome: Outcome) -> None:
+        """A runnable is skipped, or has failed for good: that is logged."""
+        is_final = outcome.status == "failed"
+        if is_final:  # its fallback has failed after the attempt, or a limit has refused one: that counts
+            failed = inflight.failed
+            inflight.failed = outcome if failed is None else replace(failed, error=outcome.error)
+        self.attempt_failed(inflight, is_final=is_final)
+        if is_final and _log.isEnabledFor(logging.WARNING):
+            self._log_failure(inflight, outcome)
+
+    def _log_failure(self, inflight: InFlight, outcome: Outcome) -> None:
+        """Log the exception; its text is taken from its description, since its own code may raise anything."""
+        node, error = inflight.activation.node, outcome.error or RuntimeError("failed without an error")
+        detail = describe(error)
+        level = logging.WARNING if node.error_routes and rescuers(node, detail) else logging.ERROR
+        count = "" if outcome.attempt == 1 else f" after {outcome.attempt} attempts"
+        said = (node.name, self._run.id, count, detail.type, detail.message)
+        raised = (type(error), error, _TRACEBACK.__get__(error))
+        record = _log.makeRecord(
+            _log.name, level, __file__, 0, "%r of run %r has failed%s: %s: %s", said, raised, "gave_up"
+        )
+        record.exc_text = detail.traceback.rstrip()
+        if _log.isEnabledFor(level):
+            _log.handle(record)
 
     def timed_out(self, inflight: InFlight, spent: float, error: BaseException) -> None:
         """An attempt was stopped."""
@@ -96,14 +144,18 @@ class Reporter:
             measured = {"duration": spent, "timeout": getattr(error, "seconds", spent)}
             bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._attempt(inflight))
 
-    def retrying(self, after: AttemptFailed, now: float) -> None:
+    def retrying(self, inflight: InFlight, after: AttemptFailed, now: float) -> None:
         """Another attempt follows."""
+        failed = inflight.failed
+        self.attempt_failed(inflight, is_final=False)
         if bus.runnable_retry:
-            told = {**self._whose(), "component": after.component, "attempt": after.attempt, "error": after.error}
+            error = described(after.error) if failed is None else failed.error
+            told = {**self._attempt(inflight), "attempt": after.attempt, "error": error}
             bus.emit(catalogue.RUNNABLE_RETRY, {"delay": max(0.0, after.retry_at - now)}, told)
 
     def falling_back(self, inflight: InFlight, error: BaseException) -> None:
         """The fallback is about to be asked."""
+        self.attempt_failed(inflight, is_final=False)
         if bus.runnable_fallback:
             bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(inflight), "error": error})
 

@@ -227,6 +227,7 @@ class Worker:
     def changed(self) -> None:
         """The run has something new to do: an input, or the retry of a dead letter."""
         self.period += 1
+        self.report.busy()
         if self.options.on_complete is not None:
             self.owes_notice = True
         self._told()
@@ -391,6 +392,7 @@ class Worker:
         """
         self.check_open()
         memory = self.run.memory
+        self.report.busy()
         self.abandon()
         record(memory, ev.RunCancelled(len(memory.log) + 1, reason, by))
         self.state, self.reason, self.owes_notice = "cancelled", reason, False
