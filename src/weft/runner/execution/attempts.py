@@ -21,7 +21,7 @@ from weft.calling import is_ctrl_c
 from weft.core import events as ev
 from weft.core.failure import PROPAGATES
 from weft.core.fold.fold import record
-from weft.core.run.runnable import Outcome, Runnable, bind
+from weft.core.run.runnable import Outcome, bind
 from weft.errors import QueueTimeout, RunnerClosed, StepTimeout
 from weft.policy.decision import first_wait
 from weft.policy.driver import (
@@ -42,6 +42,7 @@ from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.outcomes import failed, in_time
 from weft.runner.execution.policy_call import PolicyCall, policy_call
 from weft.telemetry import bus
 
@@ -117,7 +118,7 @@ class Attempts:
             remaining = attempt.until - self._dispatcher.clock.time()
             if remaining <= 0:  # the log took too long
                 error = StepTimeout(inflight.activation.node.name, attempt.timeout or 0.0)
-                self.ended(inflight, _failed(attempt.runnable, error))
+                self.ended(inflight, failed(attempt.runnable, error))
                 return
             self._dispatcher.timeouts.watch_line(worker, inflight, attempt, remaining)
         self._dispatcher.queues[inflight.executor].submit(worker, inflight, attempt)
@@ -160,7 +161,7 @@ class Attempts:
             if is_ctrl_c(error):
                 raise
             assert inflight.runnable is not None  # noqa: S101
-            self._finish(inflight, _failed(inflight.runnable, error))
+            self._finish(inflight, failed(inflight.runnable, error))
             return
         if inflight.state == "done":  # a listener has cancelled the run
             instructions.close()
@@ -335,7 +336,7 @@ class Attempts:
             self._go_on(inflight, Returned(answer) if outcome.error is None else Raised(outcome.error))
             return
         if inflight.executor == "inline" and inflight.attempt is not None:
-            outcome = _in_time(inflight.attempt, outcome)
+            outcome = in_time(inflight.attempt, outcome)
         inflight.spent_ns += outcome.duration_ns
         is_complete = outcome.status == "completed"
         if not is_complete:
@@ -367,7 +368,7 @@ class Attempts:
             self._worker.report.timed_out(inflight, spent, error)
         if inflight.state == "done":  # a listener has cancelled the run
             return
-        self.ended(inflight, _failed(runnable, error, spent))
+        self.ended(inflight, failed(runnable, error, spent))
         self._worker.turn()
 
     def not_started(self, inflight: InFlight, seconds: float) -> None:
@@ -379,7 +380,7 @@ class Attempts:
         if inflight.instructions is not None:  # it is about a limit that is no longer waited for
             inflight.instructions.close()
             inflight.instructions = None
-        self.ended(inflight, _failed(runnable, QueueTimeout(runnable.component, seconds)))
+        self.ended(inflight, failed(runnable, QueueTimeout(runnable.component, seconds)))
         worker.turn()
 
     def _finish(self, inflight: InFlight, outcome: Outcome) -> None:
@@ -408,20 +409,3 @@ class Attempts:
         instructions = inflight.instructions
         if instructions is not None and getgeneratorstate(instructions) != GEN_RUNNING:  # else it is closed later
             instructions.close()
-
-
-def _in_time(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """Return *outcome*, or a timeout if it came too late: a step in the event loop cannot be interrupted."""
-    if attempt.timeout is None:
-        return outcome
-    spent = outcome.duration_ns / 1e9
-    return (
-        outcome
-        if spent <= attempt.timeout
-        else _failed(attempt.runnable, StepTimeout(outcome.component, attempt.timeout), spent)
-    )
-
-
-def _failed(runnable: Runnable, error: BaseException, spent: float = 0.0) -> Outcome:
-    spent_ns = int(spent * 1e9)
-    return Outcome(*runnable.key, "failed", None, error, runnable.attempt, spent_ns, run_id=runnable.run_id)
