@@ -36,3 +36,8 @@ def hang(begun: str) -> None:
 def broken(_: object) -> None:
     """Fail, in a worker process as elsewhere."""
     raise OSError("down")
+
+
+def hands_out_an_object(_: object) -> object:
+    """Return what is not data, in a worker process as elsewhere."""
+    return object()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 from inspect import GEN_RUNNING, getgeneratorstate
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -23,6 +23,9 @@ from weft.core.failure import PROPAGATES
 from weft.core.fold.fold import record
 from weft.core.run.runnable import Outcome, bind
 from weft.errors import QueueTimeout, RunnerClosed, StepTimeout
+from weft.log import encode_once, needs_encoding
+from weft.log.module_names import kind_of
+from weft.log.value_encoder import SHORT
 from weft.policy.decision import first_wait
 from weft.policy.driver import (
     Attempt,
@@ -36,12 +39,14 @@ from weft.policy.driver import (
     Raised,
     Reply,
     Returned,
+    Value,
     conduct,
 )
 from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.large_values import PendingResult, encode_result
 from weft.runner.execution.outcomes import failed, in_time
 from weft.runner.execution.policy_call import PolicyCall, policy_call
 from weft.telemetry import bus
@@ -69,7 +74,7 @@ class Attempts:
             self._go_on(inflight, None)
             return
         if inflight.attempt is not None:
-            if isinstance(inflight.attempt.runnable, PolicyCall):
+            if inflight.calls_policy:
                 self._queue.move(inflight, "calling_policy")
             else:
                 inflight.executor = self._executor(inflight)
@@ -322,7 +327,7 @@ class Attempts:
             self._worker.report.started(inflight, dispatcher.clock.time)
 
     def ended(self, inflight: InFlight, outcome: Outcome) -> None:
-        """The attempt has ended."""
+        """The attempt has ended: encode its value, which is part of the attempt, and go on with its outcome."""
         if inflight.state == "done":  # it was given up meanwhile
             return
         if inflight.timers:
@@ -330,20 +335,32 @@ class Attempts:
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
             self._drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
             return
+        made = outcome.result
         if inflight.state == "calling_policy":
-            assert inflight.attempt is not None  # noqa: S101
-            answer = cast("PolicyCall", inflight.attempt.runnable).answer
-            self._go_on(inflight, Returned(answer) if outcome.error is None else Raised(outcome.error))
-            return
-        if inflight.executor == "inline" and inflight.attempt is not None:
+            answer = _answer(inflight)
+            made = answer.value if isinstance(answer, Value) else None
+        elif inflight.executor == "inline" and inflight.attempt is not None:
             outcome = in_time(inflight.attempt, outcome)
+        if kind_of(made) not in SHORT and outcome.status == "completed" and needs_encoding(made):
+            node = inflight.activation.node
+            if not node.is_test:
+                inflight.result = PendingResult(outcome, encode_once(made, node.name))
+                encode_result(self._worker, inflight)  # which goes on with the outcome
+                return
+        self.go_on_with(inflight, outcome)
+
+    def go_on_with(self, inflight: InFlight, outcome: Outcome) -> None:
+        """Report the *outcome* of the attempt, whose value is encoded, and do as the policy says."""
+        if inflight.state == "calling_policy":
+            self._go_on(inflight, Returned(_answer(inflight)) if outcome.error is None else Raised(outcome.error))
+            return
         inflight.spent_ns += outcome.duration_ns
         is_complete = outcome.status == "completed"
         if not is_complete:
             inflight.failed = outcome
         elif bus.runnable_stop:
             self._worker.report.ended(inflight, outcome)
-            if inflight.has_ended:  # a listener has cancelled the run
+            if inflight.state == "done":  # a listener has cancelled the run
                 return
         if inflight.instructions is not None:
             error = RuntimeError("failed") if outcome.error is None else outcome.error
@@ -409,3 +426,9 @@ class Attempts:
         instructions = inflight.instructions
         if instructions is not None and getgeneratorstate(instructions) != GEN_RUNNING:  # else it is closed later
             instructions.close()
+
+
+def _answer(inflight: InFlight) -> Any:
+    """Return what the function of the policy has returned."""
+    assert inflight.attempt is not None  # noqa: S101
+    return cast("PolicyCall", inflight.attempt.runnable).answer

@@ -7,10 +7,11 @@ changes it, and counts the slots that are used.
                 ┌───────────────────────────────────────────────┐
                 ▼                                               │
     ──► queued ───► executing ◄──► calling_policy ───► waiting ─┘
-                       │                 │
-                       └────────┬────────┘
+                     │  ▲                ▲  │
+                     │  └─► (encoding) ◄─┘  │
+                     └──────────┬───────────┘
                                 ▼
-                          (encoding) ───► done
+                              done
 
 From any state, a runnable that is abandoned is done.
 """
@@ -26,6 +27,7 @@ from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.driver import Attempt, Await, AwaitTurn, Begun, Instructions, Pause
 from weft.policy.policy import Policy
 from weft.runner.execution.large_values import PendingResult
+from weft.runner.execution.policy_call import PolicyCall
 
 State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", "done"]
 """
@@ -33,7 +35,7 @@ State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", 
 - executing: has a slot, and its attempt is with the executor or queued for it;
 - calling_policy: has a slot, and a function of its policy is called in place of the component;
 - waiting: for time or for a limit, without a slot;
-- encoding: has a slot, and has completed with a large value that is being encoded;
+- encoding: has a slot, and its attempt has ended with a large value that is being encoded;
 - done: its outcome is in the run, or it was given up.
 """
 
@@ -42,7 +44,7 @@ TRANSITIONS: Final[dict[State, dict[State, int]]] = {
     "executing": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
     "calling_policy": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
     "waiting": {"queued": 0, "executing": 1, "done": 0},
-    "encoding": {"done": -1},
+    "encoding": {"executing": 0, "calling_policy": 0, "done": -1},
     "done": {},
 }
 """By state: the states that may follow, and by how many slots more are then used."""
@@ -93,7 +95,7 @@ class InFlight(msgspec.Struct, eq=False):
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
     result: PendingResult | None = None
-    """Its outcome, while the value of that is encoded."""
+    """The outcome of its last attempt whose value had to be encoded, with the bytes of that."""
 
     @property
     def is_started(self) -> bool:
@@ -102,8 +104,13 @@ class InFlight(msgspec.Struct, eq=False):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has its outcome, or was abandoned."""
+        """Whether its attempt has ended and is being encoded, or it was abandoned or has its outcome."""
         return self.state in ("encoding", "done")
+
+    @property
+    def calls_policy(self) -> bool:
+        """Whether its last attempt is a call of a function of its policy."""
+        return self.attempt is not None and isinstance(self.attempt.runnable, PolicyCall)
 
     @property
     def is_durable(self) -> bool:

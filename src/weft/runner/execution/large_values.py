@@ -1,7 +1,8 @@
 """
 Encodes a large value once, a slice at a time, so that it does not block the event loop.
 
-A result stays in flight until it is encoded completely.  An input is encoded before the run receives it.
+Encoding is part of the attempt: it has completed when its value is encoded, and has failed if that cannot be.
+An input is encoded before the run receives it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 class PendingResult:
-    """The outcome of a runnable that has completed, and whose value is being encoded."""
+    """The outcome of an attempt that has ended, and whose value is being encoded."""
 
     __slots__ = ("_slices", "encoded", "outcome")
 
@@ -73,12 +74,14 @@ def _encode_more(worker: Worker, inflight: InFlight) -> None:
 
 
 def encode_rest(worker: Worker, inflight: InFlight) -> None:
-    """Encode what is left of a value, and take it into the run."""
+    """Encode what is left of a value, and go on with the outcome of the attempt."""
     result = inflight.result
     assert result is not None  # noqa: S101
     while not result.go_on():
         pass
-    worker.finish(inflight, result.outcome, result.encoded)
+    if inflight.state == "encoding":
+        worker.queue.move(inflight, "calling_policy" if inflight.calls_policy else "executing")
+    worker.attempts.go_on_with(inflight, result.outcome)
 
 
 def exhausted(slices: Generator[None, None, T]) -> T:

@@ -40,9 +40,7 @@ from weft.errors import (
 )
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.log.ext_types import HASHED
-from weft.log.module_names import kind_of
 from weft.log.outcome import RunOutcome
-from weft.log.value_encoder import SHORT
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.unsaved import UnsavedLog
@@ -50,7 +48,7 @@ from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_collections import open_more
-from weft.runner.execution.large_values import PendingResult, encode_rest, encode_result, exhausted
+from weft.runner.execution.large_values import encode_rest, exhausted
 from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import RunQueue
 from weft.runner.execution.status import has_news, orphans, status_to_store, stuck, text_of_failures
@@ -581,22 +579,11 @@ class Worker:
             self.attempts.ended(inflight, outcome)
         self.turn()
 
-    def finish(self, inflight: InFlight, outcome: Outcome, encoded: Encoded | None = None) -> None:
-        """Add the outcome to the run, once its value is *encoded*."""
-        activation, policy = inflight.activation, inflight.policy
-        key = activation.key
-        if (
-            encoded is None
-            and outcome.status == "completed"
-            and kind_of(outcome.result) not in SHORT
-            and not activation.node.is_test
-            and needs_encoding(outcome.result)
-        ):
-            inflight.result = PendingResult(outcome, encode_once(outcome.result, key[0]))
-            encode_result(self, inflight)  # which comes back here
-            return
+    def finish(self, inflight: InFlight, outcome: Outcome) -> None:
+        """Add the outcome to the run."""
+        policy, result = inflight.policy, inflight.result
         self.queue.move(inflight, "done")
-        self.fold(activation, outcome, encoded)
+        self.fold(inflight.activation, outcome, None if result is None else result.encoded)
         if policy is not None or self.options.hooks is not None:  # a listener may stop or cancel the run
             self.report.finished(inflight, outcome)
         if self.observer is not None:
