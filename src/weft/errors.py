@@ -258,6 +258,8 @@ class DescribedError(ExecutionError):
         self.kind, self.message = kind, message
         self.detail: object = None
         """More about the exception, if it is known."""
+        self.original_args: tuple[object, ...] | None = None
+        """The ``args`` of the exception, if it was a value and they were data."""
 
 
 class LoopExhausted(ExecutionError):
@@ -931,6 +933,7 @@ class UnknownClass(ResolutionError):
             f"run {run!r} has values of {', '.join(self.classes)}, not known here, and would continue with records "
             "in their place; mention the class in an annotation of the function that makes it, or register it: "
             "weft.log.register(Class)"
+            + ("; for those of NumPy, install it" if any(name.startswith("numpy.") for name in self.classes) else "")
         )
 
 
@@ -952,8 +955,9 @@ class UnencodableValue(WeftError, TypeError):
         self.kind, self.path, self.component = kind, path, component
         made = "" if component is None else f"what {component!r} made cannot be written: "
         super().__init__(
-            f"{made}a {kind} at {path} is not data; use builtins, dates, Decimal, UUID, enums, dataclasses, attrs, "
-            "msgspec or pydantic classes, and pass handles by context(...)"
+            f"{made}a {kind} at {path} is not data; use builtins, dates, Decimal, UUID, paths, enums, dataclasses, "
+            "attrs, msgspec or pydantic classes, say how it is written with weft.log.register(Class, encode=..., "
+            "decode=...), and pass handles by context(...)"
         )
 
 
@@ -970,5 +974,6 @@ class UnidentifiableValue(WeftError, TypeError):
     def __init__(self, kind: str, path: str) -> None:
         super().__init__(
             f"a {kind} at {path} has no canonical form; use builtins, dataclasses, attrs or msgspec "
-            "classes, enums, dates, Decimal or UUID for values that need an identity"
+            "classes, enums, dates, Decimal or UUID for values that need an identity, or weft.log.register(Class, "
+            "encode=..., decode=...)"
         )

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import fractions
 import functools
+import ipaddress
 import math
+import pathlib
 import uuid
 import zoneinfo
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -18,6 +21,8 @@ import attrs
 import msgspec
 import pydantic
 from hypothesis import strategies as st
+
+from weft.errors import UnencodableValue
 
 
 class Colour(enum.Enum):
@@ -184,6 +189,21 @@ VALUES: dict[str, Any] = {
     "struct": Struct("Ada", (Point(1),)),
     "model": Model(num=3, inner=Plain("Bo")),
     "open_model": Open(name="y", other=(1, 2)),
+    "pure_path": pathlib.PurePosixPath("a/../b"),
+    "windows_path": pathlib.PureWindowsPath("C:/x"),
+    "odd_path": pathlib.PurePosixPath("\udcff"),
+    "fraction": fractions.Fraction(-(2**80), 3),
+    "ipv4": ipaddress.ip_address("10.0.0.1"),
+    "ipv6": ipaddress.ip_address("fe80::1%eth0"),
+    "ipv4_network": ipaddress.ip_network("10.0.0.0/8"),
+    "ipv6_network": ipaddress.ip_network("fe80::/64"),
+    "ipv4_interface": ipaddress.ip_interface("10.0.0.1/8"),
+    "ipv6_interface": ipaddress.ip_interface("fe80::1/64"),
+    "exception": ValueError("no", 5, 2**80),
+    "exception_of_a_file": FileNotFoundError(2, "No such file", "a", None, "b"),
+    "exception_of_bytes": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    "exception_group": ExceptionGroup("two", [KeyError("k"), OSError("down")]),
+    "exception_of_weft": UnencodableValue("socket", "value[0]", "fetch"),
     "mixed": {"rows": [Plain("a"), (Colour.RED, {Point(1): frozenset()})]},
 }
 """One value of each kind; the names are those of the fixtures that pin the wire format."""
@@ -208,6 +228,8 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, set | frozenset):
         return one == other and sorted(map(repr, one)) == sorted(map(repr, other))
+    if isinstance(one, BaseException):
+        return same(one.args, other.args) and str(one) == str(other) and same(vars(one), vars(other))
     return bool(one == other)
 
 
@@ -228,6 +250,9 @@ def values() -> st.SearchStrategy[Any]:
         st.decimals(allow_nan=False),
         st.uuids(),
         st.builds(range, st.integers(), st.integers(), st.integers(1)),
+        st.fractions(),
+        st.ip_addresses(),
+        st.text(st.characters(exclude_categories=(), exclude_characters="\0")).map(pathlib.PurePosixPath),
         st.sampled_from([Colour.RED, Level.LOW, Mode.FAST, Rights.READ | Rights.WRITE]),
         st.builds(Point, st.integers(), st.integers()),
         st.builds(Cached, st.integers()),

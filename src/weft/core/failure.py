@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import builtins
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -126,6 +126,58 @@ def described(detail: ErrorDetail) -> BaseException:
     if text_of(error) != detail.message:  # one whose text is not its first argument
         return DescribedError(detail.type, detail.message)
     return error
+
+
+def outline(error: BaseException) -> tuple[str, tuple[str, ...], str]:
+    """Return the class of *error*, the classes it derives from, and its message; of a stand-in, of the original."""
+    kind = type(error)
+    if kind is not DescribedError:
+        return _name(kind), tuple(_name(base) for base in _MRO.__get__(kind)[1:-1]), text_of(error)
+    known: Any = vars(error)
+    detail = known.get("detail")
+    if isinstance(detail, ErrorDetail):
+        return detail.type, detail.bases, detail.message
+    return known.get("kind", ""), (), known.get("message", "")
+
+
+def arguments(error: Any) -> tuple[tuple[Any, ...] | None, dict[str, Any]]:
+    """Return the arguments that *error* was made of, and its attributes if it is one of Weft's own."""
+    if type(error) is DescribedError:
+        return error.original_args, {}
+    if isinstance(error, OSError) and len(error.args) == 2 and error.filename is not None:
+        beside = () if error.filename2 is None else (None, error.filename2)
+        return (*error.args, error.filename, *beside), {}
+    held = vars(error) if type(error).__module__ == errors.__name__ else {}
+    return tuple(error.args), {name: value for name, value in held.items() if not name.startswith("__")}
+
+
+def restored(
+    type_: str, bases: tuple[str, ...], message: str, args: tuple[Any, ...] | None, attributes: Mapping[str, Any]
+) -> BaseException:
+    """Return the exception that was written as these parts: a builtin, one of Weft's own, or a stand-in."""
+    error = _made(type_, (message,) if args is None else args)
+    if error is not None and text_of(error) == message:
+        error.__dict__.update(attributes)
+        return error
+    stand_in = DescribedError(type_, message)
+    stand_in.detail, stand_in.original_args = ErrorDetail(type_, bases, message), args
+    return stand_in
+
+
+def _made(type_: str, args: tuple[Any, ...]) -> BaseException | None:
+    module, _, name = type_.rpartition(".")
+    kind: Any = getattr({"": builtins, "weft.errors": errors}.get(module), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)) or kind is DescribedError:
+        return None
+    try:
+        if module:  # its own constructor would make another message of this one
+            error = kind.__new__(kind, *args)
+            error.args = args
+        else:
+            error = kind(*args)
+    except Exception:  # noqa: BLE001 - arguments that do not fit
+        return None
+    return error if type(error) is kind else None
 
 
 _MRO: Any = vars(type)["__mro__"]

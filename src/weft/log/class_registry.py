@@ -34,7 +34,9 @@ from msgspec.structs import force_setattr
 
 from weft.core.components.join import Absent
 from weft.core.components.saga_outcome import SagaOutcome
-from weft.errors import DuplicateName, InvalidComponent
+from weft.core.functions import arrays
+from weft.core.functions.identity import identify
+from weft.errors import CorruptLog, DuplicateName, InvalidComponent
 from weft.log.module_names import home, kind_of
 
 C = TypeVar("C", bound=type)
@@ -72,27 +74,49 @@ _names: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 @overload
-def register(kind: C, name: str | None = None) -> C: ...
+def register(
+    kind: C,
+    name: str | None = None,
+    *,
+    encode: Callable[[Any], Any] | None = None,
+    decode: Callable[[Any], Any] | None = None,
+) -> C: ...
 @overload
-def register(kind: None = None, name: str | None = None) -> Callable[[C], C]: ...
-def register(kind: Any = None, name: str | None = None) -> Any:
+def register(
+    kind: None = None,
+    name: str | None = None,
+    *,
+    encode: Callable[[Any], Any] | None = None,
+    decode: Callable[[Any], Any] | None = None,
+) -> Callable[[C], C]: ...
+def register(
+    kind: Any = None,
+    name: str | None = None,
+    *,
+    encode: Callable[[Any], Any] | None = None,
+    decode: Callable[[Any], Any] | None = None,
+) -> Any:
     """
-    Let instances of *kind* be read from a log; also a decorator, with or without a *name*.
+    Let instances of *kind* be written to a log and read from it; also a decorator, with or without arguments.
 
     Args:
         name: its name in logs from now on; by default its module and qualified name.  A name stays valid when the
             class moves to another module.
+        encode: returns an instance as data, for a class whose instances are not defined by their fields.
+        decode: returns the instance again, from what *encode* has returned.
 
     Raises:
-        InvalidComponent: *kind* is not a class whose instances are defined by their fields.
+        InvalidComponent: *kind* is not a class whose instances are defined by their fields, and *encode* and *decode*
+            do not say how to write it; or Weft writes it by itself.
         DuplicateName: the name already stands for another class.
     """
     if kind is None:
-        return functools.partial(register, name=name)
-    if not isinstance(kind, type) or form_of(kind) is None:
+        return functools.partial(register, name=name, encode=encode, decode=decode)
+    _check_functions(kind, encode, decode)
+    if encode is None and (not isinstance(kind, type) or form_of(kind) is None):
         raise InvalidComponent(
             f"cannot register {kind!r}: use a dataclass, an attrs class, a msgspec.Struct, a pydantic model, "
-            "a NamedTuple or an Enum"
+            "a NamedTuple or an Enum, or say how another class is written: register(Class, encode=..., decode=...)"
         )
     called = name or place(kind)
     known = _registered.get(called)
@@ -100,10 +124,62 @@ def register(kind: Any = None, name: str | None = None) -> Any:
     if known is not None and known is not kind and place(known) != place(kind):
         raise DuplicateName(called, f"the classes {place(known)} and {place(kind)}")
     _registered[called] = kind
+    if encode is not None and decode is not None:
+        _forms[kind] = _given_form(kind, called, encode, decode)
+        identify(kind, called, encode)
     if name is not None:
         _names[kind] = name
         _registered.setdefault(place(kind), kind)  # logs that were written before it had the name
     return cast("Any", kind)
+
+
+def _check_functions(kind: Any, encode: object, decode: object) -> None:
+    """Refuse functions that cannot write and read instances of *kind*."""
+    from weft.log.value_encoder import OWN
+
+    if encode is None and decode is None:
+        return
+    shown = f"register({getattr(kind, '__qualname__', repr(kind))}, encode=..., decode=...)"
+    if not isinstance(kind, type):
+        raise InvalidComponent(f"{shown}: {kind!r} is not a class")
+    if encode is None or decode is None:
+        missing = "encode" if encode is None else "decode"
+        raise InvalidComponent(f"{shown}: {missing}= is missing; what is written must be read again, so pass both")
+    for option, function in (("encode", encode), ("decode", decode)):
+        if not callable(function):
+            raise InvalidComponent(f"{shown}: {option}={function!r} is not a function")
+    if kind in OWN or kind is object or arrays.is_numpy(kind):
+        raise InvalidComponent(f"{shown}: Weft writes a {kind.__qualname__} by itself; register a class of your own")
+
+
+def _given_form(kind: type, name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Form:
+    def apart(value: Any) -> dict[str, Any]:
+        try:
+            data = encode(value)
+        except Exception as error:
+            raise Unfit(f"{kind.__qualname__} whose encode= fails with {type(error).__name__}: {error};") from error
+        if type(data) is kind:
+            raise Unfit(f"{kind.__qualname__} whose encode= returns a {kind.__qualname__} again;")
+        return {_ENCODED: data}
+
+    def together(_: Any, fields: dict[str, Any]) -> Any:
+        if fields.keys() != {_ENCODED}:
+            raise Unfit(f"{kind.__qualname__} was written by its fields, before encode= and decode= were given")
+        try:
+            made = decode(fields[_ENCODED])
+        except Exception as error:
+            raise CorruptLog(
+                f"decode= of {name!r} fails with {type(error).__name__}: {error}; let it read what was written before"
+            ) from error
+        if not isinstance(made, kind):
+            raise CorruptLog(f"decode= of {name!r} returned a {type(made).__qualname__}, and not a {kind.__qualname__}")
+        return made
+
+    return Form(apart, together)
+
+
+_ENCODED = "encoded"
+"""The only field of an instance that a function has written."""
 
 
 def registered() -> Mapping[str, type]:
@@ -142,6 +218,10 @@ def _find_form(kind: Any) -> Form | None:
         return _FLAG if enum.Flag in bases else _ENUM
     if tuple in bases and hasattr(kind, "_fields"):
         return _NAMED_TUPLE
+    if arrays.is_numpy(kind):
+        if arrays.is_scalar(kind):
+            _names[kind] = arrays.SCALAR
+        return _ARRAY
     if any(base in _BUILTIN for base in bases):
         return None
     if msgspec.Struct in bases:
@@ -269,6 +349,15 @@ def _together_model(kind: Any, fields: dict[str, Any]) -> Any:
 
 _SET, _EXTRA, _PRIVATE = "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"
 
+
+def _apart_array(value: Any) -> dict[str, Any]:
+    try:
+        return arrays.apart(value)
+    except arrays.NotPlain as error:
+        raise Unfit(str(error)) from None
+
+
+_ARRAY = Form(_apart_array, lambda _, fields: arrays.together(fields))
 _ENUM = Form(lambda member: {"name": member.name}, lambda kind, fields: kind.__members__[fields["name"]])
 _FLAG = Form(lambda member: {"value": member.value}, lambda kind, fields: kind(fields["value"]))
 _NAMED_TUPLE = Form(lambda value: dict(zip(value._fields, value, strict=True)), _together_named_tuple)

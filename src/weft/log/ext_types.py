@@ -5,6 +5,8 @@ The numbers of the extension types and the limits, shared by encoder and decoder
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
+import pathlib
 from collections.abc import Generator
 from hashlib import blake2b
 from typing import Any, Final
@@ -45,6 +47,23 @@ class Code:
     DEQUE: Final = 20
     RECORD: Final = 21
     FACT: Final = 22
+    PATH: Final = 23
+    FRACTION: Final = 24
+    ADDRESS: Final = 25
+    EXCEPTION: Final = 26
+
+
+PATHS: Final = (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath)
+"""The classes of paths.  Wire format, as the next one: a path is written as its place here, and its text."""
+
+ADDRESSES: Final = (
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+    ipaddress.IPv4Interface,
+    ipaddress.IPv6Interface,
+)
 
 
 HASHED: Final = 1 << 18

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import fractions
+import pathlib
 import re
 import struct
 import uuid
@@ -24,9 +26,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from weft.core.failure import restored
+from weft.core.functions import arrays
 from weft.errors import CorruptLog
 from weft.log.class_registry import Record, Unfit, form_of, registered
-from weft.log.ext_types import DEEPEST, FACTORIES, MICROSECOND, Code, content_hash
+from weft.log.ext_types import ADDRESSES, DEEPEST, FACTORIES, MICROSECOND, PATHS, Code, content_hash
 
 
 class Values:
@@ -91,13 +95,30 @@ class Values:
         kind = registered().get(name) or self._types.get(name)
         form = None if kind is None else form_of(kind)
         if form is None:
-            return self._elsewhere(name, held)
+            return self._array(name, held) if name in _OF_NUMPY else self._elsewhere(name, held)
         try:
             return form.together(kind, held)
         except Unfit as unfit:
             raise CorruptLog(
                 f"{unfit}; declare a default for new fields, or register a class that fits as {name!r}"
             ) from unfit
+
+    def _array(self, name: str, fields: dict[str, Any]) -> Any:
+        """Return an array or a scalar of NumPy; a record if that is not installed."""
+        try:
+            return arrays.together(fields)
+        except ImportError:
+            self.unknown[name] = None
+            return Record(name, fields)
+
+    def exception(self, data: Any) -> BaseException:
+        """Return an exception: a builtin, one of Weft's own, or one that stands for it."""
+        match self.decode(data):
+            case [str(type_), [*bases], str(message), *rest] if len(rest) < 3:
+                args, attributes = (*rest, None, None)[:2]
+                return restored(type_, tuple(map(str, bases)), message, args and tuple(args), dict(attributes or {}))
+            case _:
+                raise CorruptLog("an exception without its class or its message")
 
     def _elsewhere(self, name: str, fields: dict[str, Any]) -> Any:
         """Return an instance of the class that was *name* before it moved, or a record."""
@@ -143,6 +164,22 @@ def _as_zone(zone: Any) -> dt.tzinfo | None:
             raise CorruptLog(f"{zone!r} is not a time zone")
 
 
+def _path(data: Any) -> pathlib.PurePath:
+    """Return a path; one of the other system without its methods that ask the disk."""
+    place: int = data[0]
+    text = str(data[1:], "utf-8", "surrogatepass")
+    kind: type[pathlib.PurePath] = PATHS[place]
+    if place >= _CONCRETE and kind is not pathlib.Path().__class__:
+        kind = PATHS[place - _CONCRETE]
+    return kind(text)
+
+
+_CONCRETE: Final = 2
+"""From this place on, the paths have methods that ask the disk; the pure ones come before, in the same order."""
+
+
+_OF_NUMPY: Final = frozenset({arrays.ARRAY, arrays.SCALAR})
+
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-]{1,32}(?:/[A-Za-z0-9_+\-]{1,32}){0,3}")
 
 _READERS: Final[dict[int, Callable[[Values, Any], Any]]] = {
@@ -168,4 +205,8 @@ _READERS: Final[dict[int, Callable[[Values, Any], Any]]] = {
     Code.DEQUE: Values.deque,
     Code.RECORD: Values.record,
     Code.FACT: Values.fact,
+    Code.PATH: lambda _, data: _path(data),
+    Code.FRACTION: lambda values, data: fractions.Fraction(*values.decode(data)),
+    Code.ADDRESS: lambda _, data: ADDRESSES[int(data[0])](str(data[1:], "utf-8")),
+    Code.EXCEPTION: Values.exception,
 }

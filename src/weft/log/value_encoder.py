@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import fractions
+import pathlib
 import struct
 import uuid
 import zoneinfo
@@ -28,9 +30,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.msgpack import Ext
 
+from weft.core.failure import arguments, outline
 from weft.errors import UnencodableValue
 from weft.log.class_registry import Record, Unfit, form_of, name_of
-from weft.log.ext_types import DEEPEST, FACTORIES, MICROSECOND, Code
+from weft.log.ext_types import ADDRESSES, DEEPEST, FACTORIES, MICROSECOND, PATHS, Code
 from weft.log.module_names import kind_of
 
 _MOST: Final = 1 << 26
@@ -245,6 +248,8 @@ class _Packer:
         else:
             form = form_of(kind)
             if form is None:
+                if BaseException in kind.__mro__:
+                    return self.exception(value)
                 raise _Refused(kind.__qualname__)
             try:
                 name, fields = name_of(kind), form.apart(value)
@@ -253,6 +258,22 @@ class _Packer:
             except Exception as error:
                 raise _Refused(f"{kind.__qualname__} whose fields cannot be read ({error!r})") from error
         return Ext(Code.RECORD, _encode([name, self.fields(fields, ".{}")]))
+
+    def exception(self, value: BaseException) -> Ext:
+        """Return the class of an exception, its bases and message, and its arguments if they are data."""
+        args, attributes = arguments(value)
+        parts: list[Any] = [*outline(value), self.data(args), self.data(attributes or None)]
+        while parts[-1] is None:
+            parts.pop()
+        return Ext(Code.EXCEPTION, _encode(parts))
+
+    def data(self, value: Any) -> Any:
+        """Return *value*, packed; None if it cannot be."""
+        try:
+            written = _encode(self.pack(value))
+        except _Refused:
+            return None
+        return None if value is None else msgspec.Raw(written)
 
 
 class _Slicer:
@@ -414,6 +435,19 @@ def _zone(zone: dt.tzinfo | None) -> Any:
     return micros if is_usual else [micros, name]
 
 
+def _numbered(code: int, kinds: tuple[type, ...]) -> dict[type, Callable[[Any], Any]]:
+    """Return the leaves of *kinds*: written as the place of its class there, and its text."""
+
+    def leaf(place: int) -> Callable[[Any], Any]:
+        return lambda value: Ext(code, bytes([place]) + str(value).encode("utf-8", "surrogatepass"))
+
+    return {kind: leaf(place) for place, kind in enumerate(kinds)}
+
+
+def _fraction(value: fractions.Fraction) -> Ext:
+    return Ext(Code.FRACTION, _encode([_integer(value.numerator), _integer(value.denominator)]))
+
+
 def _default_dict(packer: _Packer, value: defaultdict[Any, Any]) -> Ext:
     factory: Any = value.default_factory
     if factory is not None and FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
@@ -434,6 +468,9 @@ _LEAVES: Final[dict[type, Callable[[Any], Any]]] = {
     uuid.UUID: lambda value: Ext(Code.UUID, value.bytes),
     range: _range,
     EllipsisType: lambda _: Ext(Code.ELLIPSIS, b""),
+    fractions.Fraction: _fraction,
+    **_numbered(Code.PATH, PATHS),
+    **_numbered(Code.ADDRESS, ADDRESSES),
 }
 
 _CONTAINERS: Final[dict[type, Callable[[_Packer, Any], Any]]] = {
@@ -447,3 +484,6 @@ _CONTAINERS: Final[dict[type, Callable[[_Packer, Any], Any]]] = {
     defaultdict: _default_dict,
     deque: lambda packer, value: Ext(Code.DEQUE, _encode([value.maxlen, packer.sequence(list(value))])),
 }
+
+OWN: Final = PLAIN | _LEAVES.keys() | _CONTAINERS.keys() | {pathlib.Path, pathlib.PurePath}
+"""The types that are written by themselves, so that nothing need be registered for them."""

@@ -288,9 +288,14 @@ class Runner:
         )
         return Handles(self, started.refs)
 
-    def register(self, *offered: Workflow | ModuleType | type) -> None:
+    def register(
+        self,
+        *offered: Workflow | ModuleType | type,
+        encode: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
+    ) -> None:
         """Offer workflows, modules or classes to stored runs; see :meth:`AsyncRunner.register`."""
-        self._inner.register(*offered)
+        self._inner.register(*offered, encode=encode, decode=decode)
 
     def send(
         self,

@@ -335,18 +335,30 @@ class AsyncRunner(RunnerQueries):
             given(options.on_complete)
         return options
 
-    def register(self, *offered: Workflow | ModuleType | type) -> None:
+    def register(
+        self,
+        *offered: Workflow | ModuleType | type,
+        encode: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
+    ) -> None:
         """
         Offer functions and classes that stored runs may use.
 
         Args:
             offered: a workflow, whose runs then find functions that cannot be found by name; a module, for the
                 functions that it defines and the workflows at its top; a class, whose instances come back from logs.
+            encode: returns an instance of the class, the only one that is *offered*, as data.
+            decode: returns the instance again.
 
         Raises:
             InvalidOption: something else.
-            InvalidComponent: a class whose instances are not their fields.
+            InvalidComponent: a class whose instances are not their fields, without *encode* and *decode*.
         """
+        if encode is not None or decode is not None:
+            if len(offered) != 1 or not isinstance(offered[0], type):
+                raise InvalidOption("register(Class, encode=..., decode=...): the functions are for one class")
+            register_class(offered[0], encode=encode, decode=decode)
+            return
         for thing in offered:
             if isinstance(thing, Workflow):
                 self._registry.register(thing)

@@ -47,7 +47,8 @@ def compare(one: Any, other: Any) -> bool | None:
         return True
     try:
         answer: Any = one == other
-        if not hasattr(answer, "__len__"):  # a list of answers is not an answer
+        # A list of answers is not an answer, and two exceptions are never equal.
+        if not hasattr(answer, "__len__") and not isinstance(one, BaseException):
             return bool(answer)
     except Exception:  # noqa: BLE001, S110 - what a value raises here says only that it cannot tell
         pass

@@ -18,10 +18,13 @@ import datetime as dt
 import decimal
 import dis
 import enum
+import fractions
 import functools
 import inspect
+import ipaddress
 import operator
 import struct
+import sys
 import types
 import uuid
 from collections.abc import Callable, Mapping
@@ -30,11 +33,22 @@ from typing import Any, cast
 
 import msgspec
 
+from weft.core.failure import outline
+from weft.core.functions import arrays
 from weft.core.functions.unresolved import Unresolved
 from weft.errors import UnidentifiableValue
 
 _DEEPEST = 200
 """How deep a value may nest.  Deeper is a cycle, or as good as one."""
+
+_ADDRESSES = (
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+    ipaddress.IPv4Interface,
+    ipaddress.IPv6Interface,
+)
 
 _IMMUTABLE = (
     type(None),
@@ -51,6 +65,8 @@ _IMMUTABLE = (
     dt.date,
     dt.time,
     dt.timedelta,
+    fractions.Fraction,
+    *_ADDRESSES,
 )
 
 
@@ -145,6 +161,12 @@ def _structural(value: Any) -> Callable[[list[bytes], Any, str, int], None] | No
     """Return how to write an instance of a user's class, or None."""
     kind: Any = cast("Any", type)(value)
     bases = kind.__mro__  # asked for by name, since isinstance would forget what is known of the class
+    if _is_path(kind):
+        return _scalar(b"P", lambda path: _text(f"{kind.__name__}:{path}"))
+    if BaseException in bases:
+        return _exception
+    if arrays.is_numpy(kind):
+        return _array
     if enum.Enum in bases:
         return _scalar(b"e", lambda member: f"{type(member).__qualname__}.{member.name}".encode())
     if kind in _GETTERS:
@@ -163,6 +185,43 @@ def _structural(value: Any) -> Callable[[list[bytes], Any, str, int], None] | No
         if base in bases:
             return _subclass(base)
     return None
+
+
+def _is_path(kind: type) -> bool:
+    """Return whether *kind* is a path of the standard library, and not a class made of one."""
+    paths: Any = sys.modules.get("pathlib")
+    return paths is not None and kind in (
+        paths.PurePosixPath,
+        paths.PureWindowsPath,
+        paths.PosixPath,
+        paths.WindowsPath,
+    )
+
+
+def _exception(out: list[bytes], value: BaseException, path: str, depth: int) -> None:
+    """Write an exception as its class and its message, which a stand-in for it has too."""
+    type_, _, message = outline(value)
+    out.append(b"E")
+    _write(out, (type_, message), path, depth + 1)
+
+
+def _array(out: list[bytes], value: Any, path: str, depth: int) -> None:
+    try:
+        fields = arrays.apart(value)
+    except arrays.NotPlain as error:
+        raise UnidentifiableValue(str(error), path) from None
+    out.append(b"N")
+    _write(out, fields, path, depth + 1)
+
+
+def identify(kind: type, name: str, encode: Callable[[Any], Any]) -> None:
+    """Let the identity of an instance of *kind* be its *name* and what *encode* returns for it."""
+
+    def write(out: list[bytes], value: Any, path: str, depth: int) -> None:
+        out.append(b"R")
+        _write(out, (name, encode(value)), path, depth + 1)
+
+    _WRITERS[kind] = write
 
 
 def _subclass(base: type) -> Callable[[list[bytes], Any, str, int], None]:
@@ -199,6 +258,8 @@ _WRITERS: dict[type, Callable[[list[bytes], Any, str, int], None]] = {
     dt.timedelta: _scalar(b"p", lambda value: b"%d:%d:%d" % (value.days, value.seconds, value.microseconds)),
     decimal.Decimal: _scalar(b"x", _text),
     uuid.UUID: _scalar(b"U", lambda value: value.bytes),
+    fractions.Fraction: _scalar(b"q", _text),
+    **{kind: _scalar(b"A", lambda value: _text(f"{type(value).__name__}:{value}")) for kind in _ADDRESSES},
     type(Ellipsis): _scalar(b".", lambda _: b""),
 }
 
@@ -297,6 +358,7 @@ def _is_frozen(value: Any) -> bool:
     kind: Any = value.__class__
     return (
         isinstance(value, _IMMUTABLE)
+        or _is_path(kind)
         or (msgspec.Struct in kind.__mro__ and kind.__struct_config__.frozen)
         or bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
         or kind in _GETTERS
@@ -329,7 +391,8 @@ def hidden_state(value: Any, inside: frozenset[int] = frozenset()) -> list[objec
             canonical(value)
         except UnidentifiableValue:
             return [value]
-        return [] if type(value) not in (list, dict, set, bytearray) else [canonical(value)]
+        may_change = type(value) in (list, dict, set, bytearray) or isinstance(value, BaseException)
+        return [canonical(value)] if may_change or arrays.is_numpy(value.__class__) else []
     return [found for item in held for found in hidden_state(item, inside)]
 
 
