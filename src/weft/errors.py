@@ -92,6 +92,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── ChangedCode             a function has changed since the log was written
     │   ├── UnknownClass            a run has values of a class that is not known here
     │   └── UnresolvedFunction      a function cannot be found again
+    │       └── UnresolvedConstant  a bound constant was not written
     ├── InvalidArgument             a call got something of another kind than it takes
     ├── Stuck                       all tasks wait forever, in a test on virtual time
     ├── UnencodableValue            a value that cannot be written to a log
@@ -911,6 +912,14 @@ class UnresolvedFunction(ResolutionError):
     def __init__(self, component: str, function: str, reason: str, advice: str) -> None:
         super().__init__(f"the function {function} of {component!r} {reason}; {advice}")
         self.component, self.function = component, function
+
+
+class UnresolvedConstant(UnresolvedFunction):
+    """A constant that is bound to *component* is not data, so only the workflow itself has it."""
+
+    def __init__(self, component: str, kind: str, reason: str, advice: str) -> None:
+        ResolutionError.__init__(self, f"a constant of {component!r}, a {kind}, {reason}; {advice}")
+        self.component, self.function = component, kind
 
 
 class ChangedCode(ResolutionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -18,7 +19,7 @@ from hypothesis import given
 
 from weft import Policy, Run, Workflow, accumulator, each, reduce, repeat, rule, step, workflow
 from weft.core.components.rule import Rule
-from weft.errors import ChangedCode, CorruptLog, UnresolvedFunction
+from weft.errors import ChangedCode, CorruptLog, UnresolvedConstant, UnresolvedFunction
 from weft.log import decode, definition_of, encode
 
 
@@ -151,6 +152,26 @@ def test_a_constant_that_is_not_data_is_taken_from_the_workflow_that_is_handed_o
 def isinstance_of(x: int, handle: object) -> str:
     """Show what it was bound to."""
     return repr(handle) if x else ""
+
+
+def test_a_constant_that_is_not_data_is_called_a_constant_and_not_a_function() -> None:
+    live = Workflow("bound", step(isinstance_of, name="ask").bind(handle=Odd()))
+    said = r"a constant of 'ask', a Odd, .*context\(\.\.\.\)"
+
+    with pytest.raises(UnresolvedConstant, match=said):
+        encode(live.run(1).log(), portable=True)
+    failed = Workflow.from_dict(as_json(live)).run(1).failures["ask"].__cause__
+    assert isinstance(failed, UnresolvedConstant)
+    assert re.search(said, str(failed))
+    assert "function" not in str(failed)
+
+
+def test_a_constant_of_a_class_that_is_not_known_says_that_it_can_be_registered() -> None:
+    live = Workflow("bound", step(isinstance_of, name="ask").bind(handle=flows.Order(1)))
+
+    failed = Workflow.from_dict(as_json(live)).run(1).failures["ask"].__cause__
+
+    assert "a class that is not known here; register the class" in str(failed)
 
 
 def test_an_initial_state_that_is_not_data_says_so_when_it_is_wanted() -> None:

@@ -30,10 +30,17 @@ from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.offered import is_compared
 from weft.core.graph.outputs import Output, Template, kept
 from weft.core.workflow import Workflow
-from weft.errors import ChangedCode, CorruptLog, ResolutionError, UnencodableValue, UnresolvedFunction
+from weft.errors import (
+    ChangedCode,
+    CorruptLog,
+    ResolutionError,
+    UnencodableValue,
+    UnresolvedConstant,
+    UnresolvedFunction,
+)
 from weft.log import functions
 from weft.log.class_registry import name_of
-from weft.log.definition_json import Reader, Writer, class_named, kinds
+from weft.log.definition_json import Reader, Unportable, Writer, class_named, kinds
 from weft.log.ext_types import content_hash
 from weft.log.known_types import classes_of, known_types
 from weft.typing import Wait
@@ -52,7 +59,7 @@ class Definition(msgspec.Struct, frozen=True):
     body: bytes
     data: dict[str, Any]
     policies: tuple[Any, ...]
-    unportable: dict[str, str]
+    unportable: dict[str, Unportable]
 
     def check_portable(self) -> None:
         """
@@ -62,9 +69,12 @@ class Definition(msgspec.Struct, frozen=True):
             UnresolvedFunction: a function, or a constant, has no name to be found by.
         """
         for component, what in self.unportable.items():
+            if not what.is_function:
+                advice = "make it data, or pass it by context(...), or keep the workflow and pass it: workflow="
+                raise UnresolvedConstant(component, what.label, "cannot be written for another process", advice)
             raise UnresolvedFunction(
                 component,
-                what,
+                what.label,
                 "could not be found by another process",
                 "define it with `def` at the top level of a module that makes a component of it, or keep the workflow "
                 "and hand it over where the run is read: resume(id, workflow=the_workflow), or "
@@ -91,7 +101,7 @@ def definition_of(workflow: Workflow) -> Definition:
 # -- writing -------------------------------------------------------------------------------------
 
 
-def _write(workflow: Workflow) -> tuple[dict[str, Any], dict[str, str]]:
+def _write(workflow: Workflow) -> tuple[dict[str, Any], dict[str, Unportable]]:
     writer, assembly = Writer(), workflow.assembly
     components: list[dict[str, Any]] = []
     for name, component in assembly.components.items():

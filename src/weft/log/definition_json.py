@@ -30,7 +30,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -39,7 +39,7 @@ from weft.core.compose.component import Component
 from weft.core.functions.function import Function, is_builtin
 from weft.core.functions.offered import is_offered, offer
 from weft.core.functions.references import MISSING
-from weft.core.functions.unresolved import NOT_OFFERED, UNWRITABLE, Lost, Unresolved
+from weft.core.functions.unresolved import NOT_OFFERED, UNKNOWN, UNWRITABLE, Lost, Unresolved
 from weft.errors import CorruptLog, DefinitionError, UnencodableValue
 from weft.log import functions
 from weft.log.ext_types import DEEPEST
@@ -53,12 +53,19 @@ from weft.policy.matching import Kinds
 from weft.policy.policy import Policy
 
 
+class Unportable(NamedTuple):
+    """A function or a constant that another process could not find."""
+
+    label: str
+    is_function: bool = True
+
+
 class Writer:
     """Writes the parts of one definition; *owner* is the component that is being written."""
 
     def __init__(self) -> None:
         self.owner = ""
-        self.unportable: dict[str, str] = {}
+        self.unportable: dict[str, Unportable] = {}
         """The functions and constants that another process could not find, by component."""
         self._depth = 0
         self._memo = functions.Memo()
@@ -133,7 +140,7 @@ class Writer:
             offer(call)  # this process can find what it writes
         reference = dict(call.reference) if is_lost else self._memo.refer(call)
         if not functions.is_portable(reference):
-            self.unportable.setdefault(self.owner, functions.label(reference))
+            self.unportable.setdefault(self.owner, Unportable(functions.label(reference)))
         return {"$call": reference}
 
     def _value(self, value: Any) -> Any:
@@ -143,7 +150,7 @@ class Writer:
             return self._lost(kind_of(value))
 
     def _lost(self, kind: type) -> Any:
-        self.unportable.setdefault(self.owner, kind.__qualname__)
+        self.unportable.setdefault(self.owner, Unportable(kind.__qualname__, is_function=False))
         return {"$lost": kind.__qualname__}
 
 
@@ -222,10 +229,9 @@ class Reader:
         call, constants = fields["call"], fields.get("constants", {})
         reference = written.get("$call") or functions.refer(call)
         stored = Function(**fields)
-        if any(isinstance(value, Lost) for value in constants.values()):
-            return dataclasses.replace(
-                stored, call=self._unresolved(reference, "was bound to a value that cannot be read here")
-            )
+        lost = next((value for value in constants.values() if isinstance(value, Lost)), None)
+        if lost is not None:
+            return dataclasses.replace(stored, call=self._unresolved(reference, lost.reason, type(lost).__qualname__))
         if not is_suspect or isinstance(call, Unresolved) or is_builtin(call):
             return stored  # a builtin has a signature in one version of Python, and not in another
         try:
@@ -240,11 +246,11 @@ class Reader:
         reads = {name: stored.references.get(name, ref) for name, ref in fresh.references.items()}
         return dataclasses.replace(fresh, references=reads)
 
-    def _unresolved(self, reference: Any, reason: str = "") -> Unresolved:
+    def _unresolved(self, reference: Any, reason: str = "", constant: str = "") -> Unresolved:
         reason = reason or functions.why_unresolved(reference)
         label, code = functions.label(reference), bytes.fromhex(reference["code"])
         self.unresolved.setdefault(self.owner, (label, reason))
-        return Unresolved(self.owner, label, code, reason, tuple(reference.items()))
+        return Unresolved(self.owner, label, code, reason, tuple(reference.items()), constant)
 
     def partial(self, body: Any, live: Any) -> Any:
         """Return a function with its bound arguments."""
@@ -271,7 +277,7 @@ class Reader:
     def kind(self, body: Any, live: Any) -> Any:
         """Return a class of components that was offered, or a stand-in: it may be called."""
         found = kinds()[body]
-        return found if is_offered(found) else self.lost(found.__qualname__, live)
+        return found if is_offered(found) else self.lost(found.__qualname__, live, NOT_OFFERED)
 
     def pattern(self, body: Any, _: Any) -> Any:
         """Return a regular expression."""
@@ -282,12 +288,12 @@ class Reader:
         """Return the marker for a missing default."""
         return MISSING
 
-    def lost(self, body: Any, live: Any) -> Any:
+    def lost(self, body: Any, live: Any, reason: str = UNWRITABLE) -> Any:
         """Return the value of the live workflow, or a stand-in."""
         if live is not None:
             return live
-        self.unresolved.setdefault(self.owner, (str(body), UNWRITABLE))
-        return Lost.of(str(body), self.owner)
+        self.unresolved.setdefault(self.owner, (str(body), reason))
+        return Lost.of(str(body), self.owner, reason)
 
     def value(self, body: Any, live: Any) -> Any:
         """Return any value; a value of an unknown class is lost."""
@@ -296,7 +302,7 @@ class Reader:
         value = self._values.decode(base64.b64decode(body, validate=True))
         if callable(value):  # it would have been written as a function
             raise CorruptLog(f"{self.owner!r} has a {kind_of(value).__qualname__}, which can be called, as a value")
-        return self.lost(next(iter(unknown)), live) if unknown else value
+        return self.lost(next(iter(unknown)), live, UNKNOWN) if unknown else value
 
 
 class _ByName(type):

@@ -10,12 +10,13 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from weft.errors import UnresolvedFunction
+from weft.errors import UnresolvedConstant, UnresolvedFunction
 
 NOT_OFFERED = "was not offered by this process"
 LOCAL = "is a lambda or local function"
 NAMELESS = "has no name that leads to it"
-UNWRITABLE = "was a value that cannot be written down"
+UNWRITABLE = "is not data and was not written"
+UNKNOWN = "is of a class that is not known here"
 
 ONLY_HANDED_OVER = frozenset({LOCAL, NAMELESS, UNWRITABLE})
 """The reasons that no import mends: only the workflow itself has what is missing."""
@@ -29,13 +30,17 @@ def refused(component: str, label: str, reason: str, *, run: str = "", given: st
         run: the id of the run that cannot be resumed without it.
         given: what is wrong with the workflow that was handed over, if one was.
     """
-    if given and (reason in ONLY_HANDED_OVER or reason == NOT_OFFERED):
-        return UnresolvedFunction(component, label, f"{reason}, and {given}", "hand over the one that the run is of")
     how = (
         f"resume({run!r}, workflow=the_workflow), or register(the_workflow) before resume_all()"
         if run
         else "Workflow.from_dict(data, workflow=the_workflow), or weft.log.decode(data, workflow=the_workflow)"
     )
+    if reason in (UNWRITABLE, UNKNOWN):
+        mend = "pass it by context(...)" if reason == UNWRITABLE else "register the class"
+        advice = "hand over the one that the run is of" if given else f"{mend}, or hand the workflow over: {how}"
+        return UnresolvedConstant(component, label, f"{reason}, and {given}" if given else reason, advice)
+    if given and (reason in ONLY_HANDED_OVER or reason == NOT_OFFERED):
+        return UnresolvedFunction(component, label, f"{reason}, and {given}", "hand over the one that the run is of")
     if reason in ONLY_HANDED_OVER:
         return UnresolvedFunction(component, label, reason, f"hand the workflow over: {how}")
     return UnresolvedFunction(
@@ -58,25 +63,29 @@ class Unresolved(msgspec.Struct, frozen=True):
     reason: str = NOT_OFFERED
     reference: tuple[tuple[str, Any], ...] = ()
     """Its stored form, to be written again."""
+    constant: str = ""
+    """The class of the bound constant that is missing, if it is not the function itself."""
 
     @property
     def __name__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.label.rpartition(".")[2]
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise refused(self.component, self.label, self.reason)
+        raise refused(self.component, self.constant or self.label, self.reason)
 
 
 class Lost:
     """Stands for a value that could not be stored; a run that needs it gets an error."""
 
     component = ""
+    reason = UNWRITABLE
 
     @staticmethod
-    def of(kind: str, component: str) -> Lost:
+    def of(kind: str, component: str, reason: str = UNWRITABLE) -> Lost:
         """Return what stands for a value of the class *kind*, whose name it keeps, for that is its identity."""
-        named: type[Lost] = type(kind, (Lost,), {"component": component, "__qualname__": kind})
+        held = {"component": component, "reason": reason, "__qualname__": kind}
+        named: type[Lost] = type(kind, (Lost,), held)
         return named()
 
     def __deepcopy__(self, _: object) -> NoReturn:
-        raise refused(self.component, type(self).__qualname__, UNWRITABLE)
+        raise refused(self.component, type(self).__qualname__, self.reason)

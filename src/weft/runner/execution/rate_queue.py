@@ -1,7 +1,7 @@
 """
 The queues of rate limits: runnables wait in them until a turn is free, by priority and then in order.
 
-A turn is taken last, when the attempt starts (docs/adr/0024-a-turn-is-taken-last.md).  So a runnable that is woken
+A turn is taken last, when the attempt starts (docs/adr/0027-a-turn-is-taken-last.md).  So a runnable that is woken
 because a turn is free still needs a slot of its run, a place in its concurrency limit and a worker of its executor, and
 another one may take the turn meanwhile: then it comes back, with its former number.
 
