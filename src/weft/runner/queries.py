@@ -75,8 +75,8 @@ class RunnerQueries:
         found = await self._found(ref)
         if isinstance(found, Worker):
             if not found.has_left and not is_done(found):
-                await self._runtime.waiters.done(found)
-                return self._runtime.registry.get(ref.id) or found
+                done = await self._runtime.waiters.done(found)
+                return self._runtime.registry.get(ref.id) or done
             return found
         if found.status == "parked":
             raise RunParked(ref.id, found.reason)
@@ -103,9 +103,15 @@ class RunnerQueries:
             RunNotFound: there is no such run.
         """
         worker = await self._runtime.held(ref.id)
-        if worker is None and ref.worker is not None and ref.worker.has_left:
-            worker = ref.worker
-        return worker or self._runtime.registry.recent.get(ref.id) or await self._runtime.ownership.record(ref.id)
+        if worker is not None:
+            return worker
+        left = ref.worker if ref.worker is not None and ref.worker.has_left else None
+        left = left or self._runtime.registry.recent.get(ref.id)
+        if left is not None and left.state != "failed":
+            return left
+        stored = await self._runtime.ownership.record(ref.id)
+        is_same = left is not None and (stored.status, stored.head) == (left.state, left.acknowledged)
+        return left if left is not None and is_same else stored  # it may have been retried, here or elsewhere
 
     async def _run(self, ref: RunRef) -> Run:
         """Return the run itself, from here or from the store."""

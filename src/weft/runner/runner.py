@@ -653,7 +653,8 @@ class AsyncRunner(RunnerQueries):
             worker = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
             await self._runtime.taken(worker)
         else:
-            worker.check_open()
+            if worker.state != "failed":  # else it is not stored as finished yet, and goes on
+                worker.check_open()
             revise(worker.run)
             await self._changed(worker)
         return Handle(self, RunRef(id, None, worker))

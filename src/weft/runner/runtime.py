@@ -310,11 +310,9 @@ class Runtime:
         return worker
 
     async def gone(self, run: str) -> None:
-        """Wait until *run*, if it is here and finishes, has left."""
+        """Wait until *run*, if it is here and is being stored as finished, has left."""
         worker = await self.held(run)
-        while worker is not None and worker.run.memory.is_ending and worker.is_idle:
-            if worker.state == "parked" or not worker.options.checkpoints.at_idle:
-                return
+        while worker is not None and worker.is_leaving and worker.state in FINISHED:
             await self.waiters.left(worker)
             worker = await self.held(run)
 

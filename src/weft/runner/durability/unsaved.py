@@ -30,6 +30,7 @@ class UnsavedLog:
     """The end of a log that is still to be written."""
 
     __slots__ = (
+        "_counts",
         "_encoded",
         "_encoder",
         "_epoch",
@@ -51,6 +52,7 @@ class UnsavedLog:
         stored: int = 0,
         link: bytes = b"",
         status: RunStatus | None = None,
+        counts: tuple[int, int] = (0, 0),
     ) -> None:
         """
         Continue after the stored events of *run*.
@@ -60,8 +62,9 @@ class UnsavedLog:
             stored: how many events the store has; none of a run that is new.
             link: the head of the hash chain there.
             status: what the store says of the run; None if it does not know it.
+            counts: the failures and dead letters in its record.
         """
-        self._run, self._epoch, self._link = run, epoch, link
+        self._run, self._epoch, self._link, self._counts = run, epoch, link, counts
         self.status: RunStatus | None = status
         """The status of the run in the store."""
         self.acknowledged = stored
@@ -122,7 +125,7 @@ class UnsavedLog:
         link = chain(self._link, body) if count else self._link
         if segment.facts:
             self._segment = segment
-        is_new = self.status is None
+        is_new, counts = self.status is None, (len(memory.failures or ()), len(memory.letters or ()))
         is_over = status in FINISHED
         self.outcome = outcome_of(self._run, memory.received) if is_over else None
         return Append(
@@ -134,10 +137,10 @@ class UnsavedLog:
             chain=link,
             previous=self._link,
             at=at,
-            status=None if status == self.status else status,
+            status=None if status == self.status and counts == self._counts else status,
             reason=reason,
-            failures=len(memory.failures or ()),
-            dead_letters=len(memory.letters or ()),
+            failures=counts[0],
+            dead_letters=counts[1],
             outcome=b"" if self.outcome is None else encode_outcome(self.outcome),
             release=is_over,
             create=is_new,
@@ -159,7 +162,7 @@ class UnsavedLog:
             self._encoder.stored(self._segment)
             self._segment = None
         if append.status is not None:
-            self.status = append.status
+            self.status, self._counts = append.status, (append.failures, append.dead_letters)
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""

@@ -286,8 +286,9 @@ class Worker:
         Raises:
             RunClosed, RunParked: as :meth:`check_open`.
         """
-        self.check_open()
         memory = self.run.memory
+        if self.state == "cancelled" or not memory.is_ending or self.lost is not None:
+            self.check_open()
         if not memory.is_ending:
             record(memory, ev.RunFinished(len(memory.log) + 1, by))
             self.changed()
@@ -609,11 +610,13 @@ class Worker:
         if self.lost is not None:
             return None
         is_busy = self.upcoming is not None or self.queue.by_key
-        append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
+        status = "running" if is_busy else status_to_store(self)
+        reason = self.reason or (text_of_failures(self.run) if status == "failed" else "")
+        append = self._unsaved.append(status, reason, at)
         if append is not None:
             self.units = 0
             if append.release:  # what would change the run now would be written by a worker that does not own it
-                self.is_leaving = True
+                self.is_leaving, self.state, self.reason = True, status, reason
         return append
 
     def committed(self, append: Append) -> None:

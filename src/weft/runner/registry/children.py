@@ -241,6 +241,7 @@ class ChildRuns:
     async def _cancelled(self, reason: str, worker: Worker) -> tuple[str, ...]:
         if worker.state not in FINISHED:
             worker.cancel(reason)
+        worker.checkpoint()  # it may have finished, and not be written
         await self._waiters.durable(worker, len(worker.run.memory.log))
         return worker.orphans
 

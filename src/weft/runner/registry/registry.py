@@ -473,4 +473,11 @@ def _check_given(workflow: Workflow, stored: RunRecord) -> None:
 
 def _unsaved(found: Recovered) -> UnsavedLog:
     stored = found.record
-    return UnsavedLog(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)
+    return UnsavedLog(
+        found.run,
+        epoch=stored.epoch,
+        stored=stored.head,
+        link=stored.chain,
+        status=stored.status,
+        counts=(stored.failures, stored.dead_letters),
+    )

@@ -64,11 +64,16 @@ class Waiters:
         """By run: the call of on_complete; one at a time, so that the last one saw the most."""
         self._is_closed = False
 
-    async def done(self, worker: Worker) -> None:
-        """Wait until *worker*, which is not done, is done (:func:`~.status.is_done`)."""
+    async def done(self, worker: Worker) -> Worker:
+        """
+        Wait until *worker*, which is not done, is done (:func:`~.status.is_done`).
+
+        Returns:
+            The worker that was done; another one, if *worker* has crashed and was replaced meanwhile.
+        """
         waiter = self._added(worker, None)
         try:
-            await waiter.future
+            return await waiter.future  # type: ignore[no-any-return]
         except asyncio.CancelledError:
             self.forget(worker, waiter)
             raise
@@ -348,9 +353,9 @@ class _Waiter:
         else:
             self.future.set_result(answer)
 
-    def settled(self, worker: Worker) -> None:  # noqa: ARG002 - the caller has it
+    def settled(self, worker: Worker) -> None:
         """End the wait: there is nothing left to do."""
-        self.tell(True)
+        self.tell(worker)
 
     def closed(self) -> None:
         """End the wait: the runner is closed."""
