@@ -18,6 +18,7 @@ from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, every_cycle, manual, on_complete, pipelined
 from weft.testing import Scenario, Trial, simulate
 from weft.testing.simulation.process import Moment
+from weft.testing.simulation.scenario import Ends
 
 STRATEGIES = [every_cycle, every_n(2), on_complete, manual, pipelined()]
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
@@ -52,7 +53,9 @@ def reference(kind: Kind) -> dict[str, Any]:
 def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints) -> None:
     kind = KINDS[name]
     trial = trial_of(kind, reference(kind))
-    scenario = Scenario(strategy=strategy, resumes_all=list(KINDS).index(name) % 2 == 0)
+    number = list(KINDS).index(name)
+    ends: Ends = "input" if len(kind.inputs) == 1 else ("told", "open")[number // 2 % 2]
+    scenario = Scenario(strategy=strategy, resumes_all=number % 2 == 0, ends=ends)
     undisturbed = simulate(1, lambda _: trial, scenario=scenario)
 
     crashed = [

@@ -6,6 +6,7 @@ of them in plain Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +14,8 @@ import msgspec
 from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
 
 from weft import Run, Workflow, context, current, step
-from weft.errors import StepFailed
+from weft.core.events import InputReceived
+from weft.errors import RunClosed, RunFailed
 from weft.testing.simulation.scenario import UNWANTED
 
 Steps = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Any]
@@ -114,7 +116,12 @@ def see_to(starts: tuple[Start, ...], x: int, children: Mapping[str, Workflow]) 
         for number in range(start.count):
             name = f"{here.run_id}~{here.idempotency_key[:12]}~{start.child.name}{number}" if start.is_named else None
             options = {"id": name, "cancel_with_parent": start.goes_along}
-            handle = yield "start", (children[start.child.name], x + start.offset + number), options
+            value, given = x + start.offset + number, (children[start.child.name],)
+            if start.fate == "cancelled":  # it must not have finished before, so it is an open one
+                handle = yield "start", given, options
+                yield "send", (handle, value), {}
+            else:
+                handle = yield "start", (*given, value), options
             if start.is_seen_off:
                 made.append((yield from see_off(start, handle)))
             else:
@@ -135,7 +142,7 @@ def see_off(start: Start, handle: Any) -> Steps:
         case "awaited":
             try:
                 return (yield "wait", (handle,), {})
-            except StepFailed:
+            except RunFailed:
                 if start.is_forgiven:
                     return "failed"
                 raise
@@ -154,11 +161,14 @@ def in_thread(steps: Steps) -> Any:
             match what:
                 case "start":
                     given = current().start_child(*args, **options)
+                case "send":
+                    with suppress(RunClosed):  # an earlier attempt has cancelled it
+                        args[0].send(args[1], key="its only one")
                 case "cancel":
                     args[0].cancel(UNWANTED)
                 case _:
                     given = args[0].result()
-        except StepFailed as error:
+        except RunFailed as error:
             raised = error
 
 
@@ -175,11 +185,14 @@ async def in_loop(steps: Steps) -> Any:
             match what:
                 case "start":
                     given = await current().astart_child(*args, **options)
+                case "send":
+                    with suppress(RunClosed):
+                        await args[0].send(args[1], key="its only one")
                 case "cancel":
                     await args[0].cancel(UNWANTED)
                 case _:
                     given = await args[0].result()
-        except StepFailed as error:
+        except RunFailed as error:
             raised = error
 
 
@@ -294,8 +307,8 @@ def lives(run: Run, runs: Mapping[str, Run]) -> list[tuple[bool, Life]]:
         if child is None:
             found.append((started.with_parent, Life(f"{name}, which does not exist", 0, None)))
             continue
-        given, made = child.memory.log[1], child.values(list(child.workflow.components)[-1])
-        value = getattr(given, "value", None)
+        made = child.values(list(child.workflow.components)[-1])
+        value = next((event.value for event in child.memory.log if isinstance(event, InputReceived)), 0)
         life = Life(child.workflow.name, value, made[-1] if made else FAILED, lives(child, runs))
         life.is_cancelled = child.memory.cancelled is not None
         found.append((started.with_parent, life))

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 
 import msgspec
 
 from weft.core.run.runnable import Runnable
 from weft.runner.execution.policy_call import PolicyCall
+from weft.testing.simulation.committed import Committed
 from weft.testing.simulation.executor import Ending, Late
 from weft.testing.simulation.limit_checks import LimitChecks
 from weft.testing.simulation.policy_calls import Question, question, repeated
@@ -50,12 +51,12 @@ class Execution(msgspec.Struct):
 
 
 class AttemptLog:
-    """Watches the executors of all processes; *heads* says how many events of each run are durable."""
+    """Watches the executors of all processes; *seen* says what is durable of each run."""
 
     def __init__(
-        self, dice: Random, trial: Trial, scenario: Scenario, heads: Mapping[str, int], tell: Callable[[str], None]
+        self, dice: Random, trial: Trial, scenario: Scenario, seen: Committed, tell: Callable[[str], None]
     ) -> None:
-        self._dice, self._scenario, self._heads, self._tell = dice, scenario, heads, tell
+        self._dice, self._scenario, self._seen, self._tell = dice, scenario, seen, tell
         self._patient = trial.patient
         self._repairable, self._breakable = trial.repairable, trial.repairable | trial.losable
         self._sagas = {name for name, component in trial.workflow.components.items() if component.kind == "saga"}
@@ -85,6 +86,8 @@ class AttemptLog:
         """The runs whose cancellation was acknowledged, and the children that are cancelled with them."""
         self.amended: Counter[str] = Counter()
         """By run: how many retries of dead letters with another input were acknowledged."""
+        self._reopened: set[str] = set()
+        """The runs of which a client has retried or discarded a dead letter in this life."""
 
     def new_life(self, now: float) -> None:
         """Note that a process has begun; the attempts in flight of the last one are lost."""
@@ -92,6 +95,7 @@ class AttemptLog:
         self._in_flight.clear()
         self._refused.clear()
         self._hung.clear()
+        self._reopened.clear()
         self._limits.begin_life(now)
 
     def closed(self) -> None:
@@ -105,6 +109,18 @@ class AttemptLog:
     def asked(self, key: str) -> list[Question]:
         """Return the calls of functions of policies for the runnable of an idempotency key, in order."""
         return self._asked.get(key, [])
+
+    def deleted(self, run: str) -> None:
+        """Note that *run* was deleted: one that has its id later has done nothing yet."""
+        self.executions = [each for each in self.executions if each.run != run]
+        for key in [key for key, begun in self._by_key.items() if begun[0].run == run]:
+            del self._by_key[key]
+            self._asked.pop(key, None)
+        del self.amended[run]
+
+    def reopen(self, run: str) -> None:
+        """Note that a client changes *run*, which may have failed: it may execute something again."""
+        self._reopened.add(run)
 
     def mend(self, run: str, component: str, inputs: tuple[Address, ...]) -> None:
         """Repair everything of *run* that was broken, since its dead letter at *inputs* is retried."""
@@ -164,7 +180,7 @@ class AttemptLog:
     def begins(self, runnable: Runnable) -> BaseException | None:
         """Note that an attempt begins, or a function of a policy is called."""
         key, run, now = self._key(runnable), runnable.run_id, asyncio.get_running_loop().time()
-        component, durable = runnable.component, self._heads.get(run, 0)
+        component, durable = runnable.component, self._seen.heads.get(run, 0)
         self._in_flight[run] += 1
         if self._in_flight[run] > self._scenario.max_concurrency:
             self.problems.append(f"{run}: {self._in_flight[run]} runnables are in flight at once")
@@ -207,7 +223,11 @@ class AttemptLog:
             self.asked(self._key(runnable))[-1].ending = ending
             self._in_flight[runnable.run_id] -= 1
             return
-        execution = self._by_key[self._key(runnable)][-1]
+        begun = self.of(self._key(runnable))
+        if not begun:  # its run was deleted meanwhile
+            self._in_flight[runnable.run_id] -= 1
+            return
+        execution = begun[-1]
         execution.ending = ending
         self._in_flight[execution.run] -= 1
         if execution.key in self._hung and ending != "cancelled":
@@ -236,6 +256,9 @@ class AttemptLog:
             self.problems.append(f"{name} was started when {new.durable} events were durable")
         if new.run in self.cancelled:
             self.problems.append(f"{name} was started after the run was cancelled")
+        status = self._seen.statuses.get(new.run)
+        if status in ("completed", "failed") and new.run not in self._reopened:
+            self.problems.append(f"{name} was started after the run had finished: {status}")
         if not new.durable:
             self.problems.append(f"{name} was started before the run was stored")
 

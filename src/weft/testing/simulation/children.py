@@ -1,7 +1,8 @@
 """
 Families of simulated runs, as the store has them: a run, the runs that its steps have started, and so on.
 
-Cancelling a run also cancels the children that are cancelled with their parent, and their children.
+Cancelling a run also cancels the children that are cancelled with their parent, and their children, except those that
+have finished before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 from weft.core.run.run import Run
 from weft.log import decode_segments, references, verify
 from weft.ports.store import RunRecord
+from weft.testing.simulation.outcomes import REACHED
 from weft.testing.simulation.scenario import UNWANTED, Trial
 from weft.testing.wrapping import FullStore
 
@@ -65,6 +67,8 @@ def doomed(members: Family, root: str, *, is_cancelled: bool, with_root: bool = 
     for name, member in members.items():
         if member.is_closed and not with_root:
             closed.add(name)
+        if name != root and member.record.status in REACHED:
+            closed.discard(name)
         if name in closed:
             children = member.run.memory.children or {}
             closed.update(child for child, started in children.items() if started.with_parent)

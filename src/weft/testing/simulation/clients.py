@@ -1,5 +1,5 @@
 """
-The clients of a simulated runner: they start runs, send inputs, cancel, change policies, and wait.
+The clients of a simulated runner: they start runs, send inputs, cancel, change policies, finish runs, and wait.
 
 A client of a process that has died, or was closed, comes back in the next one, and continues with what was not
 acknowledged.  If a runner was closed without reporting unwritten events, everything that its clients were told counts
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from random import Random
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from weft.policy.policy import Policy
 from weft.runner import AsyncRunner
 from weft.testing.simulation.attempt_log import AttemptLog
 from weft.testing.simulation.children import doomed, family
+from weft.testing.simulation.outcomes import REACHED, OutcomeChecks
 from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
 from weft.testing.wrapping import FullStore
 
@@ -53,6 +54,14 @@ class Clients:
         """The inputs that were acknowledged for good."""
         self._told_so: set[tuple[str, int]] = set()
         """The inputs of this process that a runner has accepted, and may not have written yet."""
+        self._ended: set[str] = set()
+        """The runs that were told to finish, which was acknowledged for good."""
+        self._ended_so: set[str] = set()
+        """The runs of this process that were told to finish, which may not be written yet."""
+        self._closing: set[str] = set()
+        """The runs that a client has tried to finish."""
+        self._restarted: set[str] = set()
+        self.outcomes = OutcomeChecks()
         self._unwanted: set[str] = set()
         """The runs that a client has tried to cancel."""
         self._told: dict[str, Run] = {}
@@ -61,9 +70,10 @@ class Clients:
     async def use(self, runner: AsyncRunner, store: FullStore) -> None:
         """Do everything that can be done in this process, with runs in *store*."""
         self._told_so.clear()
+        self._ended_so.clear()
         if self._scenario.resumes_all:
             await self._made(lambda: runner.resume_all(**self._options()))
-        if self._scenario.starts_whole and self._scenario.starts_together:
+        if self._scenario.ends == "input" and self._scenario.starts_together:
             await asyncio.gather(*(self._begin_together(runner) for _ in range(1 + self._scenario.is_wanted_twice)))
         async with asyncio.TaskGroup() as clients:
             for run in self._scenario.runs:
@@ -91,6 +101,11 @@ class Clients:
     def closed(self) -> None:
         """Note that the runner of this process was closed, and reported that everything is written."""
         self._taken |= self._told_so
+        self._ended |= self._ended_so
+
+    def deleted(self, run: str) -> None:
+        """Note that a run was deleted: of one that has its id later nothing was told yet."""
+        self._told.pop(run, None)
 
     def unnoticed(self, run: str) -> list[str]:
         """Return what is wrong with the calls of on_complete for *run*."""
@@ -148,10 +163,11 @@ class Clients:
 
     async def _give_together(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
         """Let several callers use a run at once."""
-        options, inputs, key = self._options(), self._trial.inputs, f"input {number}"
+        options, key, is_open = self._options(), f"input {number}", self._scenario.ends != "input"
+        first = self._trial.inputs[0]
         calls: dict[str, Callable[[], Awaitable[object]]] = {
-            "start": lambda: runner.start(self._workflow, inputs[0], id=run, **options),
-            "start_many": lambda: runner.start_many(self._workflow, inputs[:1], ids=[run], **options),
+            "start": lambda: runner.start(self._workflow, first, id=run, open=is_open, **options),
+            "start or return": lambda: runner.start(self._workflow, -1, id=run, if_exists="return", **options),
             "resume": lambda: runner.resume(run, workflow=self._workflow, **options),
             "resume_all": lambda: runner.resume_all(**options),
             "run": lambda: runner.send(run, value, key=key, deadline=self._scenario.deadline),
@@ -159,21 +175,32 @@ class Clients:
             "wait": lambda: runner.wait(run),
             "gather": lambda: runner.gather([run], return_exceptions=True),
             "checkpoint": lambda: runner.checkpoint(run),
+            "get": lambda: runner.get(run),
+            "results": lambda: runner.results(run),
         }
+        if not is_open:
+            calls["start_many"] = lambda: runner.start_many(self._workflow, [first], ids=[run], **options)
         names = self._dice.choices(list(calls), k=self._dice.randint(2, 6))
         self._tell(f"{run} is used by several at once: {', '.join(names)}")
-        await asyncio.gather(*(self._one_of_many(name, calls[name]) for name in names))
+        await asyncio.gather(*(self._one_of_many(run, name, calls[name]) for name in names))
         await runner.resume(run, workflow=self._workflow, **options)
 
-    async def _one_of_many(self, name: str, call: Callable[[], Awaitable[object]]) -> None:
+    async def _one_of_many(self, run: str, name: str, call: Callable[[], Awaitable[object]]) -> None:
         try:
             await self._made(call)
         except (RunNotFound, RunNotHeld):  # it was stopped, and is stored
-            if name in ("start", "start_many", "resume", "resume_all"):
+            if name in ("start", "start or return", "start_many", "resume", "resume_all", "get", "results"):
+                raise
+        except RunClosed:  # it has finished meanwhile
+            if name != "run" or not self._may_have_finished(run):
                 raise
         except RunParked:
             if not self._trial.repairable:
                 raise
+
+    def _may_have_finished(self, run: str) -> bool:
+        """Return whether a run may refuse to be changed, since it finishes or has been told to."""
+        return self._scenario.ends == "input" or run in self._closing
 
     # -- one client ------------------------------------------------------------------------------
 
@@ -188,6 +215,10 @@ class Clients:
                     await self._idle(runner, run)
                 if (run, number) not in self._taken:
                     await self._give(runner, store, run, number, value)
+                elif self._scenario.ends == "input":
+                    await self._disturb(runner, store, run, number, value)
+            if self._scenario.ends == "told":
+                await self._end(runner, run)
         except RunClosed:
             if run not in self._unwanted:
                 raise
@@ -197,14 +228,18 @@ class Clients:
             await self._cancelled(store, run)
         if run not in self._attempts.cancelled:
             await self._wait(runner, store, run)
+        if run not in self._attempts.cancelled:
+            await self._restart(runner, store, run)
 
     async def _begin(self, runner: AsyncRunner, run: str) -> None:
         scenario = self._scenario
         if run in self._begun:
             await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
-        elif scenario.starts_whole:
-            options = self._first_options()
-            await self._made(lambda: runner.start(self._workflow, self._trial.inputs[0], id=run, **options))
+        elif scenario.starts_whole or scenario.ends == "input":
+            options, is_open = self._first_options(), scenario.ends != "input"
+            await self._made(
+                lambda: runner.start(self._workflow, self._trial.inputs[0], id=run, open=is_open, **options)
+            )
             self._taken.add((run, 0))
         else:
             try:
@@ -239,21 +274,63 @@ class Clients:
             self._taken.add((run, number))
         if dice.random() < scenario.repeats:
             await self._take(runner, run, number, value)
+        await self._disturb(runner, store, run, number, value)
+
+    async def _disturb(self, runner: AsyncRunner, store: FullStore, run: str, number: int, value: Any) -> None:
+        """Perhaps do something with a run that has an input; one that finishes with it may refuse that by now."""
+        dice, scenario = self._dice, self._scenario
         if dice.random() < scenario.checkpoints:
             await self._made(lambda: runner.checkpoint(run))
         if scenario.crowds and dice.random() < scenario.crowds:
             await self._give_together(runner, run, number, value)
         if scenario.rules and dice.random() < scenario.rulings:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
-            await runner.set_policies(run, dice.choice((scenario.rules, scenario.others or scenario.rules)))
-            self._tell(f"{run} has other policies")
+            with suppress(RunClosed) if self._may_have_finished(run) else nullcontext():
+                await runner.set_policies(run, dice.choice((scenario.rules, scenario.others or scenario.rules)))
+                self._tell(f"{run} has other policies")
         if dice.random() < scenario.stops:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             await self._stop_and_go(runner, run)
         if dice.random() < scenario.cancels:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
-            await self._cancel(runner, store, run)
-            await runner.send(run, value)  # it is closed, and reports that
+            try:
+                await self._cancel(runner, store, run)
+            except RunClosed as closed:
+                if not self._may_have_finished(run) or closed.status == "cancelled":
+                    raise
+                self._unwanted.discard(run)  # it had finished before
+            else:
+                await runner.send(run, value)  # it is closed, and reports that
+
+    async def _end(self, runner: AsyncRunner, run: str) -> None:
+        """Tell a run to finish, unless that was acknowledged; if a stuck saga prevents that, resolve it first."""
+        while run not in self._ended | self._ended_so:
+            await asyncio.sleep(self._dice.choice((0.0, 0.0, 0.1, 2.0)))
+            self._closing.add(run)
+            try:
+                await self._made(lambda: runner.finish(run, by="a client"))
+            except RunParked:
+                await self._idle(runner, run)
+                continue
+            self._tell(f"{run} is told to finish")
+            self._ended_so.add(run)
+            if self._scenario.strategy.takes_input_first:
+                self._ended.add(run)
+
+    async def _restart(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
+        """Perhaps start a run that has finished with its input again, in place of the old one."""
+        scenario = self._scenario
+        if scenario.ends != "input" or run in self._restarted or self._dice.random() >= scenario.restarts:
+            return
+        self._restarted.add(run)
+        self._begun.discard(run)
+        self._taken.discard((run, 0))
+        self.outcomes.reopened(run)
+        self._tell(f"{run} is started again")
+        await runner.start(self._workflow, self._trial.inputs[0], id=run, if_exists="restart", **self._first_options())
+        self._begun.add(run)
+        self._taken.add((run, 0))
+        await self._wait(runner, store, run)
 
     async def _cancel(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """Cancel a run, and check that its children are cancelled when that is acknowledged."""
@@ -295,6 +372,10 @@ class Clients:
                 if not (await runner.get(run)).dead_letters:
                     raise
                 await self._idle(runner, run)
+            except RunClosed:  # in another life it had the input, and was told to finish
+                if run not in self._closing or (await runner.get(run)).memory.received <= number:
+                    raise
+                return
             else:
                 return
 
@@ -310,16 +391,30 @@ class Clients:
         """Wait until a run is idle, and check that it is."""
         seen = await self._idle(runner, run)
         if self._trial.then is not None:
+            self._attempts.reopen(run)
+            self.outcomes.reopened(run)
             await self._trial.then(runner, run)
             seen = await self._idle(runner, run)
         if not self._scenario.strategy.at_idle:
             await runner.checkpoint(run)
+        await self._leave(runner, run)
         stored = await _seen(store.find(run))
         if stored.head < len(seen.log()):
             self.problems.append(f"{run}: reported with {len(seen.log())} events when only {stored.head} were durable")
         if seen.is_runnable:
             self.problems.append(f"{run}: reported idle with something left to do")
-        self._tell(f"{run} is idle after {len(seen.log())} events")
+        self._tell(f"{run} is {seen.status} after {len(seen.log())} events")
+        if self._scenario.ends != "open":
+            if seen.status not in REACHED:
+                self.problems.append(f"{run}: reported as {seen.status} when it should have finished")
+            await self.outcomes.reported(runner, stored, seen)
+
+    async def _leave(self, runner: AsyncRunner, run: str) -> None:
+        """Wait until a run that has finished is not held any more: its status may be written after its events."""
+        for _ in range(_PATIENCE if self._scenario.ends != "open" else 0):
+            if run not in runner:
+                return
+            await asyncio.sleep(1.0)
 
     async def _finish(self, runner: AsyncRunner, store: FullStore) -> None:
         """Wait for child runs, including those of other lives, that no step waits for."""
@@ -355,6 +450,8 @@ class Clients:
     async def _settle(self, runner: AsyncRunner, seen: Run, letters: list[Any]) -> None:
         """Retry or discard one of the dead letters."""
         letter, run = self._dice.choice(letters), seen.id
+        self._attempts.reopen(run)
+        self.outcomes.reopened(run)
         if self._scenario.deadline == TIGHT or self._dice.random() < self._scenario.discards:
             await runner.discard(run, letter)
             self._tell(f"{run} discards {letter.component}{letter.inputs}")

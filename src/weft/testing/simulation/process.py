@@ -2,8 +2,7 @@
 The connection of a simulated process to its store, which may fail, report a false failure, be slow, and die.
 
 The data are in *inner*; only what it has written survives.  The next connection finds all runs free, as after the
-death of a real process.  A connection records in *heads* what was committed, whether or not the process got the
-answer: the length of every log.
+death of a real process.  A connection tells *seen* what was committed, whether or not the process got the answer.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ import msgspec
 from weft.errors import StoreError, StoreUnavailable
 from weft.ports.store import Append
 from weft.testing.faults import Crash
-from weft.testing.simulation.run_creation_check import RunCreationCheck
+from weft.testing.simulation.committed import Committed
 from weft.testing.wrapping import FullStore, WrappedStore
+from weft.typing import RunId
 
 T = TypeVar("T")
 
@@ -60,12 +60,11 @@ class Connection(WrappedStore):
         dice: Random,
         weather: Weather,
         tell: Callable[[str], None],
-        heads: dict[str, int],
-        creations: RunCreationCheck,
+        seen: Committed,
         dies: tuple[int, Moment] | None = None,
     ) -> None:
         super().__init__(inner)
-        self._dies, self._heads, self._creations = dies, heads, creations
+        self._dies, self._seen = dies, seen
         self.appends = 0
         """How many appends there were."""
         self.is_dying = False
@@ -92,17 +91,23 @@ class Connection(WrappedStore):
         await self.inner.close()
 
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
-        """Write *batch*, perhaps with a fault, and record the new length of the logs."""
+        """Write *batch*, perhaps with a fault."""
 
         async def act() -> Sequence[StoreError | None]:
             results = await self.inner.append(batch)
-            self._creations.committed(batch, results)
-            for append, refused in zip(batch, results, strict=True):
-                if refused is None:
-                    self._heads[append.run] = append.head
+            self._seen.written(batch, results)
             return results
 
         return await self.around("append", act)
+
+    async def delete(self, run: RunId) -> None:
+        """Delete a run."""
+
+        async def act() -> None:
+            await self.inner.delete(run)
+            self._seen.deleted(run)
+
+        await self.around("delete", act)
 
     def lose(self, seconds: float) -> None:
         """Make the store unavailable for so many seconds."""

@@ -31,6 +31,10 @@ class RunCreationCheck:
                 self._born[append.run] = append.chain
         self._bodies += [append.body for append in stored]
 
+    def deleted(self, run: str) -> None:
+        """Note that a store has deleted a run, so that another one may have its name."""
+        self._born.pop(run, None)
+
     def _wrong(self, name: str, chain: bytes) -> Iterator[str]:
         if self._born.get(name, chain) != chain:
             yield f"{name} was created twice"

@@ -17,6 +17,8 @@ from weft.policy.policy import Policy
 from weft.runner.checkpoints import Checkpoints, every_cycle
 from weft.testing.simulation.process import Moment, Weather
 
+Ends: TypeAlias = Literal["open", "told", "input"]
+"""How a run ends: it stays open, it is told to finish after its last input, or it finishes with its only input."""
 TIMEOUT = 5.0
 """
 The longest that a step may take, or go without a heartbeat, where its policy limits that, in seconds; steps that do
@@ -115,9 +117,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The share of attempts that an executor refuses, so that their worker crashes; at most two of a run in a life."""
     notices: bool = False
     resumes_all: bool = False
+    ends: Ends = "open"
+    restarts: float = 0.0
+    """How often a run that has finished with its input is started again in place of the old one; once, at most."""
     starts_whole: bool = False
+    """Whether a run is started with its first input; one that finishes with its input always is."""
     starts_together: bool = False
-    """Whether all runs are started in one call, where they are started with their first input."""
+    """Whether all runs are started in one call, where they finish with their input."""
     is_wanted_twice: bool = False
     """Whether two clients start or resume each run at once."""
     stops: float = 0.0

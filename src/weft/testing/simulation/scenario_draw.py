@@ -66,6 +66,8 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         impatience=dice.choice((0.0, 0.0, 0.3)),
         crowds=dice.choice((0.0, 0.0, 0.4)),
         starts_together=dice.random() < 0.5,
+        ends=dice.choice(("open", "told", "input") if len(trial.inputs) == 1 else ("open", "told")),
+        restarts=0.0 if trial.children else dice.choice((0.0, 0.0, 0.5)),
     )
 
 

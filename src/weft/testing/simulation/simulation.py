@@ -43,6 +43,7 @@ from weft.testing.loop import VirtualLoop
 from weft.testing.simulation.attempt_log import AttemptLog
 from weft.testing.simulation.children import family
 from weft.testing.simulation.clients import Clients
+from weft.testing.simulation.committed import Committed
 from weft.testing.simulation.executor import ImmediateSimulatedExecutor, Lasts, SimulatedExecutor
 from weft.testing.simulation.process import Connection
 from weft.testing.simulation.run_creation_check import RunCreationCheck
@@ -109,11 +110,11 @@ class _Simulation:
     def __init__(self, seed: int, dice: Random, trial: Trial, scenario: Scenario, storage: Storage) -> None:
         self.dice, self.trial, self.scenario, self.storage = dice, trial, scenario, storage
         self.report = Report(seed, scenario)
-        self.heads: dict[str, int] = {}
-        """How many events of each run are durable."""
-        self.attempts = AttemptLog(dice, trial, scenario, self.heads, self.tell)
+        self.committed = Committed()
+        self.attempts = AttemptLog(dice, trial, scenario, self.committed, self.tell)
         self.creations = RunCreationCheck(scenario.runs, self.attempts.cancelled)
         self.clients = Clients(dice, trial, scenario, self.attempts, self.tell, self.interrupt)
+        self.committed.watchers += (self.creations, self.attempts, self.clients)
         self.now = START
         self.life = 0
         self.loop: VirtualLoop | None = None
@@ -149,6 +150,7 @@ class _Simulation:
             report.problems += [f"{type(each).__name__}: {each}" for each in getattr(error, "exceptions", (error,))]
         report.lives, report.executions = self.life, len(self.attempts.executions)
         report.problems += self.attempts.problems + self.clients.problems + self.creations.problems
+        report.problems += self.clients.outcomes.problems
         if self.now - START > _AN_AGE:
             report.problems.append(f"it took {self.now - START:,.0f} seconds")
         if not report.problems:
@@ -163,7 +165,7 @@ class _Simulation:
 
         dies = self.scenario.dies if self.life == 1 else None
         store = self.storage.connect()
-        connection = Connection(store, self.dice, self.scenario.weather, self.tell, self.heads, self.creations, dies)
+        connection = Connection(store, self.dice, self.scenario.weather, self.tell, self.committed, dies)
 
         def before_turn(number: int) -> None:
             if len(self.attempts.problems) > _ENOUGH:
@@ -283,6 +285,7 @@ class _Simulation:
             self.report.events += sum(len(member.run.log()) for member in members.values())
             problems += examine_family(members, run, self.trial, self.scenario, self.attempts)
             problems += self.clients.unnoticed(run)
+            problems += [f"{run}: {each}" for each in self.clients.outcomes.examine(members[run].record)]
         problems += [f"{each.id} has no parent" for each in await store.list(limit=1_000) if each.id not in known]
         await store.close()
         return problems

@@ -16,6 +16,7 @@ from weft.core.run.runnable import bind
 from weft.log import decode, encode
 from weft.testing.simulation.attempt_log import AttemptLog, Execution
 from weft.testing.simulation.children import Family, Stored, doomed
+from weft.testing.simulation.outcomes import REACHED, differences
 from weft.testing.simulation.policy_calls import misled
 from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
 
@@ -31,14 +32,16 @@ def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptL
     problems: list[str] = []
     if record.owner is not None:
         problems.append(f"still owned by {record.owner}")
-    wanted_status = "cancelled" if is_cancelled else "idle"
-    if record.status != wanted_status:
-        problems.append(f"its status is {record.status!r} ({record.reason}), not {wanted_status!r}")
+    wanted = {"cancelled"} if is_cancelled else REACHED if _finishes(run, scenario) else {"idle"}
+    if record.status not in wanted:
+        problems.append(f"its status is {record.status!r} ({record.reason}), not {' or '.join(sorted(wanted))}")
     if is_cancelled:
         return problems
+    problems += differences(record, run)
     if run.is_runnable:
         problems.append(f"something is left to do: {run.prepare()}")
-    if run.memory.received != len(trial.inputs):
+    is_forsaken = run.id not in scenario.runs and not run.memory.is_ending  # its parent was cancelled before it sent it
+    if run.memory.received != len(trial.inputs) and not (is_forsaken and not run.memory.received):
         problems.append(f"it has had {run.memory.received} inputs of {len(trial.inputs)}")
     if trial.repairable and run.dead_letters:
         problems.append(f"dead letters are left: {run.dead_letters}")
@@ -48,9 +51,15 @@ def examine(stored: Stored, trial: Trial, scenario: Scenario, attempts: AttemptL
     return problems
 
 
+def _finishes(run: Run, scenario: Scenario) -> bool:
+    """Return whether *run* should have finished: a client has told it to, or it was started so, as a child is."""
+    is_root = run.id in scenario.runs
+    return scenario.ends != "open" if is_root else any(getattr(event, "last", False) for event in run.log())
+
+
 def examine_family(members: Family, root: str, trial: Trial, scenario: Scenario, attempts: AttemptLog) -> list[str]:
     """Return what is wrong with the run *root*, and with all runs that it has started."""
-    closed = doomed(members, root, is_cancelled=root in attempts.cancelled)
+    closed = doomed(members, root, is_cancelled=root in attempts.cancelled) | (attempts.cancelled & members.keys())
     run = members[root].run
     problems = [f"{root}: {each}" for each in _examined(members[root], trial, scenario, attempts, closed)]
     if Run.from_log(decode(encode(run.log()), workflow=run.workflow), context=trial.context) != run:

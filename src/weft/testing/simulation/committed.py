@@ -1,0 +1,48 @@
+"""
+The commits of a simulated store, whether or not the process that made them got the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from weft.errors import StoreError
+from weft.ports.store import Append, RunStatus
+from weft.testing.simulation.run_creation_check import RunCreationCheck
+
+
+class Watcher(Protocol):
+    """Told of runs that are deleted."""
+
+    def deleted(self, run: str) -> None:
+        """*run* was deleted: another one may have its id."""
+        ...
+
+
+class Committed:
+    """The length of every log and the status of every run; tells *watchers* what is written and deleted."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, int] = {}
+        """By run: how many of its events are durable."""
+        self.statuses: dict[str, RunStatus] = {}
+        self.watchers: list[Watcher] = []
+
+    def written(self, batch: Sequence[Append], results: Sequence[StoreError | None]) -> None:
+        """Note that a store has written *batch*, except what it refused."""
+        for watcher in self.watchers:
+            if isinstance(watcher, RunCreationCheck):
+                watcher.committed(batch, results)
+        for append, refused in zip(batch, results, strict=True):
+            if refused is None:
+                self.heads[append.run] = append.head
+                if append.status is not None:
+                    self.statuses[append.run] = append.status
+
+    def deleted(self, run: str) -> None:
+        """Note that a store has deleted *run*: another one may have its id."""
+        self.heads.pop(run, None)
+        self.statuses.pop(run, None)
+        for watcher in self.watchers:
+            watcher.deleted(run)
