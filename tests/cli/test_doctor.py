@@ -29,7 +29,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "runs.db"
     with Runner(SQLiteStore(path)) as runner:
         for i in range(30):
-            runner.start(WORK, 10 + 5_000 * (i % 3), id=f"run-{i}").wait()
+            runner.start(WORK, 10 + 5_000 * (i % 3), id=f"run-{i}", open=True).wait()
     return path
 
 

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "runs.db"
     workflow = Workflow("double", step(lambda x: x * 2, name="double") >> step(lambda x: x * 100, name="large"))
     with Runner(SQLiteStore(path)) as runner:
-        runner.start(workflow, "tea for two ", id="r").wait()
+        runner.start(workflow, "tea for two ", id="r", open=True).wait()
     return path
 
 
@@ -182,7 +182,7 @@ def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
 # -- follow --------------------------------------------------------------------------------------
 
 
-def test_a_run_is_followed_until_the_reader_has_seen_enough(shop: Any, busy: Any) -> None:
+def test_a_run_is_followed_until_it_has_finished(shop: Any, busy: Any) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "weft", "log", "runs.db", "greeting", "--follow"],
         cwd=shop.folder,
@@ -199,14 +199,34 @@ def test_a_run_is_followed_until_the_reader_has_seen_enough(shop: Any, busy: Any
         if ended:  # nothing more will come
             follower.kill()
         after = follower.stdout.readline()
-        follower.send_signal(signal.SIGINT)
-        _, complaints = follower.communicate(timeout=20)
+        _, complaints = follower.communicate(timeout=20)  # it ends with the run
 
     assert ended == 0
     assert before[0].split() == ["SEQ", "TIME", "EVENT", "COMPONENT"]
     assert before[-1].split()[2:4] == ["RunnableDispatched", "send"]
     assert after.split()[2:4] == ["ReactionOccurred", "send"]
     assert (follower.returncode, complaints) == (0, "")
+
+
+def test_an_open_run_is_followed_until_the_reader_has_seen_enough(file: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", "log", file, "r", "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        for _ in range(5):
+            follower.stdout.readline()
+        follower.send_signal(signal.SIGINT)
+        _, complaints = follower.communicate(timeout=20)
+
+    assert (follower.returncode, complaints) == (0, "")
+
+
+def test_a_run_that_was_told_to_finish_says_so_and_by_which_caller() -> None:
+    assert told(ev.RunFinished(7, "ops")) == "no more input, by ops"
+    assert told(ev.InputReceived(2, 5, 1, last=True)) == "input 1 = 5, the last one"
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

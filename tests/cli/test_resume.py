@@ -28,7 +28,7 @@ def test_a_killed_run_goes_on_where_it_stopped(killed: Any) -> None:
     said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
 
     assert (said.code, said.err) == (0, "greeting: resumed\n")
-    assert said.out == "greeting: has nothing left to do, 10 events\n  send = 'sent HELLO WORLD'\n"
+    assert said.out == "greeting: has completed, 10 events\n  send = 'sent HELLO WORLD'\n"
     assert sorted(killed.calls()) == ["send", "send", "shout hello", "shout world"]
 
 
@@ -73,7 +73,7 @@ def test_an_import_that_cannot_help_a_local_function_is_not_asked_for_again(shop
         "from weft.stores import SQLiteStore\n"
         "def main():\n"
         "    with Runner(SQLiteStore('runs.db')) as runner:\n"
-        "        runner.start(Workflow('w', step(lambda x: x, name='same')), 1, id='lam').wait()\n"
+        "        runner.start(Workflow('w', step(lambda x: x, name='same')), 1, id='lam', open=True).wait()\n"
         "if __name__ == '__main__':\n"
         "    main()\n"
     )
@@ -116,7 +116,7 @@ def test_lambdas_come_with_the_workflow_at_the_top_of_the_module_and_context_wit
     assert (died.returncode, died.stderr) == (9, "")
     assert without.code == 1
     assert "required context is missing: 'secret'" in without.err
-    assert (said.code, said.out) == (0, "needy: has nothing left to do, 3 events\n  needy = 'hush!'\n")
+    assert (said.code, said.out) == (0, "needy: has completed, 3 events\n  needy = 'hush!'\n")
 
 
 NEEDY = """
@@ -170,7 +170,7 @@ def test_code_that_has_changed_is_said_so(killed: Any) -> None:
 
 def test_a_cancelled_run_is_not_resumed(weft: Callable[..., Any], tmp_path: Path) -> None:
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
-        runner.start(Workflow("w", step(abs)), 1, id="r").wait()
+        runner.start(Workflow("w", step(abs)), 1, id="r", open=True).wait()
         runner.cancel("r", "changed my mind")
 
     said = weft("resume", tmp_path / "runs.db", "r")
@@ -193,7 +193,7 @@ def test_parked_runs_are_resumed_with_all_others_if_that_is_asked_for(
     alone = weft("resume", file, "r", "--parked")
 
     assert (without.code, without.err) == (0, "nothing to resume\n")
-    assert (said.code, said.out) == (0, "r: has nothing left to do, 3 events\n  abs = 1\n")
+    assert (said.code, said.out) == (0, "r: has completed, 3 events\n  abs = 1\n")
     assert (alone.code, "use it with --all" in alone.err) == (2, True)
 
 
@@ -203,13 +203,25 @@ def _crash(_: object) -> None:
 
 def test_runs_that_can_go_on_do_although_others_cannot(weft: Callable[..., Any], tmp_path: Path) -> None:
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
-        runner.start(Workflow("w", step(abs)), -1, id="r").wait()
+        runner.start(Workflow("w", step(abs)), -1, id="r", open=True).wait()
 
     said = weft("resume", tmp_path / "runs.db", "nobody", "r")
 
     assert said.code == 1
     assert "no run 'nobody'" in said.err
     assert said.out == "r: has nothing left to do, 3 events\n  abs = 1\n"
+
+
+@pytest.mark.parametrize(("value", "code", "outcome"), [(-1, 0, "has completed"), ("text", 1, "has failed")])
+def test_what_came_of_a_run_that_has_finished_is_told_without_its_code(
+    weft: Callable[..., Any], tmp_path: Path, value: object, code: int, outcome: str
+) -> None:
+    with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
+        runner.start(Workflow("w", step(lambda x: -x, name="minus")), value, id="r").wait()
+
+    said = weft("resume", tmp_path / "runs.db", "r")
+
+    assert (said.code, said.out.splitlines()[0], said.err) == (code, f"r: {outcome}, 3 events", "")
 
 
 def test_dead_letters_are_counted(weft: Callable[..., Any], tmp_path: Path) -> None:
@@ -288,6 +300,6 @@ def test_runs_go_on_though_nothing_reads_what_came_of_them(shop: Any) -> None:
         complaints = command.stderr.read()
 
     with SQLiteView(shop.file) as view:
-        assert {record.status for record in view.list()} == {"idle"}
+        assert {record.status for record in view.list()} == {"completed"}
     assert complaints.count("\n") == complaints.count(": resumed\n") == 20
     assert command.returncode == 0

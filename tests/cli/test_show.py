@@ -162,7 +162,7 @@ def test_the_children_of_a_run_are_listed_with_where_they_stand(weft: Callable[.
 
     shown = cells(weft("show", file, "r").out)
 
-    assert shown["the-child"] == ["idle,", "started", "by", "ask"]
+    assert shown["the-child"] == ["completed,", "started", "by", "ask"]
 
 
 # -- json ----------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_json_has_all_of_it_with_whole_values(weft: Callable[..., Any], file: Pa
         ("tea", "step", {"done": 2}),
         ("broken", "step", {"failed": 2}),
     ]
-    [failure] = shown["failures"]
+    _, failure = shown["failures"]
     assert (failure["component"], failure["error"]["type"], failure["error"]["message"]) == (
         "broken",
         "ValueError",

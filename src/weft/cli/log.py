@@ -32,7 +32,7 @@ def log(
         bool, typer.Option("--verify", help="Check that nothing was altered, dropped, reordered or cut off.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new events until the run is closed.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new events until the run has finished.")
     ] = False,
 ) -> None:
     """Print the log of a run, without changing it."""
@@ -55,7 +55,7 @@ def log(
 
 
 def _follow(screen: Screen, reader: stored.Reader, *, as_json: bool) -> None:
-    """Print the events so far, and then new ones, until the run is closed or Ctrl-C is pressed."""
+    """Print the events so far, and then new ones, until the run has finished or Ctrl-C is pressed."""
     widths = [0] * len(_COLUMNS)
     headings: list[Sequence[str]] = [_COLUMNS]
     try:
@@ -124,7 +124,11 @@ def _defined(event: Any) -> str:
 
 def _received(event: ev.InputReceived) -> str:
     key = "" if event.key is None else f", key {event.key}"
-    return f"input {event.ordinal} = {shown(event.value)}{key}"
+    return f"input {event.ordinal} = {shown(event.value)}{key}{', the last one' * event.last}{_by(event)}"
+
+
+def _by(event: ev.InputReceived | ev.RunFinished | ev.RunCancelled | ev.RunnableRetried) -> str:
+    return "" if event.by is None else f", by {event.by}"
 
 
 def _reacted(event: ev.ReactionOccurred) -> str:
@@ -186,7 +190,8 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.PolicyChanged: lambda event: count(len(event.rules), "rule"),
     ev.ChildStarted: lambda event: f"{event.child}{'' if event.with_parent else ', on its own'}",
     ev.Notified: lambda _: "",
-    ev.RunCancelled: lambda event: event.reason,
+    ev.RunFinished: lambda event: f"no more input{_by(event)}",
+    ev.RunCancelled: lambda event: f"{event.reason}{_by(event)}",
     UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",
 }
 """A new event without a line here fails test_every_event_has_words."""

@@ -80,7 +80,9 @@ def resume(
         with SQLiteView(file) as view:
             view.check_commits()  # a requested run may be missing because of it
             asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
-            candidates, refused = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
+            asked, refused = _left(view, asked, screen)
+            candidates, more = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
+            refused += more
         failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
@@ -108,6 +110,24 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
     return [record.id for record in found if record.id not in owners], len(damaged)
 
 
+def _left(view: SQLiteView, asked: Iterable[RunId], screen: Screen) -> tuple[list[RunId], int]:
+    """Print what came of those that have finished; return the others, and how many of the finished have failed."""
+    left: list[RunId] = []
+    failed = 0
+    for run in asked:
+        try:
+            status = view.find(run).status
+            if status not in ("completed", "failed"):
+                left.append(run)
+                continue
+            _report(screen, stored.read(view, run).run())
+        except WeftError as error:
+            screen.complain(str(error))
+            status = "failed"
+        failed += status == "failed"
+    return left, failed
+
+
 def _candidates(
     view: SQLiteView, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen, *, has_imported: bool
 ) -> tuple[list[Candidate], int]:
@@ -132,7 +152,7 @@ def _candidate(
         raise RunOwned(run, owner)
     record = view.load(run).record
     if record.status in FINISHED:
-        raise RunClosed(run, record.reason)
+        raise RunClosed(run, record.reason, status=record.status)
     live = known.get((record.workflow, record.version))
     workflow = stored.read(view, run, workflow=live).run().workflow
     if workflow.unresolved:
@@ -181,7 +201,10 @@ async def _take(
 
 def _report(screen: Screen, run: Run) -> None:
     """Print the results of *run*."""
-    outcome = "has nothing left to do" if not run.failed else "has failed in part" if run.results() else "has failed"
+    is_open = run.status not in FINISHED
+    outcome = "has nothing left to do" if is_open else f"has {run.status}"
+    if run.failed and is_open:
+        outcome = "has failed in part" if run.results() else "has failed"
     screen.line(f"{run.id}: {outcome}, {count(len(run.memory.log), 'event')}")
     for name, value in run.results().items():
         screen.line(f"  {name} = {shown(value)}")

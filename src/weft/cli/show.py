@@ -24,6 +24,7 @@ from weft.ports.store import DUE
 from weft.stores import SQLiteView
 
 _SHOWN_INPUTS = 20
+_SHOWN_FAILURES = 20
 _SHOWN_TRACEBACK = 8  # lines, the last ones
 
 
@@ -61,6 +62,8 @@ def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
         "created": f"{stamp(record.created_at)} ({ago(now - record.created_at)})",
         "updated": f"{stamp(record.updated_at)} ({ago(now - record.updated_at)})",
     }
+    if record.finished_at is not None:
+        lines["finished"] = f"{stamp(record.finished_at)} ({ago(now - record.finished_at)})"
     if run.workflow.unresolved:
         lines["code"] = "not imported here, and not needed to look; weft resume needs it"
     for title, text in lines.items():
@@ -205,7 +208,7 @@ def _failures(screen: Screen, title: str, failures: list[ev.RunnableFailed]) -> 
     if failures:
         screen.line()
         screen.line(title, style="bold")
-    for event in failures:
+    for event in failures[-_SHOWN_FAILURES:]:
         screen.line(
             f"  {event.component}  {error(event.error)} (event {event.seq}, {count(event.attempts, 'attempt')})"
         )
@@ -214,3 +217,6 @@ def _failures(screen: Screen, title: str, failures: list[ev.RunnableFailed]) -> 
             lines = ["...", *lines[-_SHOWN_TRACEBACK:]]
         for line in lines:
             screen.line(f"      {line}")
+    left_out = len(failures) - _SHOWN_FAILURES
+    if left_out > 0:
+        screen.line(f"  and {count(left_out, 'earlier one')}: weft log lists all")
