@@ -91,10 +91,11 @@ async def walk() -> Walk:
     found = Walk()
     workflow = Workflow("walk", step(lambda x: x + 1, name="add"))
     async with AsyncRunner(executor="thread", checkpoint="manual") as runner:
-        handle = await runner.start(workflow, 1, id="walk")  # once, so that nothing is done for the first time
+        # once, so that nothing is done for the first time
+        handle = await runner.start(workflow, 1, id="walk", open=True)
         await handle.result()
         sys.setprofile(found)
-        await runner.send("walk", 2)
+        handle = await runner.send("walk", 2)
         await handle.result()
         sys.setprofile(None)
     return found

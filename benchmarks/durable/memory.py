@@ -1,5 +1,5 @@
 """
-Memory over many steps: runs that come, are done and are let go of must leave nothing behind.
+Memory over many steps: runs that are started and finish must leave nothing behind.
 
 It runs in a process of its own, since the heap of one that has measured other things is as
 large as the largest of them.  The store does not wait for the disk here (synchronous NORMAL):
@@ -43,14 +43,13 @@ def measure(folder: Path, *, quick: bool, full: bool) -> Iterator[Line]:
 
 
 async def run(folder: Path, steps: int) -> None:
-    """Run as many steps, in runs that are let go of; say what the process holds after a tenth and at the end."""
+    """Run as many steps, in runs that finish; say what the process holds after a tenth and at the end."""
     workflow, rounds = chain(STEPS), steps // (AT_ONCE * STEPS)
     async with AsyncRunner(SQLiteStore(folder / "memory.db", synchronous="normal"), executor="inline") as runner:
         for round_ in range(rounds):
             handles = await asyncio.gather(*(runner.start(workflow, i, id=f"{round_}-{i}") for i in range(AT_ONCE)))
             results = await asyncio.gather(*(handle.result() for handle in handles))
             assert results == [i + STEPS for i in range(AT_ONCE)]
-            await asyncio.gather(*(runner.stop(handle.id) for handle in handles))
             if round_ + 1 in {rounds // 10, rounds}:
                 del handles, results
                 gc.collect()

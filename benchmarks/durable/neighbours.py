@@ -67,7 +67,7 @@ async def _measured(store: MemoryStore | SQLiteStore, elements: int, items: int,
     workflow, small = _map_reduce(), chain(1)
     async with store:
         async with AsyncRunner(store, executor="inline") as runner:
-            await (await runner.start(workflow, list(range(elements)), id="stored")).wait()
+            await (await runner.start(workflow, list(range(elements)), id="stored", open=True)).wait()
         collection, large = list(range(elements)), make_dicts(items)
         works: dict[str, Callable[[AsyncRunner], Awaitable[Any]]] = {
             "nothing": lambda _: asyncio.sleep(IDLE),

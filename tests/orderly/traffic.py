@@ -1,9 +1,10 @@
 """
 Many callers of a few runs: which calls they make, what they were told, and whether that was true.
 
-The runs are of four sorts, by the first letter of their id, because the laws for them differ:
+The runs are of five sorts, by the first letter of their id, because the laws for them differ:
 
-- ``a``: started, given inputs, stopped with all the time they need, resumed.  Every law holds.
+- ``a``: started open, given inputs, stopped with all the time they need, resumed.  Every law holds.
+- ``f``: started with their input, so that they finish, and retried; or open, and told to finish.
 - ``g``: as those, and stopped with hardly any grace time: what such a stop left behind may be executed again.
 - ``c``: as ``a``, and cancelled.
 - ``d``: as ``a``, and deleted: what was acknowledged before a delete is gone with it.
@@ -24,12 +25,12 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import AsyncRunner, Policy, Run, Workflow, errors, step
-from weft.core.events import AnyEvent, InputReceived, RunCancelled
+from weft.core.events import AnyEvent, InputReceived, RunCancelled, RunFinished
 from weft.log import references, verify
 from weft.runner.durability.recovery import recover
 from weft.stores import SQLiteStore
 
-RUNS = ("a0", "a1", "a2", "g0", "g1", "c0", "c1", "d0")
+RUNS = ("a0", "a1", "a2", "f0", "f1", "f2", "g0", "g1", "c0", "c1", "d0")
 LONG, SHORT = 600.0, (0.0, 0.001)
 """Grace times in which every step ends, and in which some do not."""
 DEADLINE = 60.0
@@ -54,6 +55,8 @@ class Ledger:
         """The runs whose start was acknowledged."""
         self.cancelled: set[str] = set()
         """The runs whose cancelling was acknowledged."""
+        self.finished: set[str] = set()
+        """The runs that were told to finish, which was acknowledged."""
         self.outcomes: Counter[str] = Counter()
         """How calls have ended, for who wants to know what a case was about."""
         self.is_closing = False
@@ -84,10 +87,12 @@ class Ledger:
                 return
             if call.method == "send":
                 self.taken[call.run].add(call.options["key"])
-            elif call.method in ("start", "start without input"):
+            elif call.method.startswith("start"):
                 self.begun.add(call.run)
             elif call.method == "cancel":
                 self.cancelled.add(call.run)
+            elif call.method == "finish":
+                self.finished.add(call.run)
 
     def raised(self, call: Call, error: BaseException) -> None:
         """A call has raised *error*."""
@@ -132,12 +137,13 @@ _NOT_HERE = {"RunNotFound", "RunNotHeld"}
 _CLOSED = _NOT_HERE | {"RunClosed"}
 
 ALLOWED: dict[str, set[str]] = {
-    "start": set(),
+    "start": {"RunExists"},
+    "start or return": set(),
     "start without input": {"RunExists"},
     "send": _CLOSED,
     "wait": _NOT_HERE | {"WaitTimeout"},
     "wait_until": _CLOSED | {"WaitTimeout"},
-    "result": _CLOSED | {"WaitTimeout", "StepFailed", "NothingProduced"},
+    "result": _CLOSED | {"WaitTimeout", "RunFailed", "NothingProduced"},
     "results": _NOT_HERE,
     "get": _NOT_HERE,
     "log": _NOT_HERE,
@@ -150,9 +156,10 @@ ALLOWED: dict[str, set[str]] = {
     "stop": _NOT_HERE,
     "resume": _NOT_HERE,
     "resume_all": set(),
-    "cancel": _NOT_HERE,
+    "cancel": _CLOSED,
+    "finish": _CLOSED,
     "set_policies": _CLOSED,
-    "preview": _NOT_HERE,
+    "preview": _CLOSED,
     "retry": _CLOSED | {"NoSuchLetter"},
     "discard": _CLOSED | {"NoSuchLetter"},
     "close": set(),
@@ -160,7 +167,8 @@ ALLOWED: dict[str, set[str]] = {
 """The errors that each method may raise here, besides RunnerClosed when the runner is closed; no other is allowed."""
 
 _WEIGHTS = {
-    "start": 20,
+    "start": 10,
+    "start or return": 10,
     "start without input": 3,
     "send": 30,
     "wait": 5,
@@ -171,6 +179,7 @@ _WEIGHTS = {
     "resume_all": 5,
     "checkpoint": 3,
     "cancel": 1,
+    "finish": 2,
     "delete": 3,
     "set_policies": 2,
     "retry": 2,
@@ -231,9 +240,13 @@ class Caller:
     def _drawn(self, method: str, run: str) -> Call:
         dice, workflow = self._dice, self._workflow
         value, timeout = dice.randrange(1000), dice.choice((0.0, 0.002, 0.02))
+        is_open = run[0] != "f" or dice.random() < 0.3
         policies = [("first", Policy(max_retries=dice.choice((0, 1))))]
         calls: dict[str, Callable[[], Call]] = {
-            "start": lambda: Call(method, run, (workflow, value), {"id": run}),
+            "start": lambda: Call(method, run, (workflow, value), {"id": run, "open": is_open}),
+            "start or return": lambda: Call(
+                method, run, (workflow, value), {"id": run, "open": is_open, "if_exists": "return"}
+            ),
             "start without input": lambda: Call(
                 "start without input", run, (workflow,), {"id": run, "if_exists": "error"}
             ),
@@ -257,6 +270,7 @@ class Caller:
 _SORTS = {
     "delete": tuple(run for run in RUNS if run.startswith("d")),
     "cancel": tuple(run for run in RUNS if run.startswith("c")),
+    "finish": tuple(run for run in RUNS if run.startswith("f")),
 }
 """The runs that a method is about, if not all."""
 
@@ -299,7 +313,7 @@ async def examine(path: Path, ledger: Ledger, workflow: Workflow) -> list[str]:
     if not problems:
         problems += await _brought_to_an_end(path, workflow)
     for (run, _), count in sorted(ledger.executions.items()):
-        if count > 1 and run[0] in "ac":
+        if count > 1 and run[0] in "acf":
             problems.append(f"{run}: a step was executed {count} times")
     return [*problems, *(each for each in ledger.problems if each not in problems)]
 
@@ -326,6 +340,14 @@ def _untrue(run: str, log: list[AnyEvent], ledger: Ledger) -> Iterator[str]:
             yield f"the input {key} is in the log {count} times"
     if run in ledger.cancelled and not any(isinstance(event, RunCancelled) for event in log):
         yield "it is said to be cancelled and is not"
+    if run in ledger.finished and not any(
+        isinstance(event, RunFinished) or getattr(event, "last", False) for event in log
+    ):
+        yield "it was told to finish, and its log does not say so"
+
+
+_ENDS = defaultdict(lambda: {"idle"}, c={"idle", "cancelled"}, f={"idle", "completed", "failed"})
+"""By the first letter of a run: the statuses that it may have in the end."""
 
 
 async def _brought_to_an_end(path: Path, workflow: Workflow) -> list[str]:
@@ -344,6 +366,6 @@ async def _brought_to_an_end(path: Path, workflow: Workflow) -> list[str]:
         problems += [
             f"{record.id} is left {record.status}, owned by {record.owner}"
             for record in await store.list(limit=1_000)
-            if record.owner is not None or record.status not in ("idle", "cancelled")
+            if record.owner is not None or record.status not in _ENDS[record.id[0]]
         ]
     return problems

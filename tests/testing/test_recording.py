@@ -72,7 +72,7 @@ def test_it_shows_the_events_of_a_runner_once_each_and_in_order() -> None:
 
 def test_it_shows_events_that_refer_to_what_was_stored_before(tmp_path: Path) -> None:
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
-        runner.start(parcels, 1, id="a").wait(20)
+        runner.start(parcels, 1, id="a", open=True).wait(20)
     store = RecordingStore(SQLiteStore(tmp_path / "runs.db"))
     with Runner(store) as runner:
         runner.resume("a")
