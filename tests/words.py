@@ -21,7 +21,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).parents[1]
 
 # The pages and folders that have been rewritten; others are not read.
-AT_REST = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "src/weft", "tests")
+FINISHED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "src/weft", "tests")
 
 # What not to write (a regular expression; a space matches any white space), and what to write instead.
 WORDS = {
@@ -141,7 +141,7 @@ def in_code(source: str, *, is_test: bool = False) -> Iterator[Finding]:
 
 def files(repository: Path) -> Iterator[Path]:
     """Return the pages and modules that are finished."""
-    for name in AT_REST:
+    for name in FINISHED:
         path = repository / name
         yield from [path] if path.is_file() else sorted({*path.rglob("*.md"), *path.rglob("*.py")})
 

@@ -100,6 +100,6 @@ def test_findings_are_printed_and_fail_the_check(tmp_path: Path, capsys: pytest.
 
 
 def test_everything_that_is_finished_exists() -> None:
-    missing = [name for name in CHECKER["AT_REST"] if not (CHECKER["REPOSITORY"] / name).exists()]
+    missing = [name for name in CHECKER["FINISHED"] if not (CHECKER["REPOSITORY"] / name).exists()]
 
     assert missing == []
