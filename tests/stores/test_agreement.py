@@ -20,7 +20,7 @@ from weft.ports.store import Append, RunRecord
 from weft.stores import MemoryStore, SQLiteStore
 
 RUNS = ("a", "b", "c")
-STATUSES = (None, None, "running", "idle", "failed")
+STATUSES = (None, None, "running", "idle", "completed", "failed")
 LINKS = (None, None, None, b"", b"s", b"chain 0", b"chain 1", b"chain 2", b"chain 3")
 
 
@@ -43,6 +43,9 @@ def appends(draw: st.DrawFn) -> Append:
         at=0.0,
         status=draw(st.sampled_from(STATUSES)),
         reason=draw(st.sampled_from(("", "why"))),
+        failures=draw(st.sampled_from((0, 0, 1, 2))),
+        dead_letters=draw(st.integers(0, 1)),
+        outcome=draw(st.sampled_from((b"", b"outcome"))),
         version=draw(st.sampled_from((None, None, "v2"))),
         release=draw(st.integers(0, 5)) == 0,
         again=draw(st.booleans()),
@@ -52,12 +55,34 @@ def appends(draw: st.DrawFn) -> Append:
 
 
 saved = st.builds(
-    lambda run, head, epoch: RunRecord(
-        id=run, workflow="s", head=head, epoch=epoch, chain=b"s", created_at=0.0, updated_at=0.0
+    lambda run, head, epoch, failures, finished_at: RunRecord(
+        id=run,
+        workflow="s",
+        status="running" if finished_at is None else "failed",
+        failures=failures,
+        dead_letters=failures,
+        outcome=b"saved" * failures,
+        head=head,
+        epoch=epoch,
+        chain=b"s",
+        created_at=0.0,
+        updated_at=0.0,
+        finished_at=finished_at,
     ),
     st.sampled_from(RUNS),
     st.integers(0, 3),
     st.sampled_from((1, 1, 2)),
+    st.integers(0, 1),
+    st.sampled_from((None, 3.0)),
+)
+
+listings = st.fixed_dictionaries(
+    {
+        "statuses": st.sampled_from([None, None, ("idle", "running", "idle"), ("failed",), ()]),
+        "workflow": st.sampled_from([None, None, "w", "s"]),
+        "failed": st.sampled_from([None, False, True]),
+        "since": st.sampled_from([None, None, 0.0, 1.0, 3.0]),
+    }
 )
 
 calls = st.one_of(
@@ -68,7 +93,8 @@ calls = st.one_of(
     st.tuples(st.just("release"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("acquire_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("list_free"), st.none()),
-    st.tuples(st.just("count"), st.sampled_from([None, ("idle", "running", "idle"), ("failed",)])),
+    st.tuples(st.just("list"), listings),
+    st.tuples(st.just("list"), listings),
     st.tuples(st.just("load_many"), st.lists(st.sampled_from(RUNS))),
     st.tuples(st.just("delete"), st.sampled_from(RUNS)),
     st.tuples(st.just("purge"), st.integers(0, 9)),
@@ -95,8 +121,11 @@ async def told(store: MemoryStore | SQLiteStore, name: str, given: Any) -> Any:
         match name:
             case "append":
                 return [_shown(each) for each in await store.append(given)]
-            case "count":
-                return [await store.count(statuses=given), await store.count(statuses=given, workflow="w")]
+            case "list":
+                pages = [await store.list(**given, limit=2)]
+                while pages[-1]:
+                    pages.append(await store.list(**given, limit=2, after=pages[-1][-1]))
+                return await store.count(**given), [[_shown(each) for each in page] for page in pages]
             case "list_free":
                 return [_shown(each) for each in await store.list_free()]
             case "acquire_many" | "load_many":

@@ -88,6 +88,31 @@ def test_what_is_not_a_log_is_refused() -> None:
         runner.resume("a", workflow=workflow)
 
 
+def test_the_record_says_what_came_of_the_run_until_the_next_status() -> None:
+    shelf = Shelf()
+
+    async def main() -> list[RunRecord]:
+        logs = WholeLogAdapter(shelf)
+        batch = [
+            first("r", at=1.0),
+            more("r", 1, status="failed", reason="why", failures=2, dead_letters=1, outcome=b"errors", at=2.0),
+            more("r", 2, at=3.0),
+            more("r", 3, status="running", at=4.0),
+        ]
+        records = list[RunRecord]()
+        for each in batch:
+            assert await logs.append([each]) == [None]
+            records.append(shelf.logs["r"][0])
+        return records
+
+    _, failed, later, again = asyncio.run(main())
+    for record in (failed, later):
+        assert (record.status, record.reason, record.failures, record.dead_letters) == ("failed", "why", 2, 1)
+        assert (record.outcome, record.finished_at) == (b"errors", 2.0)
+    assert (again.status, again.reason, again.failures, again.dead_letters) == ("running", "", 0, 0)
+    assert (again.outcome, again.finished_at) == (b"", None)
+
+
 def test_events_that_follow_another_link_than_the_last_one_are_refused() -> None:
     async def main() -> list[type]:
         logs = WholeLogAdapter(Shelf())

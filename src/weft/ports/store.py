@@ -35,7 +35,7 @@ FINISHED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
 DUE: frozenset[RunStatus] = frozenset({"running", "waiting"})
 """Such a run has something to do, now or later: a process should own it."""
 
-AT_REST: frozenset[RunStatus] = FINISHED | {"idle"}
+AT_REST: frozenset[RunStatus] = frozenset({"idle", *FINISHED})
 """Such a run has nothing left to do: it may be purged."""
 
 FIRST_EPOCH = 1

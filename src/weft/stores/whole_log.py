@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from weft.errors import BrokenChain, ConcurrentAppend, CorruptLog, MissingContent, RunExists, RunNotFound, StoreError
-from weft.ports.store import FIRST_EPOCH, Append, ContentHash, LoadedRun, RunRecord, Segment, Store
+from weft.ports.store import FINISHED, FIRST_EPOCH, Append, ContentHash, LoadedRun, RunRecord, Segment, Store
 from weft.typing import RunId
 
 
@@ -92,9 +92,17 @@ class WholeLogAdapter:
             chain=append.chain,
             epoch=FIRST_EPOCH,
             updated_at=append.at,
-            status=append.status or record.status,
-            reason=append.reason if append.status is not None else record.reason,
         )
+        if append.status is not None:
+            changed = replace(
+                changed,
+                status=append.status,
+                reason=append.reason,
+                failures=append.failures,
+                dead_letters=append.dead_letters,
+                outcome=append.outcome,
+                finished_at=append.at if append.status in FINISHED else None,
+            )
         segments = [*whole.segments, (append.count, append.body)] if append.count else whole.segments
         grown = _Whole(segments, {**whole.facts, **append.facts}, {**whole.definitions, **append.definitions})
         await self._store.save(changed, _encode(grown))

@@ -128,17 +128,31 @@ class WrappedStore:
         *,
         statuses: Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         after: RunRecord | None = None,
         limit: int = 100,
     ) -> Sequence[RunRecord]:
         """Return a page of runs."""
         return await self.around(
-            "list", lambda: self.inner.list(statuses=statuses, workflow=workflow, after=after, limit=limit)
+            "list",
+            lambda: self.inner.list(
+                statuses=statuses, workflow=workflow, failed=failed, since=since, after=after, limit=limit
+            ),
         )
 
-    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+    async def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
         """Return how many runs there are."""
-        return await self.around("count", lambda: self.inner.count(statuses=statuses, workflow=workflow))
+        return await self.around(
+            "count", lambda: self.inner.count(statuses=statuses, workflow=workflow, failed=failed, since=since)
+        )
 
     async def delete(self, run: RunId) -> None:
         """Delete a run."""

@@ -228,6 +228,9 @@ COLUMNS = [
     ("runs", HURT, "created_at", REAL),
     ("runs", HURT, "updated_at", REAL),
     ("runs", HURT, "owner", WHOLE[1:]),
+    *(("runs", HURT, column, WHOLE) for column in ("failures", "dead_letters")),
+    ("runs", HURT, "finished_at", REAL[1:]),
+    ("runs", HURT, "outcome", BLOB),
     *(("segments", where, "count", [*WHOLE, "0"]) for where in (FIRST, LAST)),
     *(("segments", where, "at", REAL) for where in (FIRST, LAST)),
     *(("segments", where, "body", BLOB) for where in (FIRST, LAST)),
@@ -353,8 +356,25 @@ def test_a_damaged_run_can_be_deleted(template: Path, tmp_path: Path) -> None:
     assert asyncio.run(act()) == ["well"]
 
 
+@pytest.mark.parametrize("statuses", [None, ["running"]])
+@pytest.mark.parametrize("time", ["null", "'late'", "9e999"])
+def test_a_run_of_no_time_is_told_of_once_and_before_the_others(
+    template: Path, tmp_path: Path, statuses: Any, time: str
+) -> None:
+    path = damaged(template, tmp_path, f"update runs set created_at = {time} where id = 'hurt'")  # noqa: S608
+    told: list[StoreError] = []
+
+    with SQLiteView(path) as view:
+        (record,) = view.list(statuses=statuses, limit=1, damaged=told.append)
+        rest = view.list(statuses=statuses, after=record, damaged=told.append)
+        elsewhere = view.list(workflow="another", damaged=told.append)
+
+    assert (record.id, rest, elsewhere) == ("well", [], [])
+    assert [str(each).partition(" is ")[0] for each in told] == ["run 'hurt'"]
+
+
 def test_a_page_of_damaged_runs_is_not_the_end_of_the_list(template: Path, tmp_path: Path) -> None:
-    path = damaged(template, tmp_path, "update runs set epoch = -1 where id = 'hurt'")
+    path = damaged(template, tmp_path, "update runs set epoch = -1, created_at = created_at + 9 where id = 'hurt'")
     told: list[StoreError] = []
 
     with SQLiteView(path) as view:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from appending_process import child, killed, said
 from opening import filled, inside, nothing
 
-from weft.errors import ForeignStore, NewerStore, StoreError
-from weft.stores import SQLiteStore
+from weft.errors import ForeignStore, InvalidStoreOption, NewerStore, StoreError
+from weft.log.hash_chain import GENESIS
+from weft.ports.store import FINISHED, RunStatus
+from weft.stores import SQLiteStore, SQLiteView
 from weft.stores.sqlite import schema
+from weft.stores.sqlite.checkup import Checkup
 from weft.testing.contracts.cases import first, write
 
 
@@ -59,6 +63,41 @@ def test_an_older_file_is_brought_up_to_date_once(path: Path, monkeypatch: pytes
     assert db.execute("pragma user_version").fetchone() == (newer.version,)
     assert db.execute("select count(*) from later").fetchone() == (0,)
     db.close()
+
+
+def before_outcomes(path: Path) -> None:
+    """Make a file as it was before runs had outcomes, with runs in every status."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for migration in schema.MIGRATIONS[: schema.WITH_OUTCOMES - 1]:
+            db.executescript(migration.script)
+        db.execute(f"pragma application_id = {schema.APPLICATION_ID}")
+        db.execute(f"pragma user_version = {schema.WITH_OUTCOMES - 1}")
+        for key, status in enumerate(get_args(RunStatus), 1):
+            row = (key, status, "w", "", status, "", GENESIS, 1, float(key), key + 100.0, None)
+            db.execute("insert into runs values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def test_a_run_from_before_there_were_outcomes_was_finished_when_it_was_last_written(path: Path) -> None:
+    before_outcomes(path)
+
+    found = inside(SQLiteStore(path), lambda store: store.list())
+
+    assert [each.id for each in found] == [*reversed(get_args(RunStatus))]
+    assert {(each.failures, each.dead_letters, each.outcome) for each in found} == {(0, 0, b"")}
+    assert all(each.finished_at == (each.updated_at if each.status in FINISHED else None) for each in found)
+
+
+def test_a_file_from_before_there_were_outcomes_is_looked_at_after_it_was_opened_once(path: Path) -> None:
+    before_outcomes(path)
+
+    with pytest.raises(InvalidStoreOption, match=r"open it once with SQLiteStore"):
+        SQLiteView(path)
+    assert list(Checkup(path, is_quick=False, tell=lambda *_: None).findings()) == []
+    inside(SQLiteStore(path), nothing)
+
+    with SQLiteView(path) as view:
+        assert view.count() == len(get_args(RunStatus))
+        assert view.find("cancelled").finished_at == 107.0
 
 
 def test_a_file_of_a_newer_version_is_left_alone(path: Path) -> None:

@@ -21,7 +21,7 @@ from weft.errors import (
     RunNotFound,
     StoreError,
 )
-from weft.ports.store import FIRST_EPOCH, Append, ContentHash
+from weft.ports.store import FINISHED, FIRST_EPOCH, Append, ContentHash
 from weft.stores.sqlite.error_mapping import BAD_DATA
 from weft.stores.sqlite.large_values import Loaded
 from weft.stores.sqlite.ownership import transaction
@@ -50,6 +50,7 @@ sqlite3 looks for an adapter of each value that is not exactly an int, a float, 
 A copy of few bytes takes 0.2 µs, and one of 30,000 takes as long as the search.
 """
 _NOTHING: Loaded = {}
+_NOTHING_YET: Row = (0, 0, None, bytearray())
 
 
 class Appender:
@@ -249,7 +250,14 @@ def _new_run(key: int, append: Append, session: int) -> Row:
         *(key, append.run, append.workflow, append.version or "", append.status or "running"),
         append.reason if append.status else "",
         *(bytearray(append.chain), FIRST_EPOCH, append.at, append.at, None if append.release else session),
+        *(_came_of(append) if append.status else _NOTHING_YET),
     )
+
+
+def _came_of(append: Append) -> Row:
+    """Return what goes with the status of *append* besides its reason."""
+    finished_at = append.at if append.status in FINISHED else None
+    return append.failures, append.dead_letters, finished_at, append.outcome
 
 
 def _segment(key: int, append: Append) -> Row:
@@ -271,4 +279,5 @@ def _change(key: int, append: Append) -> Row:
         *(key, append.epoch, append.run, append.head, append.at),
         *(append.status, append.reason, append.workflow, append.version, int(append.release)),
         None if append.count else append.previous,  # of events, those are asked that were added before
+        *(_came_of(append) if append.status else _NOTHING_YET),
     )

@@ -31,6 +31,7 @@ from weft.stores.sqlite.view import Contents, Facts
 Certainty: TypeAlias = Literal["certain", "likely"]
 
 _RUN = query("run_by_key")
+_RUN_WITHOUT_OUTCOME = _RUN.replace("r.failures, r.dead_letters, r.finished_at, r.outcome", "0, 0, null, x''")
 _LOG = query("whole_log")
 _FACT_BODY = query("fact_body")
 _UNFINISHED = query("unfinished_large")
@@ -83,7 +84,7 @@ class Checkup:
         """How many runs were looked at."""
         self.events = 0
         """How many events were found to be what was written."""
-        self._has_parts = False
+        self._has_parts, self._one_run = False, _RUN
         schema.check_file(self.path)
 
     def findings(self) -> Iterator[Finding]:
@@ -102,6 +103,7 @@ class Checkup:
             if not version:
                 raise StoreNotFound(f"nothing has been stored in {self.path} yet")
             self._has_parts = version >= schema.IN_PARTS
+            self._one_run = _RUN if version >= schema.WITH_OUTCOMES else _RUN_WITHOUT_OUTCOME
             if remark is not None:
                 yield remark
             yield from self._guarded("the last commit", partial(self._last_commit, db, noted, version))
@@ -235,7 +237,7 @@ class Checkup:
         where, run = f"the run with the key {key}", None
         try:
             with _one_moment(db):
-                found = reading.fetched(db, _RUN, (key,))
+                found = reading.fetched(db, self._one_run, (key,))
                 if not found:  # it was deleted meanwhile
                     return
                 self.runs += 1

@@ -40,15 +40,16 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
     with transaction(db):
         row = db.execute(_STANDING, (record.id,)).fetchone()
         told = (record.workflow, record.version, record.status, record.reason, record.chain)
+        came_of = (record.failures, record.dead_letters, record.finished_at, record.outcome)
         if row is None:
             (key,) = db.execute("select coalesce(max(key), 0) + 1 from runs").fetchone()
             times = (record.created_at, record.updated_at)
-            db.execute(_CREATE, (key, record.id, *told, record.epoch, *times, session.key))
+            db.execute(_CREATE, (key, record.id, *told, record.epoch, *times, session.key, *came_of))
         else:
             key, _, epoch, *_ = row
             if epoch != record.epoch:
                 raise OwnershipLost(record.id, record.epoch, epoch)
-            db.execute(_REPLACE, (*told, record.updated_at, key))
+            db.execute(_REPLACE, (*told, record.updated_at, *came_of, key))
             _forget_segments(db, key)
         if record.head:
             db.execute(_SEGMENT, ((key << 32) + 1, record.head, record.chain, record.updated_at, body))
@@ -124,7 +125,9 @@ def purge(
     with transaction(db):
         taken = {session.key, *session.others_alive(db)}
         found = chain.from_iterable(
-            db.execute(_OLD_RUNS, {"status": status, "before": before}) for status in dict.fromkeys(statuses)
+            db.execute(_OLD_RUNS, {"status": status, "failed": failed, "before": before})
+            for status in dict.fromkeys(statuses)
+            for failed in (False, True)
         )
         keys = list(islice((key for key, owner in found if owner not in taken), most))
         for key in keys:

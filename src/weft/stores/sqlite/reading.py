@@ -12,7 +12,7 @@ import math
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
 from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
@@ -22,18 +22,10 @@ from weft.typing import RunId
 
 Row = tuple[Any, ...]
 
-
-def _of_workflow(sql: str) -> str:
-    """Return *sql* for the runs of one workflow, which have their own index."""
-    return sql.replace("where r.status = :status", "where r.workflow = :workflow and r.status = :status")
-
-
 _RECORD = query("record")
 _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
-_PAGES = {False: (_FIRST_PAGE, _PAGE), True: (_of_workflow(_FIRST_PAGE), _of_workflow(_PAGE))}
 _COUNT = query("count")
-_COUNT_OF_WORKFLOW = _of_workflow(_COUNT)
 _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
 _FACT_BODY = query("fact_body")
@@ -43,6 +35,44 @@ _STATUSES = get_args(RunStatus)
 
 Damaged = Callable[[DamagedRow], object]
 """Told of a row that cannot be read, and is left out."""
+
+
+class Asked(NamedTuple):
+    """The runs that a caller asks for; :meth:`weft.ports.store.ListableStore.list` says what each part means."""
+
+    statuses: Collection[RunStatus] | None = None
+    workflow: str | None = None
+    failed: bool | None = None
+    since: float | None = None
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The parts of the index that these runs are in, each of which is in the order of time."""
+        bounds = {"workflow": self.workflow, "since": self.since}
+        return [bounds | each for each in _parts(_STATUSES if self.statuses is None else self.statuses, self.failed)]
+
+    def sql(self, sql: str) -> str:
+        """Return *sql*, which is about one part of the index, for no other runs than these."""
+        begin = "where r.status = :status"
+        if self.workflow is not None:  # another index
+            sql = sql.replace(begin, "where r.workflow = :workflow and r.status = :status")
+        if self.since is not None:
+            sql = sql.replace("= :failed", "= :failed and r.created_at >= :since")
+        return sql
+
+    def includes(self, status: Any, workflow: Any, failures: Any) -> bool:
+        """Whether a run with these values, which may be damaged, is one of them as far as that can be said."""
+        return (
+            (self.statuses is None or status in self.statuses)
+            and (self.workflow is None or workflow == self.workflow)
+            and (self.failed is None or self.failed == (failures != 0))
+        )
+
+
+def _parts(statuses: Collection[RunStatus], failed: bool | None = None) -> list[dict[str, Any]]:
+    """Return the parts of the index in which runs are by status, and by whether they have failures."""
+    either = (False, True) if failed is None else (failed,)
+    return [{"status": status, "failed": each} for status in dict.fromkeys(statuses) for each in either]
 
 
 def find(db: sqlite3.Connection, run: RunId) -> tuple[int, RunRecord]:
@@ -127,15 +157,10 @@ def definition(content: ContentHash) -> str:
 
 
 def page(
-    db: sqlite3.Connection,
-    statuses: Collection[RunStatus] | None,
-    workflow: str | None,
-    after: RunRecord | None,
-    limit: int,
-    damaged: Damaged | None = None,
+    db: sqlite3.Connection, asked: Asked, after: RunRecord | None, limit: int, damaged: Damaged | None = None
 ) -> list[RunRecord]:
     """
-    Return a page of runs, oldest first, merged from one page per status: that is what the index is for.
+    Return a page of runs, newest first, merged from one page per part of the index.
 
     Args:
         damaged: told of the runs that cannot be read, and are left out.
@@ -145,52 +170,51 @@ def page(
     """
     tell = damaged or _raise
     with _one_moment(db):
-        if statuses is None and after is None:
-            _look_for_strays(db, workflow, tell)
-        among = dict.fromkeys(_STATUSES if statuses is None else statuses)
-        sql, asked = _PAGES[workflow is not None][after is not None], _beginning(after) | {"workflow": workflow}
-        pages = [_page(db, sql, asked | {"status": status}, limit, tell) for status in among]
-    return _merged(pages, limit)
+        if after is None:
+            _look_for_strays(db, asked, tell)
+            sql, end = asked.sql(_FIRST_PAGE), {}
+        else:
+            sql, end = asked.sql(_PAGE), _place(after)
+        pages = [_page(db, sql, part | end, limit, tell) for part in asked.parts]
+    return list(heapq.merge(*pages, key=_order, reverse=True))[:limit]
 
 
-def count(db: sqlite3.Connection, statuses: Collection[RunStatus] | None, workflow: str | None) -> int:
+def count(db: sqlite3.Connection, asked: Asked) -> int:
     """Return how many runs there are; one that cannot be read is one of them."""
     with _one_moment(db):
-        if statuses is None:
+        if asked == Asked(workflow=asked.workflow):
+            workflow = asked.workflow
             sql = "select count(*) from runs" if workflow is None else "select count(*) from runs where workflow = ?"
             return int(db.execute(sql, () if workflow is None else (workflow,)).fetchone()[0])
-        sql = _COUNT if workflow is None else _COUNT_OF_WORKFLOW
-        asked = ({"status": status, "workflow": workflow} for status in dict.fromkeys(statuses))
-        return sum(db.execute(sql, each).fetchone()[0] for each in asked)
+        sql = asked.sql(_COUNT)
+        return sum(db.execute(sql, part).fetchone()[0] for part in asked.parts)
 
 
 def free_page(
     db: sqlite3.Connection, statuses: Collection[RunStatus], after: RunRecord | None, limit: int, damaged: Damaged
 ) -> list[RunRecord]:
-    """Return a page of runs that belong to no session; *damaged* is told of what is left out."""
+    """Return a page of runs that belong to no session, oldest first; *damaged* is told of what is left out."""
+    begin = {"created_at": -math.inf, "id": ""} if after is None else _place(after)
     with _one_moment(db):
-        asked, among = _beginning(after), dict.fromkeys(statuses)
-        pages = [_page(db, _FREE_PAGE, asked | {"status": status}, limit, damaged) for status in among]
-    return _merged(pages, limit)
+        pages = [_page(db, _FREE_PAGE, part | begin, limit, damaged) for part in _parts(statuses)]
+    return list(heapq.merge(*pages, key=_order))[:limit]
 
 
-def _beginning(after: RunRecord | None) -> dict[str, Any]:
-    """Return where a page begins: after a run, or before all of them."""
-    if after is None:
-        return {"created_at": -math.inf, "id": ""}
-    return {"created_at": after.created_at, "id": after.id}
+def _place(record: RunRecord) -> dict[str, Any]:
+    """Return the place of a run among all, for a statement."""
+    return {"created_at": record.created_at, "id": record.id}
 
 
-def _merged(pages: Sequence[Sequence[RunRecord]], limit: int) -> list[RunRecord]:
-    return list(heapq.merge(*pages, key=lambda record: (record.created_at, record.id)))[:limit]
+def _order(record: RunRecord) -> tuple[float, RunId]:
+    return record.created_at, record.id
 
 
-def _look_for_strays(db: sqlite3.Connection, workflow: str | None, tell: Damaged) -> None:
-    """Tell of runs whose status does not exist, and which no page would show."""
+def _look_for_strays(db: sqlite3.Connection, asked: Asked, tell: Damaged) -> None:
+    """Tell of runs whose status or time of creation does not exist, and which no page would show."""
     if all(row[0] in _STATUSES for row in fetched(db, _SEEN, ())):
         return
     for row in fetched(db, _STRAYS, ()):
-        if workflow is None or row[2] == workflow:
+        if asked.includes(status=row[4], workflow=row[2], failures=row[11]):
             _read(row, tell)
 
 

@@ -27,7 +27,7 @@ _STATUSES = get_args(RunStatus)
 def record(row: Sequence[Any]) -> RunRecord:
     """Return what a row of ``record.sql`` says of a run."""
     (key, id_, workflow, version, status, reason, link, epoch, created_at, updated_at, owner, *rest) = row
-    first, count, last_link, at, session, pid, host = rest
+    (failures, dead_letters, finished_at, outcome, first, count, last_link, at, session, pid, host) = rest
     whose = run_named(id_, key)
     if first is None:
         head, last_link, at = 0, link, updated_at
@@ -42,11 +42,15 @@ def record(row: Sequence[Any]) -> RunRecord:
         version=text(whose, "runs.version", version),
         status=_status(whose, status),
         reason=text(whose, "runs.reason", reason),
+        failures=whole(whose, "runs.failures", failures, 0),
+        dead_letters=whole(whose, "runs.dead_letters", dead_letters, 0),
+        outcome=blob(whose, "runs.outcome", outcome),
         head=head,
         chain=blob(whose, "runs.chain" if first is None else "segments.chain", last_link),
         epoch=whole(whose, "runs.epoch", epoch, FIRST_EPOCH),
         created_at=moment(whose, "runs.created_at", created_at),
         updated_at=max(moment(whose, "runs.updated_at", updated_at), at),
+        finished_at=None if finished_at is None else moment(whose, "runs.finished_at", finished_at),
         owner=None if session is None else holder(whose, pid, host),
     )
 

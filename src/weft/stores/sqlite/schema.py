@@ -25,6 +25,8 @@ MIGRATIONS = migrations()
 VERSION = MIGRATIONS[-1].version
 IN_PARTS = 3
 """The first version that has large values in parts."""
+WITH_OUTCOMES = 6
+"""The first version in which a run has failures, dead letters, an outcome and a time of finishing."""
 
 _OLDEST_SQLITE = (3, 33)  # the first with `update ... from`
 _CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is never idle

@@ -254,15 +254,24 @@ class SQLiteStore:
         *,
         statuses: Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         after: RunRecord | None = None,
         limit: int = 100,
     ) -> Sequence[RunRecord]:
-        """Return a page of runs, oldest first."""
-        return await self._read(reading.page, statuses, workflow, after, limit)
+        """Return a page of runs, newest first."""
+        return await self._read(reading.page, reading.Asked(statuses, workflow, failed, since), after, limit)
 
-    async def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+    async def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
         """Return how many runs there are."""
-        return await self._read(reading.count, statuses, workflow)
+        return await self._read(reading.count, reading.Asked(statuses, workflow, failed, since))
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""

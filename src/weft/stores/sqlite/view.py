@@ -95,12 +95,14 @@ class SQLiteView:
         *,
         statuses: Collection[RunStatus] | None = None,
         workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
         after: RunRecord | None = None,
         limit: int = 100,
         damaged: reading.Damaged | None = None,
     ) -> Sequence[RunRecord]:
         """
-        Return a page of runs, oldest first; *after* is the last record of the page before.
+        Return a page of runs, newest first; see :meth:`weft.ports.store.ListableStore.list`.
 
         Args:
             damaged: told of runs that cannot be read, which are left out then.
@@ -108,11 +110,20 @@ class SQLiteView:
         Raises:
             DamagedRow: a run cannot be read, and *damaged* is None.
         """
-        return self.ask(lambda db: reading.page(db, statuses, workflow, after, limit, damaged))
+        asked = reading.Asked(statuses, workflow, failed, since)
+        return self.ask(lambda db: reading.page(db, asked, after, limit, damaged))
 
-    def count(self, *, statuses: Collection[RunStatus] | None = None, workflow: str | None = None) -> int:
+    def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
         """Return how many runs there are, those that cannot be read included."""
-        return self.ask(lambda db: reading.count(db, statuses, workflow))
+        asked = reading.Asked(statuses, workflow, failed, since)
+        return self.ask(lambda db: reading.count(db, asked))
 
     def find(self, run: RunId) -> RunRecord:
         """

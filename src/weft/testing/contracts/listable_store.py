@@ -30,7 +30,7 @@ class ListableStoreContract:
             await store.find("nope")
 
     @opened
-    async def test_runs_are_listed_oldest_first_and_page_by_page(self, store: ListableLogStore) -> None:
+    async def test_runs_are_listed_newest_first_and_page_by_page(self, store: ListableLogStore) -> None:
         await write(store, *(first(f"r{i}", at=float(i // 2), status="idle" if i % 3 else "failed") for i in range(9)))
 
         pages: list[list[str]] = []
@@ -39,7 +39,7 @@ class ListableStoreContract:
             pages.append([each.id for each in page])
             last = page[-1]
 
-        assert pages == [["r0", "r1", "r2", "r3"], ["r4", "r5", "r6", "r7"], ["r8"]]
+        assert pages == [["r8", "r7", "r6", "r5"], ["r4", "r3", "r2", "r1"], ["r0"]]
 
     @opened
     async def test_a_page_goes_on_where_a_deleted_run_was(self, store: ListableLogStore) -> None:
@@ -48,7 +48,18 @@ class ListableStoreContract:
 
         await store.delete(last.id)
 
-        assert [each.id for each in await store.list(after=last)] == ["r2", "r3"]
+        assert [each.id for each in await store.list(after=last)] == ["r1", "r0"]
+
+    @opened
+    async def test_runs_that_are_added_between_two_pages_are_on_neither(self, store: ListableLogStore) -> None:
+        await write(store, *(first(f"r{i}", at=float(i)) for i in range(4)))
+        one = await store.list(limit=2)
+
+        await write(store, first("new", at=9.0), first("newer", at=10.0))
+        two = await store.list(after=one[-1], limit=2)
+
+        assert [each.id for each in (*one, *two)] == ["r3", "r2", "r1", "r0"]
+        assert await store.list(after=two[-1], limit=2) == []
 
     @opened
     async def test_a_listing_is_of_the_statuses_and_the_workflow_asked_for(self, store: ListableLogStore) -> None:
@@ -62,11 +73,60 @@ class ListableStoreContract:
         async def listed(**asked: Any) -> list[str]:
             return [each.id for each in await store.list(**asked)]
 
-        assert await listed() == ["a", "b", "c"]
-        assert await listed(statuses=["idle"]) == ["a", "c"]
-        assert await listed(statuses=["idle", "failed"], workflow="x") == ["a", "b"]
+        assert await listed() == ["c", "b", "a"]
+        assert await listed(statuses=["idle"]) == ["c", "a"]
+        assert await listed(statuses=["idle", "failed"], workflow="x") == ["b", "a"]
         assert await listed(statuses=[]) == []
         assert await listed(workflow="z") == []
+
+    @opened
+    async def test_runs_with_failures_are_told_from_those_without_whatever_their_status(
+        self, store: ListableLogStore
+    ) -> None:
+        await write(
+            store,
+            first("well", status="completed", workflow="x", at=1.0),
+            first("in part", status="completed", failures=1, workflow="x", at=2.0),
+            first("open", status="idle", failures=2, dead_letters=2, workflow="y", at=3.0),
+            first("lost", status="failed", failures=1, workflow="y", at=4.0),
+            first("stopped", status="cancelled", workflow="y", at=5.0),
+        )
+
+        async def asked(**asked: Any) -> list[str]:
+            found = [each.id for each in await store.list(**asked)]
+            assert await store.count(**asked) == len(found)
+            return found
+
+        assert await asked(failed=True) == ["lost", "open", "in part"]
+        assert await asked(failed=False) == ["stopped", "well"]
+        assert await asked(failed=True, statuses=["completed", "idle"]) == ["open", "in part"]
+        assert await asked(failed=True, workflow="y") == ["lost", "open"]
+        assert await asked(failed=False, statuses=["failed"]) == []
+
+    @opened
+    async def test_a_run_without_failures_since_its_last_status_has_none(self, store: ListableLogStore) -> None:
+        await write(store, first("r", status="failed", failures=1))
+        await write(store, more("r", 1, status="running"))
+
+        assert await store.list(failed=True) == []
+        assert [each.id for each in await store.list(failed=False)] == ["r"]
+
+    @opened
+    async def test_runs_that_were_created_since_a_time_are_listed_and_counted(self, store: ListableLogStore) -> None:
+        await write(store, *(first(f"r{i}", at=float(i), status="idle", workflow=f"w{i % 2}") for i in range(6)))
+        await write(store, more("r0", 1, at=9.0))
+        *_, last = await store.list(since=2.0, limit=2)
+
+        async def asked(**asked: Any) -> list[str]:
+            found = [each.id for each in await store.list(**asked)]
+            assert await store.count(**asked) == len(found)
+            return found
+
+        assert await asked(since=3.0) == ["r5", "r4", "r3"]
+        assert await asked(since=3.5) == ["r5", "r4"]
+        assert await asked(since=2.0, workflow="w0", statuses=["idle", "failed"]) == ["r4", "r2"]
+        assert await asked(since=6.0) == []
+        assert [each.id for each in await store.list(since=2.0, after=last)] == ["r3", "r2"]
 
     @opened
     async def test_runs_are_counted_as_they_are_listed(self, store: ListableLogStore) -> None:

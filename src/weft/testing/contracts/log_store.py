@@ -17,10 +17,10 @@ from weft.errors import (
 )
 from weft.ports.store import FIRST_EPOCH, LoadedRun, LogStore, RunRecord, Segment
 from weft.testing.contracts.cases import again, bodies, first, is_there, more, opened, unowned, write
-from weft.testing.contracts.store import StoreContract
+from weft.testing.contracts.run_outcome import RunOutcomeContract
 
 
-class LogStoreContract(StoreContract):
+class LogStoreContract(RunOutcomeContract):
     """The contract of logs that grow."""
 
     @opened

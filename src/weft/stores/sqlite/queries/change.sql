@@ -12,8 +12,12 @@ set updated_at = v.column5,
     reason = case when v.column6 is null then reason else v.column7 end,
     workflow = coalesce(v.column8, workflow),
     version = coalesce(v.column9, version),
-    owner = case when v.column10 then null else owner end
-from (values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) as v
+    owner = case when v.column10 then null else owner end,
+    failures = case when v.column6 is null then failures else v.column12 end,
+    dead_letters = case when v.column6 is null then dead_letters else v.column13 end,
+    finished_at = case when v.column6 is null then finished_at else v.column14 end,
+    outcome = case when v.column6 is null then outcome else v.column15 end
+from (values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) as v
 where runs.key = v.column1 and runs.epoch = v.column2 and runs.id = v.column3
   and v.column4 = coalesce(
     (select iif(v.column11 is null or v.column11 = s.chain, (s.place & 4294967295) + s.count - 1, -1) from segments s

@@ -1,5 +1,6 @@
 -- One run with its last segment, by its key.
 select r.key, r.id, r.workflow, r.version, r.status, r.reason, r.chain, r.epoch, r.created_at, r.updated_at, r.owner,
+       r.failures, r.dead_letters, r.finished_at, r.outcome,
        l.place & 4294967295, l.count, l.chain, l.at, s.key, s.pid, s.host
 from runs r
 left join segments l on l.place = (

@@ -1,5 +1,6 @@
--- Runs in no status that there is; a look at all of them, for the case that statuses.sql has found one.
+-- Runs in no status that there is, or of no time; a look at all of them, for the case that statuses.sql has found one.
 select r.key, r.id, r.workflow, r.version, r.status, r.reason, r.chain, r.epoch, r.created_at, r.updated_at, r.owner,
+       r.failures, r.dead_letters, r.finished_at, r.outcome,
        l.place & 4294967295, l.count, l.chain, l.at, s.key, s.pid, s.host
 from runs r
 left join segments l on l.place = (
@@ -7,5 +8,6 @@ left join segments l on l.place = (
 )
 left join sessions s on s.key = r.owner
 where r.status is null
+   or r.created_at is null
    or r.status not in ('running', 'waiting', 'idle', 'parked', 'completed', 'failed', 'cancelled')
 order by r.key
