@@ -43,20 +43,20 @@ def test_every_run_is_a_row(weft: Callable[..., Any], file: Path) -> None:
     assert said.code == 0
     assert said.out.split()[:7] == ["ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER"]
     assert columns(said.out) == [
-        ["a", "double", "idle", "3"],
-        ["b", "halve", "idle", "3"],
         ["c", "double", "cancelled", "4"],
+        ["b", "halve", "idle", "3"],
+        ["a", "double", "idle", "3"],
     ]
 
 
 @pytest.mark.parametrize(
     ("options", "ids"),
     [
-        (["--status", "idle"], ["a", "b"]),
-        (["--status", "cancelled", "--status", "idle"], ["a", "b", "c"]),
-        (["--workflow", "double"], ["a", "c"]),
+        (["--status", "idle"], ["b", "a"]),
+        (["--status", "cancelled", "--status", "idle"], ["c", "b", "a"]),
+        (["--workflow", "double"], ["c", "a"]),
         (["--workflow", "double", "--status", "idle"], ["a"]),
-        (["--limit", "2"], ["a", "b"]),
+        (["--limit", "2"], ["c", "b"]),
     ],
 )
 def test_a_part_can_be_asked_for(weft: Callable[..., Any], file: Path, options: list[str], ids: list[str]) -> None:
@@ -84,6 +84,8 @@ def test_json_has_everything(weft: Callable[..., Any], file: Path) -> None:
     [run] = json.loads(said.out)
     assert (run["id"], run["workflow"], run["status"], run["events"]) == ("c", "double", "cancelled", 4)
     assert (run["reason"], run["owner"]) == ("changed my mind", None)
+    assert (run["failures"], run["dead_letters"]) == (0, 0)
+    assert run["finished_at"] == run["updated_at"]
     assert run["created_at"].endswith("Z")
 
 
@@ -238,4 +240,4 @@ def test_a_run_that_the_index_does_not_lead_to_is_damaged_and_not_missing(weft: 
         assert "is damaged" in said.err
         assert "no run" not in said.err
     assert "no run 'z'" in weft("show", file, "z").err
-    assert [row[0] for row in columns(weft("ls", file).out)] == ["a", "b", "c"]
+    assert [row[0] for row in columns(weft("ls", file).out)] == ["c", "b", "a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 
 from weft import Policy, Runner, Workflow, step
+from weft.cli import resume
+from weft.cli.screen import Screen
 from weft.errors import RunParked
 from weft.stores import SQLiteStore, SQLiteView
+from weft.testing.contracts.cases import first, write
 
 
 def head(file: Path, run: str = "greeting") -> int:
@@ -303,3 +307,14 @@ def test_runs_go_on_though_nothing_reads_what_came_of_them(shop: Any) -> None:
         assert {record.status for record in view.list()} == {"completed"}
     assert complaints.count("\n") == complaints.count(": resumed\n") == 20
     assert command.returncode == 0
+
+
+def test_the_oldest_runs_are_resumed_first(tmp_path: Path) -> None:
+    async def filled() -> None:
+        async with SQLiteStore(tmp_path / "runs.db") as store:
+            await write(store, *(first(f"r{i}", at=float(i), release=True) for i in range(3)))
+
+    asyncio.run(filled())
+
+    with SQLiteView(tmp_path / "runs.db") as view:
+        assert resume._due(view, Screen(), parked=False) == (["r0", "r1", "r2"], 0)

@@ -31,7 +31,7 @@ def ls(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of runs.")] = 1_000,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the runs in a file, oldest first, without changing it."""
+    """List the runs in a file, newest first, without changing it."""
     screen = Screen()
     statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
     damaged: dict[str, DamagedRow] = {}
@@ -40,7 +40,7 @@ def ls(
         owners = view.owners()
         rest, records = records[limit:], records[:limit]
         if as_json:
-            screen.json([as_data(record, owners.get(record.id)) for record in records], indent=2)
+            screen.json([_counted(record, owners.get(record.id)) for record in records], indent=2)
         elif records:
             now = time.time()
             screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
@@ -91,6 +91,11 @@ def _row(record: RunRecord, owner: str | None, now: float) -> tuple[str, ...]:
     return record.id, record.workflow, record.status, str(record.head), *times, holder
 
 
+def _counted(record: RunRecord, owner: str | None) -> dict[str, Any]:
+    """Return the record of a run, with how many failures there are: ``weft show`` lists them."""
+    return as_data(record, owner) | {"failures": record.failures, "dead_letters": record.dead_letters}
+
+
 def as_data(record: RunRecord, owner: str | None) -> dict[str, Any]:
     """Return the record of a run, for JSON."""
     return {
@@ -102,5 +107,6 @@ def as_data(record: RunRecord, owner: str | None) -> dict[str, Any]:
         "events": record.head,
         "created_at": stamp(record.created_at),
         "updated_at": stamp(record.updated_at),
+        "finished_at": None if record.finished_at is None else stamp(record.finished_at),
         "owner": owner,
     }

@@ -89,7 +89,7 @@ def resume(
 
 
 def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId], int]:
-    """Return the runs with work left and no living owner, and how many were reported as damaged."""
+    """Return the runs with work left and no living owner, oldest first, and how many were reported as damaged."""
     owners = view.owners()
     found: list[RunRecord] = []
     damaged: dict[str, DamagedRow] = {}
@@ -107,7 +107,7 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
         screen.note(f"{count(len(held), 'run')} with living owners: skipped")
     if len(held) == len(found):
         screen.note("nothing to resume")
-    return [record.id for record in found if record.id not in owners], len(damaged)
+    return [record.id for record in reversed(found) if record.id not in owners], len(damaged)
 
 
 def _left(view: SQLiteView, asked: Iterable[RunId], screen: Screen) -> tuple[list[RunId], int]:
