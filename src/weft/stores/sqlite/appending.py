@@ -256,8 +256,9 @@ def _new_run(key: int, append: Append, session: int) -> Row:
 
 def _came_of(append: Append) -> Row:
     """Return what goes with the status of *append* besides its reason."""
-    finished_at = append.at if append.status in FINISHED else None
-    return append.failures, append.dead_letters, finished_at, append.outcome
+    finished_at, outcome = append.at if append.status in FINISHED else None, append.outcome
+    bound = bytearray(outcome) if len(outcome) <= _COPIED else outcome
+    return append.failures, append.dead_letters, finished_at, bound
 
 
 def _segment(key: int, append: Append) -> Row:
