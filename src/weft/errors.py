@@ -440,12 +440,19 @@ class NoRunner(RunError):
 
 
 class NoSuchLetter(RunError, LookupError):
-    """There is no such dead letter in this run."""
+    """There is no such dead letter in this run; *halted* names the components whose failures were not kept as one."""
 
-    def __init__(self, which: object, kept: Sequence[str]) -> None:
+    def __init__(self, which: object, kept: Sequence[str], halted: Sequence[str] = ()) -> None:
         known = f"there are letters of {', '.join(dict.fromkeys(kept))}" if kept else "this run keeps none"
-        super().__init__(f"no dead letter {which!r}: {known}; run.dead_letters lists them")
-        self.which = which
+        asked = "" if which is None else f" {which!r}"
+        what = "run.dead_letters lists them"
+        if halted:
+            failed = ", ".join(map(repr, dict.fromkeys(halted)))
+            what = (
+                f"the failure of {failed} halted it and cannot be retried; Policy(on_failure='dead_letter') keeps one"
+            )
+        super().__init__(f"no dead letter{asked}: {known}; {what}")
+        self.which, self.halted = which, tuple(halted)
 
 
 class NothingProduced(RunError, LookupError):

@@ -150,13 +150,18 @@ class Controls(Queries):
         letters = list((self.memory.letters or {}).values())
         if isinstance(which, ev.RunnableFailed):
             found = [letter for letter in letters if letter.event == which]
+            names = {which.component}
         elif which is None:
-            return letters
+            found, names = letters, set(self.workflow.components)
+            if not self.memory.failures:
+                return found
         else:
             name = which if isinstance(which, str) else self.workflow.name_of(which)
             found = [letter for letter in letters if letter.event.component == name]
+            names = {name}
         if not found:
-            raise NoSuchLetter(which, [letter.event.component for letter in letters])
+            halted = [name for name, _ in self.memory.failures or () if name in names]
+            raise NoSuchLetter(which, [letter.event.component for letter in letters], halted)
         return found
 
     # -- changing a live run ---------------------------------------------------------------------
