@@ -105,13 +105,17 @@ class RunnerQueries:
         worker = await self._runtime.held(ref.id)
         if worker is not None:
             return worker
-        left = ref.worker if ref.worker is not None and ref.worker.has_left else None
-        left = left or self._runtime.registry.recent.get(ref.id)
+        left = self._left(ref)
         if left is not None and left.state != "failed":
             return left
         stored = await self._runtime.ownership.record(ref.id)
         is_same = left is not None and (stored.status, stored.head) == (left.state, left.acknowledged)
         return left if left is not None and is_same else stored  # it may have been retried, here or elsewhere
+
+    def _left(self, ref: RunRef) -> Worker | None:
+        """Return the worker of a run that has finished here, if it is still in memory."""
+        kept = ref.worker
+        return kept if kept is not None and kept.has_left else self._runtime.registry.recent.get(ref.id)
 
     async def _run(self, ref: RunRef) -> Run:
         """Return the run itself, from here or from the store."""
@@ -226,10 +230,10 @@ class RunnerQueries:
 
     def _end_wait(self, member: Member, timeout: float) -> None:
         """Let *member*, which has waited for *timeout* seconds, wait no longer."""
-        worker = self._runtime.registry.get(member.ref.id)
+        worker = self._runtime.registry.get(member.ref.id) or self._left(member.ref)
         if worker is not None:
             self._runtime.waiters.forget(worker, member)
-            if worker.acknowledged and is_done(worker):  # there was no time to look at it
+            if worker.has_left or (worker.acknowledged and is_done(worker)):  # there was no time to look at it
                 member.settled(worker)
                 return
         member.tell(self._runtime.timed_out(member.ref.id, timeout))
