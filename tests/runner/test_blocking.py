@@ -15,7 +15,7 @@ from small_flows import hang
 from weather import double
 
 from weft import Policy, Run, Runner, Workflow, condition, step
-from weft.errors import RunnerClosed, StepFailed, StoreUnavailable
+from weft.errors import RunFailed, RunnerClosed, StoreUnavailable
 from weft.runner import WorkerHooks
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import Fault, FaultyStore
@@ -95,7 +95,7 @@ def test_a_second_close_does_not_cut_the_grace_time_of_the_first_short(tmp_path:
     assert second.ends()
 
     with Runner(SQLiteStore(tmp_path / "runs.db")) as again:
-        assert [record.status for record in again.runs()] == ["idle"]
+        assert [record.status for record in again.runs()] == ["completed"]
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
@@ -161,7 +161,7 @@ def test_a_callback_can_let_go_of_its_run_and_counts_as_called() -> None:
         assert stopped.wait(20)
 
         assert runner.held == []
-        assert [record.status for record in runner.runs()] == ["idle"]
+        assert [record.status for record in runner.runs()] == ["completed"]
         assert calls == ["a"]
 
 
@@ -175,7 +175,7 @@ def test_a_caller_that_waits_for_a_store_that_is_unavailable_is_told_that_the_ru
         return Fault.fail()
 
     runner = Runner(FaultyStore(MemoryStore(), away)).open()
-    runner.start(double, 1, id="a").wait()
+    runner.start(double, 1, id="a", open=True).wait()
     runner.stop("a")
     resumes = Caller(lambda: runner.resume("a", workflow=double))
     assert asked.wait(20)
@@ -203,7 +203,7 @@ def test_a_runner_is_not_closed_from_inside_of_its_own_loop() -> None:
             runner.close()
             return x
 
-        with pytest.raises(StepFailed, match="inside its own loop"):
+        with pytest.raises(RunFailed, match="inside its own loop"):
             runner.start(Workflow("w", step(close)), 1).result(20)
         assert runner.start(double, 1).result(20) == 2
 

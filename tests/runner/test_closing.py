@@ -266,7 +266,7 @@ async def test_a_caller_that_waits_for_the_store_while_the_runner_is_closed_is_t
 ) -> None:
     inner = MemoryStore()
     async with runner_on(inner) as runner:
-        await (await runner.start(double, 1, id="a")).wait()
+        await (await runner.start(double, 1, id="a", open=True)).wait()
     store = GatedStore(inner)
     runner = await runner_on(store).open()
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
@@ -361,7 +361,7 @@ async def test_a_run_that_was_acquired_without_an_answer_is_given_back_when_the_
 async def test_runs_that_could_not_be_given_back_are_when_the_runner_is_closed_again(call: str) -> None:
     async with MemoryStore() as inner:
         async with runner_on(inner) as runner:
-            await (await runner.start(double, 1, id="a")).wait()
+            await (await runner.start(double, 1, id="a", open=True)).wait()
         store = GatedStore(inner)
         runner = await runner_on(store, grace=1.0).open()
         if call == "stop":
@@ -424,7 +424,7 @@ async def test_a_runner_that_could_not_give_its_runs_back_does_so_when_it_is_clo
     store = FaultyStore(MemoryStore(), {("release", number): Fault.fail() for number in range(1, 4)})
     async with store:
         runner = await runner_on(store, grace=0.1).open()
-        await (await runner.start(double, 5, id="a")).wait()
+        await (await runner.start(double, 5, id="a", open=True)).wait()
 
         with pytest.raises(StoreUnavailable):
             await runner.close()

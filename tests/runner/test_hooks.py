@@ -19,6 +19,7 @@ from weft.errors import (
     CorruptLog,
     InvalidOption,
     MissingContext,
+    RunClosed,
     RunFrozen,
     RunNotFound,
     RunNotHeld,
@@ -218,7 +219,7 @@ def test_a_saga_that_cannot_be_undone_parks_its_run_until_it_is_retried(store: L
         with pytest.raises(RunParked, match=r"'trip\.cancel' failed for good, ConnectionError: down"):
             runner.wait("a", timeout=20)
         assert [(record.status, "cannot be undone" in record.reason) for record in runner.runs()] == [("parked", True)]
-        with pytest.raises(RunParked):
+        with pytest.raises(RunClosed, match="finishes with the input that it has"):
             runner.send("a", {"funds": 2})
 
     with Runner(store) as runner:
@@ -229,7 +230,7 @@ def test_a_saga_that_cannot_be_undone_parks_its_run_until_it_is_retried(store: L
         is_up.set()
         runner.retry("a")
         assert runner.wait("a", timeout=20).state_of("trip").status == "aborted"
-        assert [record.status for record in runner.runs()] == ["idle"]
+        assert [record.status for record in runner.runs()] == ["completed"]
 
 
 def test_a_fallback_is_told(runner: Runner) -> None:
@@ -251,7 +252,7 @@ def test_a_fallback_is_told(runner: Runner) -> None:
 def test_a_run_can_be_forgotten(store: LogStore) -> None:
     with Runner(store) as runner:
         runner.start(chain, 1, id="a").wait()
-        runner.start(chain, 2, id="b").cancel()
+        runner.start(chain, id="b").cancel()
         runner.stop("b")
 
         runner.delete("a")
@@ -265,8 +266,8 @@ def test_a_run_can_be_forgotten(store: LogStore) -> None:
 def test_a_log_that_was_altered_is_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner:
-        runner.start(chain, 1, id="a").wait()
-        runner.start(chain, 2, id="b").wait()
+        runner.start(chain, 1, id="a", open=True).wait()
+        runner.start(chain, 2, id="b", open=True).wait()
     with closing(sqlite3.connect(path)) as db, db:
         [(table,)] = db.execute("select name from sqlite_master where type = 'table' and name like '%segment%'")
         rows = db.execute(f"select rowid, body from {table} order by rowid").fetchall()  # noqa: S608
@@ -281,7 +282,7 @@ def test_a_log_that_was_altered_is_not_gone_on_with(tmp_path: Path) -> None:
 def test_a_log_whose_end_was_cut_off_is_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner:
-        runner.start(chain, 1, id="a").wait()
+        runner.start(chain, 1, id="a", open=True).wait()
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("delete from segments where place = (select max(place) from segments)")
 
@@ -325,13 +326,14 @@ def test_a_run_that_is_handed_another_workflow_says_so(store: LogStore, other: W
 def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner, Runner(SQLiteStore(path)) as other:
-        runner.start(chain, 1, id="a").wait()
+        runner.start(chain, 1, id="a", open=True).wait()
         held = rf"run 'a' is stored, and this runner does not drive it; .*{os.getpid()}.* owns it: use it there"
 
-        for call in (other.status, other.wait, lambda run: other.send(run, 2)):
+        for call in (lambda: other.send("a", 2), lambda: other.finish("a"), lambda: other.cancel("a")):
             with pytest.raises(RunNotHeld, match=held) as refused:
-                call("a")
+                call()
             assert refused.value.owner is not None
+        assert (other.status("a"), other.wait("a").value("increment"), "a" in other) == ("idle", 3, False)
         with pytest.raises(RunNotFound, match=r"no run 'nope' is stored here; start\(\) it first"):
             other.status("nope")
         with pytest.raises(RunNotFound, match=r"no run 'nope' is stored here; start\(\) it first"):
@@ -339,4 +341,4 @@ def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> Non
 
         runner.stop("a")
         with pytest.raises(RunNotHeld, match=r"does not drive it; resume\('a'\) it first"):
-            other.status("a")
+            other.send("a", 2)

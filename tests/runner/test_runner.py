@@ -15,10 +15,10 @@ from weft import Policy, Runner, Workflow, accumulator, each, reduce, step
 from weft.errors import (
     InvalidOption,
     RunExists,
+    RunFailed,
     RunnerClosed,
     RunNotFound,
     RunNotHeld,
-    StepFailed,
     UnencodableValue,
 )
 from weft.ports.store import LogStore
@@ -41,7 +41,7 @@ def test_a_run_is_created_fed_and_read(runner: Runner) -> None:
 
 def test_the_whole_is_one_call_and_the_same_id_is_the_same_run(runner: Runner) -> None:
     first = runner.start(chain, 5, id="a")
-    second = runner.start(chain, 6, id="a")
+    second = runner.start(chain, 5, id="a")
 
     assert (first.result(), second.result()) == (11, 11)
     assert runner.wait("a").values("increment") == [11]
@@ -69,7 +69,7 @@ def test_an_id_that_is_taken_in_the_store_is_refused(store: LogStore) -> None:
         with pytest.raises(RunExists):
             runner.start(chain, id="a", if_exists="error")
         assert runner.held == []
-        assert runner.start(chain, 6, id="a").result() == 11
+        assert runner.start(chain, 6, id="a", if_exists="return").result() == 11
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,6 @@ def test_an_id_that_is_taken_in_the_store_is_refused(store: LogStore) -> None:
         lambda runner: runner.get("nope"),
         lambda runner: runner.log("nope"),
         lambda runner: runner.status("nope"),
-        lambda runner: runner.stop("nope"),
         lambda runner: runner.resume("nope"),
         lambda runner: runner.cancel("nope"),
         lambda runner: runner.checkpoint("nope"),
@@ -95,9 +94,18 @@ def test_an_unknown_id_is_said_so_everywhere(runner: Runner, call: Callable[[Run
         call(runner)
 
 
+def test_stopping_a_run_that_is_not_here_changes_nothing(runner: Runner) -> None:
+    runner.start(chain, 5, id="done").wait()
+
+    runner.stop("done")
+    runner.stop("nope")
+
+    assert runner.status("done") == "completed"
+
+
 def test_a_run_that_is_only_stored_is_said_so(store: LogStore) -> None:
     with Runner(store) as runner:
-        runner.start(chain, 5, id="a").wait()
+        runner.start(chain, 5, id="a", open=True).wait()
 
     with Runner(store) as runner, pytest.raises(RunNotHeld, match="resume"):
         runner.send("a", 6)
@@ -127,7 +135,7 @@ def test_an_input_with_a_key_is_taken_once(runner: Runner) -> None:
 def test_state_goes_on_from_input_to_input_and_through_a_resume(store: LogStore) -> None:
     workflow = Workflow("sum", accumulator(lambda so_far, x: so_far + x, init=0, name="total"))
     with Runner(store) as runner:
-        runner.start(workflow, 1, id="a")
+        runner.start(workflow, 1, id="a", open=True)
         runner.send("a", 2)
         runner.wait("a")
 
@@ -167,7 +175,7 @@ def test_a_failure_is_part_of_the_run_and_the_runner_goes_on(runner: Runner) -> 
 
     handle = runner.start(Workflow("w", step(broken)), 1)
 
-    with pytest.raises(StepFailed, match="bad 1"):
+    with pytest.raises(RunFailed, match="bad 1"):
         handle.result()
     assert handle.wait().failed
     assert runner.start(chain, 5).result() == 11

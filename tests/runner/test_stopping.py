@@ -25,7 +25,7 @@ from weft.stores import MemoryStore, SQLiteStore
 def test_a_stopped_run_is_resumed_where_it_was(store: LogStore) -> None:
     """CONFORMANCE 88."""
     with Runner(store) as runner:
-        runner.start(chain, 5, id="a").wait()
+        runner.start(chain, 5, id="a", open=True).wait()
         runner.stop("a")
         assert "a" not in runner
 
@@ -68,7 +68,7 @@ def test_stopping_waits_for_what_is_in_flight_and_costs_no_attempt(store: LogSto
 def test_what_another_runner_holds_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as first, Runner(SQLiteStore(path)) as second:
-        first.start(chain, 5, id="a").wait()
+        first.start(chain, 5, id="a", open=True).wait()
 
         with pytest.raises(RunOwned):
             second.resume("a")
@@ -207,7 +207,7 @@ async def test_what_ends_in_the_last_moment_of_a_stop_counts() -> None:
         await runner.resume("a", workflow=double)
         at_once = await handle.status()
 
-    assert at_once == "idle"
+    assert at_once == "completed"
 
 
 # -- without being persisted -----------------------------------------------------------------------
@@ -219,7 +219,7 @@ async def test_what_a_run_was_told_that_is_stopped_without_being_persisted_is_no
 ) -> None:
     store = MemoryStore()
     async with runner_on(SlowStore(store), lasts=1.0) as runner:
-        await (await runner.start(double, 1, id="a")).wait()
+        await (await runner.start(double, 1, id="a", open=True)).wait()
         head = (await store.find("a")).head
         first = asyncio.create_task(runner.send("a", 2))
         await asyncio.sleep(0.2)
@@ -240,7 +240,7 @@ async def test_a_run_that_is_stopped_without_being_persisted_as_soon_as_it_was_t
 ) -> None:
     store = MemoryStore()
     async with runner_on(SlowStore(store), lasts=1.0) as runner:
-        await (await runner.start(double, 1, id="a")).wait()
+        await (await runner.start(double, 1, id="a", open=True)).wait()
         before = await store.find("a")
 
         told = await asyncio.gather(runner.send("a", 2), runner.stop("a", persist=False), return_exceptions=True)

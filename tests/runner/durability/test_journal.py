@@ -96,7 +96,7 @@ async def test_other_runs_go_on_while_a_large_append_is_being_written() -> None:
 async def test_what_a_run_has_to_write_after_a_large_append_follows_it() -> None:
     store = HoldsLarge(MemoryStore())
     async with runner_on(store) as runner:
-        handle = await runner.start(takes, "a", id="r")
+        handle = await runner.start(takes, "a", id="r", open=True)
         await handle.wait()
         inputs = [asyncio.ensure_future(runner.send("r", value)) for value in (VALUE, "bc", VALUE + "d", "efg")]
         await store.gate.reached.wait()
@@ -229,7 +229,7 @@ async def test_nothing_is_lost_or_written_twice_when_the_journal_is_cancelled_in
     inner = MemoryStore()
     store = SlowStore(inner)
     async with runner_on(store) as runner:
-        await (await runner.start(double, 0, id="a")).wait()
+        await (await runner.start(double, 0, id="a", open=True)).wait()
         for moment in (0.2, 0.7):  # before and after it is written
             taken = started(runner.send("a", 1, key=f"k{moment}"))
             await asyncio.sleep(moment)

@@ -18,7 +18,7 @@ AWAY = [Fault.fail(), Fault.fail_after()]
 async def test_stopping_and_resuming_wait_for_a_store_that_is_unavailable(call: str, fault: Fault) -> None:
     store = FaultyStore(MemoryStore(), {(call, 1): fault})
     async with runner_on(store) as runner:
-        handle = await runner.start(double, 5, id="a")
+        handle = await runner.start(double, 5, id="a", open=True)
         await handle.wait()
 
         await runner.stop("a")
@@ -53,7 +53,7 @@ async def test_no_run_is_left_out_because_the_store_was_unavailable_when_all_wer
 async def test_a_run_that_could_not_be_loaded_is_free_for_others() -> None:
     inner = MemoryStore()
     async with runner_on(inner) as runner:
-        await (await runner.start(double, 5, id="a")).wait()
+        await (await runner.start(double, 5, id="a", open=True)).wait()
 
     async with runner_on(FaultyStore(inner, {("load_since", 1): Fault.fail(CorruptStore("it", "bad"))})) as runner:
         with pytest.raises(CorruptStore):

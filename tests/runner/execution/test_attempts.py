@@ -14,7 +14,7 @@ from weather import LoopClock, SlowStore, double, now, runner_on, under, virtual
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
 from weft.core.events import ReactionOccurred, RunnableDelayed
-from weft.errors import InvalidOption, InvalidPolicy, RunClosed, StepFailed, UnencodableValue
+from weft.errors import InvalidOption, InvalidPolicy, RunClosed, RunFailed, UnencodableValue
 from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, Value
 from weft.policy.limits import UseState
@@ -365,7 +365,7 @@ def test_a_step_that_cannot_be_cut_short_fails_when_it_comes_back_too_late(is_co
 
     work = condition(late, name="work") >> step(abs) if is_condition else step(late, name="work")
     workflow = Workflow("w", work).with_policies([("work", Policy(timeout=0.001))])
-    with Runner(executor="inline") as runner, pytest.raises(StepFailed, match="StepTimeout"):
+    with Runner(executor="inline") as runner, pytest.raises(RunFailed, match="StepTimeout"):
         runner.start(workflow, 1).result(20)
 
 

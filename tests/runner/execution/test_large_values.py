@@ -331,5 +331,5 @@ def test_a_long_log_is_written_in_several_segments_and_the_last_one_says_how_the
     assert max(append.count for append in appends) <= MOST
     assert sum(append.count for append in appends) == elements + 4
     statuses: list[RunStatus] = [append.status for append in appends if append.status is not None]
-    assert statuses[-1] == "idle"
-    assert "idle" not in statuses[:-1]
+    assert statuses[-1] == "completed"
+    assert "completed" not in statuses[:-1]

@@ -13,7 +13,7 @@ from weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Workflow, condition, each, step, telemetry
 from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched, RunnableFailed
-from weft.errors import RunClosed, StepFailed, WaitTimeout
+from weft.errors import RunClosed, RunFailed, WaitTimeout
 from weft.runner.execution.run_queue import RunQueue
 from weft.runner.options import WorkerHooks
 from weft.stores import MemoryStore
@@ -97,7 +97,7 @@ async def test_a_value_that_is_not_data_fails_its_step(queued: list[str]) -> Non
     async with AsyncRunner(executor="inline") as runner:
         handle = await runner.start(two_steps(lambda x: {"x": object()}, str), 7)
 
-        with pytest.raises(StepFailed, match="'first'"):
+        with pytest.raises(RunFailed, match="'first'"):
             await handle.result()
     assert queued == ["first"]
 
@@ -198,7 +198,7 @@ async def test_a_step_that_fails_there_fails_as_any_other() -> None:
     async with AsyncRunner(executor="inline") as runner:
         handle = await runner.start(two_steps(lambda x: x, broken), 1)
 
-        with pytest.raises(StepFailed, match="OSError: no"):
+        with pytest.raises(RunFailed, match="OSError: no"):
             await handle.result()
 
 

@@ -42,12 +42,13 @@ async def test_children_of_children_are_cancelled_too_also_those_that_are_not_he
         await asyncio.sleep(1)
         await runner.stop("grandchild", grace=0)
         await runner.stop("child", grace=0)
+        held = runner.held
         await runner.cancel("p")
 
         here = runner.held
         states = {record.id: record.status for record in await runner.runs()}
 
-    assert here == ["p"]
+    assert (held, here) == (["p"], [])
     assert states == dict.fromkeys(["p", "child", "grandchild"], "cancelled")
 
 
@@ -81,7 +82,7 @@ async def test_a_crash_in_the_middle_of_cancelling_is_made_up_for() -> None:
         await runner.close()
     cancelling.cancel()
 
-    async with runner_on(inner) as runner:
+    async with runner_on(inner, lasts=60.0) as runner:
         runner.register(parent_of(double, id="c"), double)
         before = {record.id: record.status for record in await runner.runs()}
         await runner.resume_all()
@@ -140,7 +141,7 @@ async def test_a_child_whose_worker_is_being_rebuilt_is_cancelled_too() -> None:
         return runnable.component == "double" and next(crashes, False)
 
     async with runner_on(SlowStore(MemoryStore()), refuses=crash) as runner:
-        handle = await runner.start(careless(double), 1, id="p")
+        handle = await runner.start(careless(double), 1, id="p", open=True)
         child = await handle.result()
 
         await handle.cancel()
@@ -185,7 +186,7 @@ async def test_one_child_that_cannot_be_cancelled_does_not_save_the_others(is_he
 
     store = Lost(MemoryStore())
     async with runner_on(store, lasts=60.0) as runner:
-        await runner.start(Workflow("two", step(two)), 1, id="p")
+        await runner.start(Workflow("two", step(two)), 1, id="p", open=True)
         await asyncio.sleep(1)
         if not is_here:
             await runner.stop("c1", grace=0)
@@ -250,7 +251,7 @@ async def test_that_children_could_not_be_cancelled_is_logged_if_the_caller_is_n
 
     store = GatedStore(MemoryStore())
     async with runner_on(store, grace=0.0) as runner:
-        await runner.start(Workflow("parent", step(have_child)), 1, id="parent")
+        await runner.start(Workflow("parent", step(have_child)), 1, id="parent", open=True)
         await until_nothing_moves()
         await runner.stop("child")
         store.fails_with["acquire"] = lambda: RunOwned("child", "another process")

@@ -14,7 +14,7 @@ from parents import careless, children_of, parent_of
 from weather import double, now, runner_on, until_nothing_moves, virtually
 
 from weft import AsyncRunner, Policy, Run, Runnable, Runner, Workflow, context, current, each, reduce, step, telemetry
-from weft.errors import NoRun, StepFailed, StepTimeout
+from weft.errors import NoRun, RunFailed, StepTimeout
 from weft.policy import DEFAULT
 from weft.ports.store import LogStore
 from weft.runner.options import WorkerHooks
@@ -206,7 +206,7 @@ async def test_a_child_that_fails_fails_the_step_that_waits() -> None:
 
     async with runner_on(MemoryStore()) as runner:
         handle = await runner.start(parent_of(child), 0)
-        with pytest.raises(StepFailed, match="divide"):
+        with pytest.raises(RunFailed, match="divide"):
             await handle.result()
 
 
@@ -216,7 +216,7 @@ async def test_a_child_that_is_cancelled_fails_the_step_that_waits() -> None:
         await runner.start(parent_of(double, id="c"), 1, id="p")
         await asyncio.sleep(1)
         await runner.cancel("c", "not wanted")
-        with pytest.raises(StepFailed, match="not wanted"):
+        with pytest.raises(RunFailed, match="not wanted"):
             await runner.result("p")
 
 

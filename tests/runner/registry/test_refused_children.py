@@ -13,7 +13,7 @@ import pytest
 from weather import double
 
 from weft import Runner, Workflow, current, step
-from weft.errors import InvalidOption, NoRun, NoRunner, RunClosed, RunnerClosed, RunNotFound, StepFailed
+from weft.errors import InvalidOption, NoRun, NoRunner, RunClosed, RunFailed, RunnerClosed, RunNotFound
 from weft.ports.store import LogStore
 
 
@@ -29,7 +29,7 @@ def test_another_process_starts_no_children(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))  # a worker would import pytest
     delegate = import_module("weft_parents").delegate
 
-    with Runner(executor="process", processes=1) as runner, pytest.raises(StepFailed, match="no runner here"):
+    with Runner(executor="process", processes=1) as runner, pytest.raises(RunFailed, match="no runner here"):
         runner.start(Workflow("parent", step(delegate)), 1).result()
 
 
@@ -55,16 +55,16 @@ def test_start_child_in_the_event_loop_is_refused(executor: str) -> None:
 
     parent = Workflow("parent", step(_delegate if executor == "inline" else in_a_coroutine))
 
-    with Runner(executor=executor) as runner, pytest.raises(StepFailed, match="astart_child") as caught:
+    with Runner(executor=executor) as runner, pytest.raises(RunFailed, match="astart_child") as caught:
         runner.start(parent, 1).result()
 
-    assert isinstance(caught.value.__cause__, InvalidOption)
+    assert [type(failure.__cause__) for failure in caught.value.failures.values()] == [InvalidOption]
 
 
 def test_a_run_is_not_its_own_child() -> None:
     parent = Workflow("parent", step(lambda x: current().start_child(double, x, id="p"), name="delegate"))
 
-    with Runner() as runner, pytest.raises(StepFailed, match="its own child"):
+    with Runner() as runner, pytest.raises(RunFailed, match="its own child"):
         runner.start(parent, 1, id="p").result()
 
 

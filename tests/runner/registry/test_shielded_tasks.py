@@ -36,7 +36,7 @@ async def test_stopping_goes_on_when_its_caller_is_cancelled() -> None:
 @virtually
 async def test_a_run_goes_on_that_is_resumed_after_the_caller_of_stop_was_cancelled() -> None:
     async with runner_on(MemoryStore(), lasts=5.0) as runner:
-        handle = await runner.start(chain, 1, id="a")
+        handle = await runner.start(chain, 1, id="a", open=True)
 
         await cut_off(runner.stop("a"), 1.0)
         await runner.resume("a", workflow=chain)
@@ -96,7 +96,8 @@ async def test_a_step_that_uses_a_child_while_it_is_being_stopped_costs_no_attem
     inner, begun, gate = MemoryStore(), asyncio.Event(), asyncio.Event()
 
     async def delegate(x: int) -> Any:
-        child = None if what == "start" else await weft.current().astart_child(double, x)
+        given = () if what == "cancel" else (x,)  # without input it stays open
+        child = None if what == "start" else await weft.current().astart_child(double, *given)
         begun.set()
         await gate.wait()
         child = child or await weft.current().astart_child(double, x)
@@ -136,17 +137,17 @@ async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_m
     async with runner_on(SlowStore(inner)) as runner:
         runner.register(double)
         if call not in ("start", "open"):
-            await (await runner.start(double, 1, id="a")).wait()
+            await (await runner.start(double, 1, id="a", open=True)).wait()
         if call in ("resume", "visit"):
             await runner.stop("a")
         calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-            "start": lambda: runner.start(double, 1, id="a"),
+            "start": lambda: runner.start(double, 1, id="a", open=True),
             "open": lambda: runner.start(double, id="a", if_exists="error"),
             "send": lambda: runner.send("a", 1, key="k"),
             "resume": lambda: runner.resume("a"),
             "cancel": lambda: runner.cancel("a"),
             "delete": lambda: runner.delete("a"),
-            "visit": lambda: runner.start(double, 1, id="a"),
+            "visit": lambda: runner.start(double, 1, id="a", open=True),
         }
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -168,4 +169,4 @@ async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_m
         except RunClosed:
             run = await runner.get("a")
         assert len(keys_of(run.log())) == {"send": 2, "open": 0}.get(call, 1)
-        assert runner.held == await owned(inner) == ["a"]
+        assert runner.held == await owned(inner) == ([] if call == "cancel" else ["a"])

@@ -109,7 +109,7 @@ async def test_an_input_that_comes_while_a_worker_is_rebuilt_is_taken() -> None:
 async def test_a_worker_that_keeps_crashing_is_parked_and_callers_that_wait_are_told() -> None:
     store = MemoryStore()
     async with runner_on(store, refuses=Exhausted(100)) as runner:
-        handle = await runner.start(double, 1, id="a")
+        handle = await runner.start(double, 1, id="a", open=True)
 
         with pytest.raises(RunParked, match="ThreadsExhausted"):
             await handle.wait()
@@ -180,7 +180,7 @@ async def test_an_exception_that_cannot_say_what_it_is_fails_its_step_and_not_it
         await runner.start(flow.with_policies([("fail", Policy(max_retries=1, backoff="none"))]), 1, id="b")
         again = await runner.wait("b")
 
-        assert (await runner.status("a"), await runner.status("b")) == ("idle", "idle")
+        assert (await runner.status("a"), await runner.status("b")) == ("failed", "failed")
         assert (list(run.failures), list(again.failures)) == (["fail"], ["fail"])
         assert len(calls) == 1 + 2
 

@@ -178,7 +178,7 @@ async def test_a_callback_that_takes_long_is_what_is_waited_for() -> None:
 @virtually
 async def test_a_predicate_that_does_not_hold_is_what_is_waited_for() -> None:
     async with runner_on() as runner:
-        await runner.start(work(), 1, id="a")
+        await runner.start(work(), 1, id="a", open=True)
         await runner.wait("a")
 
         with pytest.raises(WaitTimeout, match="nothing is in flight, and what was waited for does not hold"):

@@ -8,7 +8,7 @@ import pytest
 from weather import double, runner_on, until_nothing_moves, virtually
 
 from weft import Runner, Workflow, step
-from weft.errors import InvalidOption, RunClosed, RunnerClosed, RunNotFound, RunNotHeld, StepFailed, WaitTimeout
+from weft.errors import InvalidOption, RunClosed, RunFailed, RunnerClosed, RunNotFound, RunNotHeld, WaitTimeout
 from weft.runner.queries import AT_ONCE
 from weft.stores import MemoryStore
 
@@ -18,9 +18,9 @@ failing = Workflow("failing", step(lambda x: 1 // x, name="divide"))
 def test_the_first_error_in_order_is_raised_when_all_have_ended(runner: Runner) -> None:
     handles = runner.start_many(failing, [1, 0, 1], ids=["a", "b", "c"])
 
-    with pytest.raises(StepFailed, match="divide"):
+    with pytest.raises(RunFailed, match="divide"):
         handles.gather(timeout=10)
-    assert {handle.status() for handle in handles} == {"idle"}
+    assert [handle.status() for handle in handles] == ["completed", "failed", "completed"]
 
 
 def test_errors_stand_in_the_places_of_outputs_where_that_is_wanted(runner: Runner) -> None:
@@ -29,7 +29,7 @@ def test_errors_stand_in_the_places_of_outputs_where_that_is_wanted(runner: Runn
     first, second, third = handles.gather(timeout=10, return_exceptions=True)
 
     assert (first, third) == (1, 1)
-    assert isinstance(second, StepFailed)
+    assert isinstance(second, RunFailed)
 
 
 def test_runs_that_are_not_here_and_handles_can_be_gathered(runner: Runner) -> None:
@@ -101,8 +101,9 @@ async def test_a_caller_that_is_cancelled_while_it_gathers_leaves_nothing_behind
 @virtually
 async def test_an_output_counts_as_it_was_when_the_run_was_first_idle() -> None:
     async with runner_on(lasts=lambda runnable: float(runnable.args[0])) as runner:
-        handles = await runner.start_many(double, [1, 9], ids=["a", "b"])
-        gathers = asyncio.create_task(handles.gather())
+        for run, value in (("a", 1), ("b", 9)):
+            await runner.start(double, value, id=run, open=True)
+        gathers = asyncio.create_task(runner.gather(["a", "b"]))
         await runner.wait("a")
         await runner.send("a", 5)
         await runner.wait("a")

@@ -48,7 +48,7 @@ async def test_on_complete_is_called_once_at_a_time_also_by_a_worker_that_was_re
         order.append(("ends", inputs))
 
     async with runner_on(refuses=lambda _: next(crashes, False)) as runner:
-        await runner.start(double, 1, id="a", on_complete=tell)
+        await runner.start(double, 1, id="a", on_complete=tell, open=True)
         await has_begun.wait()
         await runner.send("a", 2)
         await runner.wait("a")
@@ -65,7 +65,7 @@ async def test_a_change_of_policies_is_nothing_to_tell_here_or_after_a_resume() 
 
     async with MemoryStore() as store:
         async with runner_on(store) as runner:
-            await (await runner.start(double, 1, id="a", on_complete=tell)).wait()
+            await (await runner.start(double, 1, id="a", on_complete=tell, open=True)).wait()
             await runner.set_policies("a", [("double", Policy(max_retries=1))])
             await runner.wait("a")
         async with runner_on(store) as runner:
@@ -108,7 +108,7 @@ async def test_a_caller_that_waits_is_told_when_it_is_durable_that_on_complete_w
         stored = await store.inner.find("a")
 
     assert isinstance(run.log()[-1], Notified)
-    assert (stored.head, stored.status, told) == (len(run.log()), "idle", ["a"])
+    assert (stored.head, stored.status, told) == (len(run.log()), "completed", ["a"])
 
 
 @virtually
@@ -122,7 +122,7 @@ async def test_a_wait_in_a_second_busy_period_ends_after_the_second_call_of_on_c
         told.append(len(run.values("double")))
 
     async with runner_on(SlowStore(MemoryStore())) as runner:
-        handle = await runner.start(double, 1, id="a", on_complete=on_complete)
+        handle = await runner.start(double, 1, id="a", on_complete=on_complete, open=True)
         await handle.wait()
         begun.clear()
         await handle.send(2)
@@ -141,7 +141,7 @@ async def test_on_complete_of_a_run_is_called_one_at_a_time() -> None:
         seen.append(len(run.values("double")))
 
     async with runner_on(MemoryStore()) as runner:
-        handle = await runner.start(double, 1, id="a", on_complete=on_complete)
+        handle = await runner.start(double, 1, id="a", on_complete=on_complete, open=True)
         await asyncio.sleep(1)
         await handle.send(2)
         await handle.wait()
@@ -158,7 +158,7 @@ async def test_a_run_whose_on_complete_was_called_is_resumed_without_calling_it_
         told.append(run)
 
     async with runner_on(store) as runner:
-        await (await runner.start(double, 1, id="a", on_complete=on_complete)).wait()
+        await (await runner.start(double, 1, id="a", on_complete=on_complete, open=True)).wait()
     async with runner_on(store) as runner:
         handle = await runner.resume("a", workflow=double, on_complete=on_complete)
         await handle.wait()
@@ -179,7 +179,7 @@ async def test_a_call_that_had_not_seen_the_last_input_does_not_count_for_it() -
         seen.append(len(run.values("double")))
 
     async with runner_on(store, grace=0.0) as runner:
-        handle = await runner.start(double, 1, id="a", on_complete=on_complete)
+        handle = await runner.start(double, 1, id="a", on_complete=on_complete, open=True)
         await asyncio.sleep(1.0)
         await handle.send(2)
         await asyncio.sleep(12.0)
@@ -203,7 +203,7 @@ async def test_a_caller_that_waits_for_a_run_that_is_cancelled_while_its_on_comp
         await asyncio.Event().wait()
 
     async with runner_on(grace=0.0, checkpoint=checkpoint) as runner:
-        handle = await runner.start(double, 1, id="a", on_complete=never)
+        handle = await runner.start(double, 1, id="a", on_complete=never, open=True)
         waits = asyncio.create_task(handle.wait(60.0))
         await asyncio.sleep(1.0)
 
@@ -219,7 +219,7 @@ async def test_a_run_that_is_cancelled_while_it_is_told_that_it_is_idle_gets_no_
         await asyncio.sleep(1.0)
 
     async with runner_on() as runner:
-        handle = await runner.start(double, 1, on_complete=tell)
+        handle = await runner.start(double, 1, on_complete=tell, open=True)
         await asyncio.sleep(0.5)
 
         await handle.cancel()

@@ -185,7 +185,7 @@ def test_a_wait_ends_when_its_time_is_up(runner: Runner) -> None:
 
 
 def test_what_wait_gives_does_not_change_any_more(runner: Runner) -> None:
-    runner.start(chain, 5, id="a")
+    runner.start(chain, 5, id="a", open=True)
     before = runner.wait("a")
 
     runner.send("a", 6)
