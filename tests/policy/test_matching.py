@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from weft import Policy, Rule, Step, Workflow, rule, step
+from weft import Policy, Rule, Step, Workflow, repeat, rule, step
 from weft.errors import InvalidPolicy, UnknownComponent
 from weft.policy import DEFAULT, kind, matching, tag
-from weft.policy.matching import combine
+from weft.policy.matching import as_rules, combine
 
 fetch = step(lambda x: x, name="fetch").tagged("net")
 large = rule(when=lambda x: x > 1, then=lambda x: x, name="large")
@@ -163,3 +163,24 @@ def test_a_run_obeys_a_rule_that_was_appended() -> None:
     run = workflow.run(1)
 
     assert (run.skipped, run.failed) == (["failing"], False)
+
+
+# -- components as matchers ----------------------------------------------------------------------
+
+
+def test_a_component_stands_for_its_name_and_is_not_called() -> None:
+    called: list[object] = []
+    fetch = step(called.append, name="fetch")
+    loop = repeat(step(lambda x: x + 1, name="a") >> step(lambda x: x, name="b"), until=bool, at_most=1, name="loop")
+
+    assert [matcher for matcher, _ in as_rules([(fetch, Policy()), (loop, Policy())])] == ["fetch", "loop"]
+    flow = Workflow("w", fetch).with_policies([(fetch, Policy(max_retries=2))])
+    assert flow.policy_for("fetch").max_retries == 2
+    assert called == []
+
+
+def test_a_workflow_and_what_has_no_name_yet_are_refused_as_matchers() -> None:
+    with pytest.raises(InvalidPolicy, match="is a workflow"):
+        as_rules([(Workflow("inner", step(lambda x: x, name="f")), Policy())])
+    with pytest.raises(InvalidPolicy, match="has no name yet"):
+        as_rules([(step(lambda x: x), Policy())])

@@ -1,5 +1,5 @@
 """
-Finds parts of a workflow that can never run, and effects that a retry would repeat.
+Finds parts of a workflow that can never run, effects that a retry would repeat, and policies without effect.
 
     >>> from weft import Workflow, condition, step
     >>> is_big = condition(lambda x: x > 10, name="is_big")
@@ -28,6 +28,7 @@ from weft.core.components.rule import Rule
 from weft.core.compose.expression import Expression, Leaf, expand, leaves
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.compose.questions import questions_of, verdict
+from weft.core.deferred import local
 from weft.core.functions.function import Function
 from weft.core.graph.wiring import Wiring
 from weft.core.plan.node import FunctionNode, Node
@@ -37,7 +38,14 @@ if TYPE_CHECKING:
     from weft.core.plan.compiled_workflow import CompiledWorkflow
 
 Trouble: TypeAlias = Literal[
-    "unreachable", "join_never_fires", "blind_read", "unbounded_fan_out", "gathers_one", "unprotected_effect"
+    "unreachable",
+    "join_never_fires",
+    "blind_read",
+    "unbounded_fan_out",
+    "gathers_one",
+    "unprotected_effect",
+    "unmatched_rule",
+    "unused_field",
 ]
 
 EFFECT = "effect"
@@ -55,7 +63,7 @@ _NEVER: Needs = frozenset({((), "", True), ((), "", False)})
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong with *component*, and what to do about it."""
+    """One thing that is wrong with *component*, or with a rule (``policy rule 2``), and what to do about it."""
 
     kind: Trouble
     component: str
@@ -67,13 +75,13 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def check(workflow: CompiledWorkflow) -> list[Finding]:
-    """Return everything that is found, in the order of the graph."""
+    """Return everything that is found, in the order of the graph; then what is wrong with the policy rules."""
     reach = Reach(workflow.wiring)
     wiring = workflow.wiring
     alone = _gathering(wiring, reach)
     found = [*reach.findings(), *_reads(workflow, reach), *_fan_outs(wiring), *alone, *_effects(workflow)]
     place = {name: number for number, name in enumerate(wiring.order)}
-    return sorted(found, key=lambda finding: place[finding.component])
+    return [*sorted(found, key=lambda finding: place[finding.component]), *_rules(workflow)]
 
 
 # -- what can happen -----------------------------------------------------------------------------
@@ -300,6 +308,12 @@ def _effects(workflow: CompiledWorkflow) -> Iterator[Finding]:
                 "hand weft.current().idempotency_key to what it calls, give its policy an idempotency_key, or do "
                 "not retry it",
             )
+
+
+def _rules(workflow: CompiledWorkflow) -> Iterator[Finding]:
+    if workflow.policies:
+        for found in local().rule_findings(workflow.policies, workflow.compiled):
+            yield Finding(found.kind, f"policy rule {found.rule}", found.message, found.advice)
 
 
 def _run_by(node: Node, component: Component, nodes: Mapping[str, Node]) -> list[Function]:

@@ -163,7 +163,11 @@ class Workflow(Signature, Drawable, NamedGraph):
         return {(parent, child) for parent, children in self.wiring.children.items() for child in children}
 
     def check(self) -> list[Finding]:
-        """Return what is certainly wrong with it although it runs: parts that never will, effects that may repeat."""
+        """
+        Return what is certainly wrong with it although it runs.
+
+        That is: parts that never run, effects that may repeat, and policies without effect.
+        """
         return check(self)
 
     def context_keys(self) -> dict[str, dict[str, Any]]:

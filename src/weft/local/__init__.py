@@ -6,6 +6,7 @@ from weft.local.concurrent import adrive, drive_concurrently
 from weft.local.policies import checked, choose, policies_in_memory, preview
 from weft.local.policy_driver import PolicyDriver
 from weft.local.serial import drive, evaluate, react
+from weft.policy.advice import rule_findings
 from weft.policy.matching import combine, within
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "policies_in_memory",
     "preview",
     "react",
+    "rule_findings",
     "whole",
     "within",
 ]

@@ -4,6 +4,7 @@ The policies of runs in memory: which can be honoured, which rule wins, and what
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from weft.policy.run_policies import RunPolicies
 from weft.ports.clock import Clock
 from weft.typing import Address
 
-TABLES = PolicyTables(lambda node, policy: check_in_memory(node.name, policy))
+TABLES = PolicyTables(lambda node, policy: check_in_memory(node.name, policy), logging.getLogger("weft.local"))
 """The policies of the nodes of all plans that run in memory."""
 _NO_POLICY = Policy()
 

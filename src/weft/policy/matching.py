@@ -6,9 +6,9 @@ Chooses the policy of a component.  The first rule that matches wins.
     >>> winner(rules, target).rule
     1
 
-A rule is a matcher and a policy.  A matcher is the exact name of a component, or of a part of one; a pattern;
-a kind or several; a tag; a function of the component; or ``DEFAULT``.  Nothing cascades: fields that the winning
-rule does not set have their defaults, not the values of the next rule.
+A rule is a matcher and a policy.  A matcher is the exact name of a component, or of a part of one; a component, which
+stands for its name; a pattern; a kind or several; a tag; a function of the component; or ``DEFAULT``.  Nothing
+cascades: fields that the winning rule does not set have their defaults, not the values of the next rule.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from weft.core.compose.component import Component
+from weft.core.compose.flow import Fragment, NamedGraph
 from weft.core.functions.offered import offer
 from weft.errors import InvalidPolicy, ResolutionError
 from weft.policy.policy import Policy
@@ -143,6 +144,8 @@ def _as_rule(rule: Any) -> PolicyRule:
     if not isinstance(policy, Policy):
         raise InvalidPolicy(f"{rule!r} is not a rule; use (matcher, Policy(...))")
     given: Any = matcher
+    if isinstance(matcher, Fragment):
+        return _named(matcher), policy
     if isinstance(matcher, re.Pattern):
         return Pattern(given), policy
     if _is_component_class(matcher):
@@ -154,6 +157,19 @@ def _as_rule(rule: Any) -> PolicyRule:
     if callable(matcher):
         offer(matcher)
     return given, policy
+
+
+def _named(component: Fragment) -> str:
+    """Return the name by which a rule for *component* matches."""
+    name: object = getattr(component, "name", None)
+    if isinstance(component, NamedGraph):
+        raise InvalidPolicy(
+            f"{component!r} is a workflow, and a rule is for components: put it into that workflow, or use "
+            f"matching(r'^{name}\\.') for everything inside it"
+        )
+    if not isinstance(name, str):
+        raise InvalidPolicy(f"{component!r} has no name yet, so no rule can be for it: use .named('...'), or its name")
+    return name
 
 
 def matches(matcher: Matcher, target: Target) -> bool:

@@ -8,11 +8,13 @@ used when an attempt has failed, and the *guarded* ones, used before the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from logging import Logger
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
+from weft.policy.advice import NameWarnings
 from weft.policy.matching import PolicyRule, Target, winner
 from weft.policy.policy import Policy
 
@@ -70,8 +72,10 @@ def _is_only_an_outcome(node: FunctionNode) -> bool:
 class PolicyTables:
     """The tables of all plans, each looked up once for the runs that share it, on whatever thread."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Check, log: Logger) -> None:
+        """Look policies up, refuse those that *check* refuses, and warn in *log* of rules for unknown names."""
         self.check = check
+        self.names = NameWarnings(log)
         self._by_plan: WeakKeyDictionary[Plan, tuple[Any, PolicyTable]] = WeakKeyDictionary()
 
     def of(self, plan: Plan, rules: tuple[PolicyRule, ...]) -> PolicyTable:

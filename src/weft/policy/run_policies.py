@@ -92,6 +92,7 @@ class RunPolicies:
         memory = self._run.memory
         rules = combine(self.rules, policies, mode)
         self._tables.of(memory.plan, rules)
+        self._tables.names.look_at(self._run.workflow.name, memory.plan, rules)
         record(memory, ev.PolicyChanged(len(memory.log) + 1, rules, by))
 
     def check(self, component: str, policy: Policy) -> None:
@@ -116,5 +117,8 @@ class RunPolicies:
         Raises:
             InvalidPolicy: one cannot.
         """
-        if self.rules:
-            self.table(self._run.workflow, self._run.memory.plan)
+        rules = self.rules
+        if rules:
+            workflow, plan = self._run.workflow, self._run.memory.plan
+            self.table(workflow, plan)
+            self._tables.names.look_at(workflow.name, plan, rules)

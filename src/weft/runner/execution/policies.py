@@ -4,6 +4,7 @@ The policies that a runner can honour: those that its executors can.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 
@@ -13,10 +14,12 @@ from weft.policy.policy import Policy
 from weft.policy.policy_table import PolicyTables
 from weft.ports.executor import Executor
 
+_log = logging.getLogger("weft.runner")
+
 
 def policy_tables(executors: Mapping[str, Executor]) -> dict[str, PolicyTables]:
     """Return the tables of a runner with these *executors*, by the one that the plain functions of a run are for."""
-    return {name: PolicyTables(partial(check_policy, executors, name)) for name in executors}
+    return {name: PolicyTables(partial(check_policy, executors, name), _log) for name in executors}
 
 
 def check_policy(executors: Mapping[str, Executor], executor: str, node: FunctionNode, policy: Policy) -> None:
