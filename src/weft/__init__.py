@@ -7,6 +7,7 @@ Durable dataflow workflows.
     'hello, Ada'
 """
 
+from weft import events
 from weft.core.components.accumulator import Accumulator, accumulator
 from weft.core.components.aggregate import Aggregate
 from weft.core.components.collect import Collect, GroupBy, collect, group_by
@@ -85,6 +86,7 @@ __all__ = [
     "context",
     "current",
     "each",
+    "events",
     "execute_with_policies",
     "fact_count",
     "group_by",

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from types import ModuleType
 
+import msgspec
+
 import weft
+from weft.core import events
 
 
 def is_incidental(value: object) -> bool:
@@ -39,6 +42,13 @@ def test_every_public_name_has_a_docstring() -> None:
     silent = [name for name in weft.__all__ if not is_explained(getattr(weft, name))]
 
     assert silent == []
+
+
+def test_every_event_can_be_imported() -> None:
+    """Code that reads a log has a public name for what it finds there."""
+    kinds = {name for name, kind in vars(events).items() if inspect.isclass(kind) and issubclass(kind, msgspec.Struct)}
+
+    assert {*kinds, "AnyEvent"} == set(weft.events.__all__)
 
 
 def test_importing_weft_imports_no_network_and_no_parsers() -> None:

@@ -11,6 +11,7 @@ from weft import (
     Run,
     Workflow,
     condition,
+    each,
     step,
 )
 from weft.errors import (
@@ -53,6 +54,28 @@ def test_results_do_not_depend_on_which_finished_last(finish: Callable[[Run], Ru
 
     assert run.results() == {"sink": 20}
     assert run.output == 20
+
+
+def test_results_are_facts_if_asked_for() -> None:
+    run = fork.run(1)
+    run.run(10)
+
+    assert run.results(facts=True) == {"plus_two": run.fact("plus_two"), "plus_four": run.fact("plus_four")}
+    assert [fact.value for fact in run.results("plus_two", all=True, facts=True)["plus_two"]] == [4, 13]
+    assert run.lineage(run.results(facts=True)["plus_two"])[0].value == 10
+
+
+def test_results_of_an_each_are_facts_if_asked_for() -> None:
+    run = Workflow("w", each(double)).run([1, 2])
+
+    assert [(fact.producer, fact.value) for fact in run.results(facts=True)["double"]] == [("double", 2), ("double", 4)]
+
+
+def test_facts_of_what_produced_nothing_are_left_out_or_none() -> None:
+    run = Workflow("w", double, never >> root).run(1)
+
+    assert list(run.results(facts=True)) == ["double"]
+    assert run.results("root", facts=True) == {"root": None}
 
 
 def test_a_leaf_that_made_nothing_is_not_among_the_results() -> None:

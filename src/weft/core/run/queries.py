@@ -4,6 +4,7 @@ The queries of a run: values, facts, results, where a value came from, and drawi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from weft.core.components.fsm import FSM
@@ -123,7 +124,12 @@ class Queries(Drawable):
             return default
         return self.fact(which).value
 
-    def results(self, *which: object, all: bool = False) -> dict[str, Any]:  # noqa: A002 - what one would say
+    def results(
+        self,
+        *which: object,
+        all: bool = False,  # noqa: A002 - what one would say
+        facts: bool = False,
+    ) -> dict[str, Any]:
         """
         Return one value per leaf that has produced: its latest, of several of one input the last in the order written.
 
@@ -133,15 +139,16 @@ class Queries(Drawable):
             which: output ports, components, or parts of components (``trip.book``) to return in place of the leaves;
                 None where they have produced nothing.
             all: return a list of all values, input by input, instead of the latest.
+            facts: return facts in place of their values: each has the value, its producer, and where it came from.
         """
         if not which and not all:
-            found = {name: self._result(name) for name in self.memory.workflow.leaves}
+            found = {name: self._result(name, facts=facts) for name in self.memory.workflow.leaves}
             return {name: value for name, value in found.items() if value is not MISSING}
         ports = dict(port_names(self.memory.workflow.returns))
         asked = {name: name for name in self.memory.workflow.leaves} if not which else self._asked(which, ports)
         if all:
-            return {port: self._all_results(name) for port, name in asked.items()}
-        latest = {port: self._result(name) for port, name in asked.items()}
+            return {port: self._all_results(name, facts=facts) for port, name in asked.items()}
+        latest = {port: self._result(name, facts=facts) for port, name in asked.items()}
         return {port: None if value is MISSING else value for port, value in latest.items()}
 
     def _asked(self, which: tuple[object, ...], ports: dict[str, str]) -> dict[str, str]:
@@ -152,30 +159,34 @@ class Queries(Drawable):
             found[one if isinstance(one, str) else name] = name
         return found
 
-    def _all_results(self, name: str) -> list[Any]:
+    def _taken(self, addresses: Iterable[Address], *, facts: bool) -> list[Any]:
+        """Return what stands at *addresses*: the facts, or their values."""
+        lineage = self.memory.lineage
+        return [lineage.fact(at) if facts else lineage.cell(at).value for at in addresses]
+
+    def _all_results(self, name: str, *, facts: bool) -> list[Any]:
         """Return everything that *name* has made, by input, by element, and in the order written."""
         memory, wiring = self.memory, self.memory.workflow.wiring
-        facts = memory.lineage.index().get(name, [])
+        made = memory.lineage.index().get(name, [])
         places = (memory.keyed or {}).get(name)
         maps = wiring.enclosing(self._region(name))[:-1]
-        if places is not None and len(places) == len(facts):
-            order = sorted(range(len(facts)), key=places.__getitem__)
-            return [memory.lineage.cell(facts[i]).value for i in order]
+        if places is not None and len(places) == len(made):
+            order = sorted(range(len(made)), key=places.__getitem__)
+            return self._taken([made[i] for i in order], facts=facts)
         placed = [
             (self.memory.lineage.ordinal(at), [i for _, i in self.memory.lineage.elements(at, maps)], n)
-            for n, at in enumerate(facts)
+            for n, at in enumerate(made)
         ]
-        return [memory.lineage.cell(facts[n]).value for *_, n in sorted(placed)]
+        return self._taken([made[n] for *_, n in sorted(placed)], facts=facts)
 
-    def _result(self, name: str) -> Any:
-        """Return the latest value of *name*, a list inside an ``each``; MISSING if there is none."""
+    def _result(self, name: str, *, facts: bool = False) -> Any:
+        """Return the latest value of *name*, or its fact; a list inside an ``each``; MISSING if there is none."""
         memory, wiring = self.memory, self.memory.workflow.wiring
         region, places = self._region(name), (memory.keyed or {}).get(name)
-        if region is None and places is None and (last := memory.lineage.made_last(name)) is not None:
+        if region is None and places is None and not facts and (last := memory.lineage.made_last(name)) is not None:
             return last.value
-        cell = memory.lineage.cell
-        facts = memory.lineage.index().get(name, [])
-        if places is not None and len(places) != len(facts):  # the graph has changed since: the log is the order
+        made = memory.lineage.index().get(name, [])
+        if places is not None and len(places) != len(made):  # the graph has changed since: the log is the order
             places = None
         maps = wiring.enclosing(region)[:-1]
         if maps:
@@ -183,11 +194,12 @@ class Queries(Drawable):
             if batch is None:
                 return MISSING
             if places is not None:
-                return [cell(at).value for at in _of_input(facts, places, self.memory.lineage.ordinal(batch))]
-            return [cell(at).value for at in self._of_batch(facts, maps, batch)]
-        if not facts:
+                return self._taken(_of_input(made, places, self.memory.lineage.ordinal(batch)), facts=facts)
+            return self._taken(self._of_batch(made, maps, batch), facts=facts)
+        if not made:
             return MISSING
-        return cell((facts if places is None else _of_input(facts, places, places[-1][0]))[-1]).value
+        [latest] = self._taken((made if places is None else _of_input(made, places, places[-1][0]))[-1:], facts=facts)
+        return latest
 
     @property
     def output(self) -> Any:
