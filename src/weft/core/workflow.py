@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
@@ -31,12 +31,14 @@ from weft.core.compose.inlet import INPUT_NAME
 from weft.core.compose.nesting import nested
 from weft.core.compose.part import Part, part_called
 from weft.core.compose.symbol import tracing
+from weft.core.context_defaults import ContextDefaults
 from weft.core.deferred import local, log
 from weft.core.diagrams.workflow import sketch
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.functions.identity import canonical, digest
 from weft.core.functions.references import MISSING
+from weft.core.graph.context_keys import check_context, nested_defaults, over_defaults
 from weft.core.graph.outputs import kept, outputs_in, renamed
 from weft.core.graph.port_types import Ports, Validate
 from weft.core.graph.wiring import Wiring
@@ -55,8 +57,11 @@ from weft.errors import (
 )
 from weft.typing import PoliciesMode
 
+Hook: TypeAlias = Callable[..., object]
+"""A function that runs before or after a component."""
 
-class Workflow(Signature, Drawable, NamedGraph):
+
+class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
     """Named components and the edges between them."""
 
     changed: tuple[str, ...] = ()
@@ -66,25 +71,35 @@ class Workflow(Signature, Drawable, NamedGraph):
     missing: Mapping[str, tuple[str, str]] = MappingProxyType({})
     """For each of these, what the function was called, with its module, and why it is not here."""
 
-    def __init__(self, name: str, *fragments: object, validate: Validate = "error") -> None:
+    def __init__(
+        self,
+        name: str,
+        *fragments: object,
+        validate: Validate = "error",
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
         """
         Make a workflow of *fragments*.
 
         Args:
             validate: what to do where annotations say that two ends of an edge do not fit: ``"error"``, ``"warn"``
                 or ``"off"``.
+            context: defaults for context keys, as of :meth:`with_context`.
         """
         check_name(name, "a workflow")
         assembly = Assembly()
         assembly.take(*(as_flow(fragment) for fragment in fragments))
         self.validate: Validate = validate
         self._set_up(name, assembly)
+        if context is not None:
+            self.context = over_defaults(self.context, self._known(context))
 
     def _set_up(
-        self, name: str, assembly: Assembly, base: Workflow | None = None, policies: tuple[Any, ...] = ()
+        self, name: str, assembly: Assembly, base: Workflow | None = None, like: Workflow | None = None
     ) -> None:
         self.name = name
-        self.policies = (*policies, *assembly.rules)
+        self.policies: tuple[Any, ...] = assembly.rules if like is None else (*like.policies, *assembly.rules)
+        self.context: Mapping[str, Any] = over_defaults(assembly.context, {} if like is None else like.context)
         self._assembly = assembly
         assembly.add_parts_read(assembly.components if base is None else assembly.added)
         grown = None if base is None else (base.wiring, assembly.added)
@@ -98,7 +113,7 @@ class Workflow(Signature, Drawable, NamedGraph):
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
         twin.validate = self.validate
-        twin._set_up(self.name, assembly, self if grown else None, self.policies)  # noqa: SLF001
+        twin._set_up(self.name, assembly, self if grown else None, self)  # noqa: SLF001
         twin.returned = kept(self.returned, assembly.components)
         return twin
 
@@ -108,7 +123,8 @@ class Workflow(Signature, Drawable, NamedGraph):
         check_name(name, "a workflow")
         made = cls.__new__(cls)
         made.validate = "off"  # it was checked when it was written
-        made._set_up(name, assembly, None, local().checked(policies))  # noqa: SLF001
+        made._set_up(name, assembly)  # noqa: SLF001
+        made.policies = local().checked(policies)
         return made
 
     @property
@@ -169,15 +185,6 @@ class Workflow(Signature, Drawable, NamedGraph):
         That is: parts that never run, effects that may repeat, and policies without effect.
         """
         return check(self)
-
-    def context_keys(self) -> dict[str, dict[str, Any]]:
-        """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""
-        keys: dict[str, dict[str, Any]] = {}
-        for name, component in self._assembly.components.items():
-            for function in component.functions().values():
-                for ref in function.contexts.values():
-                    keys.setdefault(name, {})[ref.key] = ref.default
-        return keys
 
     def picture(self) -> Picture:
         """Return what a drawing of this workflow shows, as data; ``to_svg`` and the like draw it."""
@@ -248,6 +255,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         draft.merge(other._assembly)
         both = self._with(draft)
         both.returned = None  # what one of them returned is not the output of both
+        both.context = over_defaults(other.context, self.context)
         both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
         return both
 
@@ -255,7 +263,7 @@ class Workflow(Signature, Drawable, NamedGraph):
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
         twin.validate = self.validate
-        twin._set_up(name, self._draft(), None, self.policies)  # noqa: SLF001
+        twin._set_up(name, self._draft(), None, self)  # noqa: SLF001
         twin.returned, twin.traced = self.returned, self.traced
         return twin
 
@@ -281,6 +289,37 @@ class Workflow(Signature, Drawable, NamedGraph):
                 raise DuplicateName(known.label, "the one in the workflow and the one that was given differ in code")
             return known.flow()
         return as_flow(to)
+
+    # -- hooks -----------------------------------------------------------------------------------
+
+    def with_hooks(
+        self,
+        which: object,
+        *,
+        before: Hook | Iterable[Hook] = (),
+        after: Hook | Iterable[Hook] = (),
+    ) -> Workflow:
+        """
+        Return this workflow with hooks around *which*, behind those that it has.  They are not part of the identity.
+
+        Args:
+            which: a component, its name, or the name of a part of it (``"trip.book"``).
+            before: a function of what ``weft.current()`` returns, or several; as of ``Component.before``.
+            after: a function of that and of the value, or several; as of ``Component.after``.
+        """
+        found = part_called(which, self._assembly.components) if isinstance(which, str) and which not in self else None
+        inside = None if isinstance(which, str) and which not in self else self.component(which)
+        if isinstance(inside, Part):
+            found = (inside.owner, inside.which)
+        name, part = (self.name_of(which), None) if found is None else found
+        hooked = self._assembly.components[name].before(*_several(before), part=part)
+        hooked = hooked.after(*_several(after), part=part)
+        draft = self._draft()
+        draft.components = {n: hooked if n == name else component for n, component in draft.components.items()}
+        draft.names[hooked] = name
+        twin = self._with(draft)
+        twin.returned, twin.traced = self.returned, self.traced
+        return twin
 
     # -- policies --------------------------------------------------------------------------------
 
@@ -348,7 +387,8 @@ class Workflow(Signature, Drawable, NamedGraph):
     def _nested(self) -> Flow:
         tails = [output.component for output in outputs_in(self.returns)]
         rules = local().within(self.name, self.policies) if self.policies else ()
-        return nested(self.name, self._assembly, tails, order=self.wiring.order, rules=rules)
+        context = nested_defaults(self.name, self._assembly.components, self.context) if self.context else {}
+        return nested(self.name, self._assembly, tails, order=self.wiring.order, rules=rules, context=context)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -506,9 +546,11 @@ def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str 
             f"workflow {workflow.name!r} was run while {tracer.name!r} is only being drawn; to make it a part of that, "
             f"call it: {workflow.name}(value)"
         )
-    given: Any = context
-    if given is not None and type(given) is not dict and not isinstance(given, Mapping):
-        raise InvalidArgument(f"context={given!r:.80}: use a mapping of keys to values: context={{'key': value}}")
+    check_context(context)
     if run_id is not None and not isinstance(run_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgument(f"id={run_id!r:.80}: the id of a run is text")
     return Run(workflow, context=context, id=run_id)
+
+
+def _several(hooks: Hook | Iterable[Hook]) -> tuple[Hook, ...]:
+    return (hooks,) if callable(hooks) else tuple(hooks)

@@ -52,6 +52,8 @@ class Assembly:
         """The components that were written more than once in one of the flows."""
         self.rules: tuple[Any, ...] = ()
         """The policies that nested workflows bring along."""
+        self.context: dict[str, Any] = {}
+        """The defaults for context keys that they bring along."""
         self._numbers: dict[str, int] = {}
 
     def take(self, *flows: Flow) -> None:
@@ -69,6 +71,8 @@ class Assembly:
                     inside.extend((component, homes[-1]) for component in part.components)
                 links.extend(part.links)
                 self.rules += part.rules
+                if part.context:
+                    self.context.update(part.context)
             links.extend(entry.fed_by((INPUT,), "all") for entry in flow.entries if not entry.implicit)
         for component, home in inside:
             self._put_home(self.names[component], self.names[home])

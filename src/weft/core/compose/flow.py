@@ -144,6 +144,8 @@ class Flow(Fragment):
     """The ``each`` whose body this flow is."""
     rules: tuple[Any, ...] = ()
     """How its components run, if it is a workflow with policies."""
+    context: tuple[tuple[str, Any], ...] = ()
+    """The defaults of its components for context keys, if it is a workflow with some."""
 
     def flow(self) -> Flow:
         """Return the flow itself."""

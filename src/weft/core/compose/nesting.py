@@ -25,6 +25,7 @@ def nested(
     wait: Wait = "all",
     order: Iterable[str] | None = None,
     rules: tuple[Any, ...] = (),
+    context: Mapping[str, Any] | None = None,
 ) -> Flow:
     """
     Return *assembly* as a flow whose components are called ``name.component``.
@@ -34,6 +35,7 @@ def nested(
         wait: what a join of the tails waits for.
         order: in which order the components are taken; the one in which they were written if not given.
         rules: how they run.
+        context: their defaults for context keys.
     """
     assembly.add_parts_read(assembly.components)
     names = {known: f"{name}.{known}" for known in assembly.components}
@@ -59,6 +61,7 @@ def nested(
         parts=(Flow(components=plain), *bodies),
         links=tuple(links),
         rules=rules,
+        context=tuple((context or {}).items()),
     )
 
 

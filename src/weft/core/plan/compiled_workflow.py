@@ -22,6 +22,8 @@ class CompiledWorkflow(Protocol):
     wiring: Wiring
     policies: tuple[Any, ...]
     """Pairs of a matcher and a policy."""
+    context: Mapping[str, Any]
+    """Defaults for context keys."""
 
     @property
     def components(self) -> Mapping[str, Component]:

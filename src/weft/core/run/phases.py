@@ -18,6 +18,7 @@ from weft.core.deferred import local
 from weft.core.failure import describe, text_of
 from weft.core.fold.fold import complete, fold, record
 from weft.core.fold.scope import Activation, Key
+from weft.core.graph.context_keys import missing_keys
 from weft.core.plan.node import FunctionNode
 from weft.core.run.controls import Controls
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
@@ -265,15 +266,4 @@ def _unfit(node: FunctionNode, result: Any) -> InvalidFallback | None:
     return InvalidFallback(
         f"a fallback gave {node.name!r} the value {result!r:.60}; its state changes by its own functions alone: "
         "let it fail, skip it, or retry with other context"
-    )
-
-
-def missing_keys(needed: Iterable[tuple[str, str, str]], context: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the components, and the keys that they need and *context* has neither for all, for them nor for a part."""
-    return list(
-        dict.fromkeys(
-            (owner, key)
-            for name, owner, key in needed
-            if key not in context and f"{owner}.{key}" not in context and f"{name}.{key}" not in context
-        )
     )

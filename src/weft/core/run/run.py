@@ -25,6 +25,7 @@ from weft.core.fold.event_equality import same_logs
 from weft.core.fold.fold import fold, record
 from weft.core.fold.memory import Memory
 from weft.core.fold.merge import merge_logs
+from weft.core.graph.context_keys import over_defaults
 from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.run.phases import Phases
@@ -56,7 +57,7 @@ class Run(Phases):
     ) -> None:
         if not isinstance(workflow, NamedGraph):
             raise InvalidArgument(f"a run is of a workflow, got {workflow!r:.120}; make one: Workflow(name, ...)")
-        self._begin(context)
+        self._begin(over_defaults(workflow.context, context or {}) if workflow.context else context)
         record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow, options))
 
     def _begin(self, context: Mapping[str, Any] | None, memory: Memory | None = None) -> None:
@@ -80,6 +81,8 @@ class Run(Phases):
         if not run.memory.log:
             raise InvalidEvent("an empty log is not a run")
         run.memory.newly_ready.clear()
+        if run.memory.workflow.context:
+            run.context = over_defaults(run.memory.workflow.context, run.context)
         return run
 
     # -- what it is ------------------------------------------------------------------------------

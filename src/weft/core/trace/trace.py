@@ -226,7 +226,7 @@ class Traced(msgspec.Struct, frozen=True):
             return workflow, values
         defaults = {name: value for name, value in self.constants.items() if name not in values}
         again = Traced(self.function, tuple(values), {**defaults, **constants}, self.validate).draw(workflow.name)
-        again.policies = workflow.policies
+        again.policies, again.context = workflow.policies, workflow.context
         return again, values
 
 
