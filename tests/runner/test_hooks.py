@@ -62,7 +62,7 @@ def test_hooks_are_told_what_the_worker_does(store: LogStore) -> None:
 def test_on_idle_gets_the_run_frozen() -> None:
     given: list[Run] = []
     with Runner() as runner:
-        handle = runner.start(chain, 5, id="a", hooks=WorkerHooks(on_idle=given.append))
+        handle = runner.start(chain, 5, id="a", open=True, hooks=WorkerHooks(on_idle=given.append))
         handle.wait(20)
         runner.send("a", 6)
         handle.wait(20)
@@ -82,7 +82,7 @@ def test_on_idle_asks_the_runner_to_change_the_run() -> None:
                 tasks.append(asyncio.ensure_future(runner.send(run.id, 7)))
 
         async with AsyncRunner() as runner:
-            await runner.start(chain, 5, id="a", hooks=WorkerHooks(on_idle=again))
+            await runner.start(chain, 5, id="a", open=True, hooks=WorkerHooks(on_idle=again))
             run = await runner.wait_until("a", lambda run: len(run.values("increment")) == 2, timeout=20)
             return run.values("double")
 
@@ -112,7 +112,7 @@ def test_a_transform_that_returns_junk_changes_nothing(junk: Any, caplog: pytest
     with Runner() as runner:
         handle = runner.start(chain, 5, hooks=WorkerHooks(transform=junk))
 
-        assert (handle.result(20), handle.status()) == (11, "idle")
+        assert (handle.result(20), handle.status()) == (11, "completed")
 
     assert "the hook transform of run" in caplog.text
     assert "crashed" not in caplog.text
@@ -309,8 +309,8 @@ def test_a_run_whose_code_is_not_here_is_left_as_it_is(store: LogStore) -> None:
 @pytest.mark.parametrize(
     ("other", "wrong"),
     [
-        (Workflow("other", step(lambda x: x, name="shown")), "has no such component"),
-        (Workflow("other", reduce(lambda x, y: x + y, init=0, name="hidden")), "is another one"),
+        (Workflow("w", step(lambda x: x, name="shown")), "has no such component"),
+        (Workflow("w", reduce(lambda x, y: x + y, init=0, name="hidden")), "is another one"),
     ],
 )
 def test_a_run_that_is_handed_another_workflow_says_so(store: LogStore, other: Workflow, wrong: str) -> None:
@@ -318,7 +318,7 @@ def test_a_run_that_is_handed_another_workflow_says_so(store: LogStore, other: W
         runner.start(Workflow("w", step(lambda x: x + 1, name="hidden")), id="a")
 
     with Runner(store) as runner:
-        expected = f"is a lambda or local function, and the workflow 'other' that was handed over {wrong}; "
+        expected = f"is a lambda or local function, and the workflow 'w' that was handed over {wrong}; "
         with pytest.raises(UnresolvedFunction, match=expected):
             runner.resume("a", workflow=other)
 

@@ -45,7 +45,7 @@ def _local_functions(workflow: Workflow) -> Iterator[str]:
     except WeftError:  # what cannot be written is said when it is written
         return
     for component in data["components"]:
-        if any(call.get("local") for call in _calls(component["fields"])):
+        if any(call.get("local") for call in _calls(component.get("fields", {}))):
             yield f"the function of {component['name']!r}"
     for matcher, policy in data.get("policies", ()):
         if any(call.get("local") for call in _calls([matcher, policy])):

@@ -53,7 +53,7 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(WORKFLOW_STOP, "a run has done all that it was given to do, or is closed", ("duration",), (*_RUN, "status")),
     Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_RUN, "error")),
     Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_STOP, "an attempt has returned a value", ("duration",), (*_ATTEMPT, "executor")),
+    Entry(RUNNABLE_STOP, "an attempt has returned a value that can be stored", ("duration",), (*_ATTEMPT, "executor")),
     Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error", "is_final")),
     Entry(RUNNABLE_RETRY, "another attempt will be made, after a delay", ("delay",), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _ATTEMPT),

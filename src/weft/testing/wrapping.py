@@ -50,6 +50,11 @@ class WrappedStore:
         """Whether the inner store is open."""
         return self.inner.is_open
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether the runs of the inner store outlive the process."""
+        return getattr(self.inner, "is_durable", True)
+
     async def open(self) -> None:
         """Open the inner store."""
         await self.around("open", self.inner.open)

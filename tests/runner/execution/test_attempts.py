@@ -439,7 +439,7 @@ async def test_a_fallback_that_is_asked_while_its_run_is_stopped_gets_the_grace_
 
         await runner.stop("a")
 
-        assert [record.status for record in await runner.runs()] == ["idle"]
+        assert [record.status for record in await runner.runs()] == ["completed"]
         assert now() == 2.0
 
 

@@ -11,7 +11,7 @@ from small_flows import hands_out_an_object
 from weft import Policy, Runnable, Runner, Workflow, condition, step, telemetry
 from weft.core.events import AttemptFailed
 from weft.core.failure import Failure
-from weft.errors import StepFailed, UnencodableValue
+from weft.errors import RunFailed, UnencodableValue
 from weft.policy import Value
 from weft.runner import WorkerHooks
 
@@ -156,7 +156,7 @@ def test_in_a_coroutine_it_fails_the_attempt_too(runner: Runner) -> None:
 def test_without_a_policy_it_fails_the_run(runner: Runner, executor: str) -> None:
     handle = runner.start(Workflow("w", step(Odd(), name="odd")), 1, executor=executor)
 
-    with pytest.raises(StepFailed, match="what 'odd' made cannot be written"):
+    with pytest.raises(RunFailed, match="what 'odd' made cannot be written"):
         handle.result()
 
 

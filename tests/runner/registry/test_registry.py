@@ -19,7 +19,7 @@ from weft.testing import Fault, FaultyStore
 @virtually
 async def test_a_run_that_is_resumed_while_it_is_stopped_is_stopped_and_then_resumed() -> None:
     async with runner_on(SlowStore(MemoryStore()), lasts=3.0) as runner:
-        await runner.start(double, 1, id="a")
+        await runner.start(double, 1, id="a", open=True)
 
         stops = asyncio.create_task(runner.stop("a"))
         await asyncio.sleep(0.1)
