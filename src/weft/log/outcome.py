@@ -50,8 +50,8 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(run: Run, ordinal: int) -> RunOutcome:
-    """Return what came of the input *ordinal* of *run*."""
-    if not ordinal:
+    """Return what came of the input *ordinal* of *run*; nothing if it has not had that input."""
+    if not 0 < ordinal <= run.memory.received:
         return RunOutcome(0, {})
     results = results_of(run, ordinal)
     failures = tuple(failures_of(run, ordinal)) if run.memory.failures else ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from weft.core.events import InputReceived, RunnableFailed
+from weft.core.events import FannedOut, InputReceived, RunnableFailed
 from weft.core.functions.references import MISSING
 from weft.core.graph.outputs import Output, fill
 from weft.typing import Address
@@ -31,6 +31,8 @@ def event_of(memory: Memory, ordinal: int) -> InputReceived:
 
 def results_of(run: Queries, ordinal: int) -> dict[str, Any]:
     """Return the results of the leaves of *run* that come from the input *ordinal*; as ``Run.results``."""
+    if ordinal > run.memory.received:
+        return {}
     if run.memory.received == 1:
         return run.results()
     found = {name: _result(run, name, ordinal) for name in run.memory.workflow.leaves}
@@ -83,9 +85,11 @@ def _result(run: Queries, name: str, ordinal: int) -> Any:
 
 def _has_batch(run: Queries, name: str, ordinal: int) -> bool:
     """Whether the outermost ``each`` around *name* has taken a collection of the input *ordinal* apart."""
-    wiring = run.memory.workflow.wiring
-    batch = run.memory.lineage.last_batch(str(wiring.enclosing(wiring.regions[name])[:-1][-1]))
-    return batch is not None and run.memory.lineage.ordinal(batch) == ordinal
+    memory, wiring = run.memory, run.memory.workflow.wiring
+    outermost = wiring.enclosing(wiring.regions[name])[:-1][-1]
+    since = (memory.log[at] for at in range(event_of(memory, ordinal).seq, len(memory.log)))
+    batches = (event for event in since if isinstance(event, FannedOut) and event.component == outermost)
+    return any(memory.lineage.ordinal(batch.seq) == ordinal for batch in batches)
 
 
 def _position(address: Address) -> int:

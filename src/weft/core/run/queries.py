@@ -16,6 +16,7 @@ from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.events import (
     ENDINGS,
+    Activated,
     ConditionEvaluated,
     FannedOut,
     InputReceived,
@@ -303,7 +304,7 @@ class Queries(Drawable):
         """Return the error for *name*, which has produced nothing, for the input *ordinal* if that is given."""
         upstream = self._failed_upstream(name, ordinal)
         if upstream is None:
-            return NothingProduced(name, self._why_nothing(name))
+            return NothingProduced(name, self._why_nothing(name, ordinal))
         error = NothingProduced(
             name, f"{upstream.component!r}, which feeds it, failed ({upstream.error.type}: {upstream.error.message})"
         )
@@ -326,33 +327,39 @@ class Queries(Drawable):
             return None
         above = memory.workflow.wiring.upstream(name)
         failed = [event for (component, _), event in memory.failures.items() if component in above]
-        if ordinal is not None and memory.received > 1:
-            failed = [event for event in failed if self.memory.lineage.ordinal(event.inputs[0]) == ordinal]
-        return failed[-1] if failed else None
+        return next((event for event in reversed(failed) if self._is_of(event, ordinal)), None)
 
-    def _why_nothing(self, name: str) -> str:
+    def _is_of(self, event: Activated, ordinal: int | None) -> bool:
+        """Whether *event* comes from the input *ordinal*; from any if that is None."""
+        memory = self.memory
+        return ordinal is None or memory.received == 1 or memory.lineage.ordinal(event.inputs[0]) == ordinal
+
+    def _why_nothing(self, name: str, ordinal: int | None = None) -> str:
         memory = self.memory
         component = memory.workflow.components.get(name)
         node = memory.plan.nodes.get(name)
         if (component is not None and not component.makes_facts) or (isinstance(node, FunctionNode) and node.is_test):
             return f"a {'condition' if component is None else component.kind} makes no values"
-        failed = next((event for (who, _), event in (memory.failures or {}).items() if who == name), None)
+        failures = [event for (who, _), event in (memory.failures or {}).items() if who == name]
+        failed = next((event for event in failures if self._is_of(event, ordinal)), None)
         if failed is not None:
             return f"it failed ({failed.error.type}: {failed.error.message})"
         if any(key[0] == name for key in memory.open_all()):
             return "it is ready and has not run yet"
         if not memory.received:
             return "the run has had no input"
-        last = next((end for end in reversed(memory.log) if isinstance(end, ENDINGS) and end.component == name), None)
+        ends = (end for end in reversed(memory.log) if isinstance(end, ENDINGS) and end.component == name)
+        last = next((end for end in ends if self._is_of(end, ordinal)), None)
         if isinstance(last, RunnableFailed):
             return f"it failed ({last.error.type}: {last.error.message}), and that was handled"
         if isinstance(last, RunnableSkipped):
             return f"it was skipped{f' ({last.reason})' if last.reason else ''}"
         if last is not None:
             return "it ignored what arrived"
-        above = memory.workflow.wiring.upstream(name) if name in memory.workflow.components else set()
-        for event in reversed(memory.log):
-            if isinstance(event, ConditionEvaluated) and not event.holds and event.component in above:
+        above = memory.workflow.wiring.upstream(name) if name in memory.workflow.components else set[str]()
+        conditions = (event for event in reversed(memory.log) if isinstance(event, ConditionEvaluated))
+        for event in conditions:
+            if not event.holds and event.component in above and self._is_of(event, ordinal):
                 return f"the condition {event.component!r} did not hold"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 

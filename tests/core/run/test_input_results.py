@@ -1,0 +1,128 @@
+"""The results of one input: its own facts and failures, found without reading the history before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft import Policy, Run, Workflow, condition, each, reduce, step
+from weft.core.events import AnyEvent
+from weft.core.run.input_results import event_of, failures_of, output_of, results_of
+from weft.errors import NoSuchLetter, NothingProduced
+
+
+def inverse(x: int) -> float:
+    """Fail for 0."""
+    return 10 / x
+
+
+def fed(workflow: Workflow, *values: Any) -> Run:
+    """Return a run of *workflow* that has had *values*, one after the other."""
+    run = workflow.plan(values[0])
+    run.react_until_satisfied()
+    for value in values[1:]:
+        run.plan(value).react_until_satisfied()
+    return run
+
+
+positive = Workflow("positive", condition(lambda x: x > 0, name="is_positive") >> step(lambda x: x, name="same"))
+two_leaves = Workflow("two_leaves", step(inverse)).add(step(lambda x: x + 1, name="successor"))
+sums = Workflow("sums", each(step(lambda x: x * 2, name="twice")) >> reduce(lambda a, b: a + b, init=0, name="sum"))
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=6))
+def test_the_result_of_an_input_is_what_a_run_of_this_input_alone_makes(values: list[int]) -> None:
+    run = fed(positive, *values)
+
+    for ordinal, value in enumerate(values, start=1):
+        assert results_of(run, ordinal) == fed(positive, value).results()
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=4))
+def test_the_elements_of_an_input_are_in_the_order_of_its_collection(values: list[list[int]]) -> None:
+    flow = Workflow("w", each(step(lambda x: x * 2, name="twice")))
+    run, total = fed(flow, *values), fed(sums, *values)
+
+    for ordinal, collection in enumerate(values, start=1):
+        assert results_of(run, ordinal) == {"twice": [2 * x for x in collection]}
+        assert output_of(total, ordinal) == 2 * sum(collection)
+
+
+def test_failures_belong_to_their_input_in_the_order_of_the_log() -> None:
+    run = fed(two_leaves, 0, 5, 0)
+
+    assert [[event.component for event in failures_of(run, number)] for number in (1, 2, 3)] == [
+        ["inverse"],
+        [],
+        ["inverse"],
+    ]
+    assert [results_of(run, number) for number in (1, 2, 3)] == [
+        {"successor": 1},
+        {"inverse": 2.0, "successor": 6},
+        {"successor": 1},
+    ]
+
+
+def test_that_nothing_came_of_an_input_is_explained_by_what_this_input_met() -> None:
+    gated, failed = fed(positive, 5, 0, 7), fed(Workflow("w", step(inverse) >> step(abs)), 5, 0, 2)
+
+    with pytest.raises(NothingProduced, match="the condition 'is_positive' did not hold"):
+        output_of(gated, 2)
+    with pytest.raises(NothingProduced, match=r"'inverse', which feeds it, failed \(ZeroDivisionError"):
+        output_of(failed, 2)
+    assert (output_of(gated, 3), output_of(failed, 3)) == (7, 5.0)
+
+
+def test_an_input_that_a_run_has_not_had_has_no_results() -> None:
+    assert results_of(fed(positive, 5), 2) == {}
+    assert results_of(Run(positive), 1) == {}
+
+
+class Counted(list[AnyEvent]):
+    """A log that counts how many of its events are read from its end."""
+
+    read = 0
+
+    def __reversed__(self) -> Iterator[AnyEvent]:  # type: ignore[override]
+        for event in super().__reversed__():
+            self.read += 1
+            yield event
+
+
+def test_the_event_of_a_recent_input_is_found_without_reading_the_history() -> None:
+    run = fed(positive, *range(1, 200))
+    run.memory.log = log = Counted(run.memory.log)
+
+    assert event_of(run.memory, 199).value == 199
+    assert log.read <= 3
+
+
+def test_retrying_what_halted_a_run_says_so() -> None:
+    run = fed(Workflow("w", step(inverse)), 0)
+
+    for which in (None, "inverse"):
+        with pytest.raises(NoSuchLetter, match="'inverse' halted it and cannot be retried; Policy") as refused:
+            run.retry(which)
+        assert refused.value.halted == ("inverse",)
+
+
+def test_retrying_a_run_in_which_nothing_failed_changes_nothing() -> None:
+    run = fed(Workflow("w", step(inverse)), 1)
+
+    assert run.retry().discard().status == "idle"
+    with pytest.raises(NoSuchLetter, match="this run keeps none"):
+        run.retry("inverse")
+
+
+def test_each_dead_letter_takes_back_its_own_failure() -> None:
+    flow = Workflow("w", step(inverse)).with_policies([("inverse", Policy(on_failure="dead_letter"))])
+    run = fed(flow, 0, 0)
+
+    run.retry(run.dead_letters[0], input=5).react_until_satisfied()
+
+    assert (len(failures_of(run, 1)), len(failures_of(run, 2)), results_of(run, 1)) == (0, 1, {"inverse": 2.0})
+    assert list(run.failures) == ["inverse"]
