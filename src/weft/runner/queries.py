@@ -25,6 +25,7 @@ from weft.errors import (
     RunParked,
     StepFailed,
     StoreUnavailable,
+    WaitTimeout,
 )
 from weft.log.outcome import RunOutcome, decode_outcome, outcome_of
 from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
@@ -62,7 +63,7 @@ class RunnerQueries:
             RunParked: it was set aside until a person resumes it.
         """
         ref = as_ref(run)
-        found = await self._in_time(ref, timeout, self._done(ref))
+        found = await self._done(ref, timeout)
         if isinstance(found, Worker):
             return _settled(found).frozen_copy(found.state)
         return (await self._runtime.registry.read(ref.id)).run.frozen_copy()
@@ -70,14 +71,20 @@ class RunnerQueries:
     async def _in_time(self, ref: RunRef, timeout: float | None, work: Awaitable[T]) -> T:
         return await (work if timeout is None else self._runtime.in_time(ref.id, timeout, work))
 
-    async def _done(self, ref: RunRef) -> Worker | RunRecord:
-        """Return the worker of a run that is done, or its record if it is only stored."""
+    async def _done(self, ref: RunRef, timeout: float | None, *, of_input: bool = False) -> Worker | RunRecord:
+        """Return the worker of a run that is done, or whose input is, or its record if it is only stored."""
+        try:
+            return await self._in_time(ref, timeout, self._input_done(ref) if of_input else self._awaited(ref))
+        except WaitTimeout:
+            left = self._left(ref)
+            if left is None or ref.id in self._runtime.registry:
+                raise
+            return left  # there was no time to ask the store whether it was retried
+
+    async def _awaited(self, ref: RunRef) -> Worker | RunRecord:
         found = await self._found(ref)
         if isinstance(found, Worker):
-            if not found.has_left and not is_done(found):
-                done = await self._runtime.waiters.done(found)
-                return self._runtime.registry.get(ref.id) or done
-            return found
+            return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
         if found.status == "parked":
             raise RunParked(ref.id, found.reason)
         if found.status not in AT_REST:
@@ -85,13 +92,13 @@ class RunnerQueries:
         return found
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
-        """As :meth:`_done`, of an open run as soon as the input that *ref* refers to is done."""
+        """As :meth:`_awaited`, of an open run as soon as the input that *ref* refers to is done."""
         worker = self._runtime.registry.get(ref.id)
         if ref.input is None or worker is None or worker.run.memory.is_ending or is_done(worker):
-            return await self._done(ref)
+            return await self._awaited(ref)
         worker = await self._runtime.held(ref.id)
         if worker is None:
-            return await self._done(ref)
+            return await self._awaited(ref)
         await self._runtime.waiters.input_done(worker, ref.input)
         return self._runtime.registry.get(ref.id) or worker
 
@@ -114,8 +121,8 @@ class RunnerQueries:
 
     def _left(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that has finished here, if it is still in memory."""
-        kept = ref.worker
-        return kept if kept is not None and kept.has_left else self._runtime.registry.recent.get(ref.id)
+        kept = self._runtime.registry.recent.get(ref.id) or ref.worker
+        return kept if kept is not None and kept.has_left else None
 
     async def _run(self, ref: RunRef) -> Run:
         """Return the run itself, from here or from the store."""
@@ -159,7 +166,7 @@ class RunnerQueries:
             RunClosed: the run was cancelled.
         """
         ref = as_ref(run)
-        found = await self._in_time(ref, timeout, self._input_done(ref))
+        found = await self._done(ref, timeout, of_input=True)
         if isinstance(found, Worker):
             known = found.outcome
             if known is not None and ref.input in (None, known.ordinal) and found.state != "cancelled":

@@ -244,6 +244,9 @@ class RunRegistry:
 
     async def _clear(self, run: str) -> None:
         """Delete *run*, which is locked, so that another one can have its id; refuse one that has not finished."""
+        known = self._workers.get(run)
+        if known is not None and known.state in FINISHED:
+            await self._write(known)  # then it leaves
         if run in self._workers or (await self._ownership.record(run)).status not in FINISHED:
             raise RunExists(run, "and has not finished: cancel() it first")
         self.recent.forget(run)
@@ -407,7 +410,8 @@ class RunRegistry:
         """Write the unsaved events of a crashed *worker*, and load its run from the store again."""
         if self._workers.get(worker.id) is worker and not worker.is_leaving:
             await self._write(worker)
-            await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False)
+            if not worker.has_left:  # else there was only its end to write
+                await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False)
 
     async def _write(self, worker: Worker) -> None:
         """Write the unsaved events of *worker*, which is about to be replaced."""

@@ -69,11 +69,12 @@ class Waiters:
         Wait until *worker*, which is not done, is done (:func:`~.status.is_done`).
 
         Returns:
-            The worker that was done; another one, if *worker* has crashed and was replaced meanwhile.
+            The worker, or the one that has replaced it.
         """
         waiter = self._added(worker, None)
         try:
-            return await waiter.future  # type: ignore[no-any-return]
+            done: Worker = await waiter.future
+            return done
         except asyncio.CancelledError:
             self.forget(worker, waiter)
             raise
@@ -354,7 +355,7 @@ class _Waiter:
             self.future.set_result(answer)
 
     def settled(self, worker: Worker) -> None:
-        """End the wait: there is nothing left to do."""
+        """End the wait: *worker* has nothing left to do."""
         self.tell(worker)
 
     def closed(self) -> None:
