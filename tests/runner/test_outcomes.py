@@ -769,6 +769,22 @@ async def test_a_run_that_is_stopped_before_its_end_is_written_is_finished_by_th
         assert (await handle.result(), await handle.status(), runner.held) == (10, "completed", [])
 
 
+@pytest.mark.parametrize("value", [1, 0], ids=["completed", "failed"])
+@pytest.mark.parametrize("way", ["stop", "close"])
+@virtually
+async def test_a_run_whose_last_step_ends_while_it_is_being_stopped_has_finished(way: str, value: int) -> None:
+    async with MemoryStore() as inner:
+        runner = await runner_on(inner, lasts=5.0).open()
+        await runner.start(halting, value, id="a")
+        await (runner.stop("a") if way == "stop" else runner.close())
+        record = await inner.find("a")
+        await runner.close()
+
+    assert (record.status, record.owner) == ("completed" if value else "failed", None)
+    assert ("ZeroDivisionError" in record.reason, record.failures) == (not value, 1 - value)
+    assert decode_outcome(record.outcome) is not None
+
+
 @virtually
 async def test_on_complete_is_called_before_a_run_is_stored_as_finished() -> None:
     inner, seen = MemoryStore(), list[Any]()

@@ -557,16 +557,20 @@ class Worker:
             self.state = "running" if self.upcoming or self.queue.slots_used or self.queue.line else "waiting"
             return
         if self.state != "cancelled":
-            self.reason = stuck(self.run)
-            self.state = "parked" if self.reason else self.run.memory.status
-            if self.state == "failed":
-                self.reason = text_of_failures(self.run)
+            self._conclude()
         if self.options.checkpoints.at_idle and not self._is_stored():
             self.checkpoint()
         elif not self.is_settled:
             self.is_settled = True
             self.queue.rest()
             self.owner.settled(self)
+
+    def _conclude(self) -> None:
+        """Work out how the run stands, now that nothing is left to do, and why."""
+        self.reason = stuck(self.run)
+        self.state = "parked" if self.reason else self.run.memory.status
+        if self.state == "failed":
+            self.reason = text_of_failures(self.run)
 
     def _is_stored(self) -> bool:
         """Whether the store has all events, and knows the status."""
@@ -610,9 +614,9 @@ class Worker:
         if self.lost is not None:
             return None
         is_busy = self.upcoming is not None or self.queue.by_key
-        status = "running" if is_busy else status_to_store(self)
-        reason = self.reason or (text_of_failures(self.run) if status == "failed" else "")
-        append = self._unsaved.append(status, reason, at)
+        if self.is_stopping and self.is_idle and self.state in ("running", "waiting"):
+            self._conclude()  # the last of it has ended while the run was stopped
+        append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
         if append is not None:
             self.units = 0
             if append.release:  # what would change the run now would be written by a worker that does not own it
