@@ -803,3 +803,19 @@ async def test_on_complete_is_called_before_a_run_is_stored_as_finished() -> Non
         runner.register(double)
         assert await runner.resume_all(on_complete=tell) == []
     assert len(seen) == 1
+
+
+def test_the_record_counts_what_is_left_after_a_letter_was_discarded(runner: Runner) -> None:
+    flow = Workflow("w", step(inverse)).add(step(lambda x: [][x], name="item"))
+    flow = flow.with_policies([("item", Policy(on_failure="dead_letter"))])
+    runner.start(flow, 0, id="done").wait(20)
+    runner.start(flow, 0, id="open", open=True).wait(20)
+
+    for run, status in (("done", "failed"), ("open", "idle")):
+        runner.discard(run).wait(20)
+
+        record = runner.find(run)
+        assert (record.status, record.failures, record.dead_letters) == (status, 1, 0)
+    with pytest.raises(RunFailed) as failed:
+        runner.result("done", 20)
+    assert list(failed.value.failures) == ["inverse"]
