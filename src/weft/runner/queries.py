@@ -116,8 +116,7 @@ class RunnerQueries:
         if left is not None and left.state != "failed":
             return left
         stored = await self._runtime.ownership.record(ref.id)
-        is_same = left is not None and (stored.status, stored.head) == (left.state, left.acknowledged)
-        return left if left is not None and is_same else stored  # it may have been retried, here or elsewhere
+        return stored if left is None or left.acknowledged != stored.head else left  # else it was retried since
 
     def _left(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that has finished here, if it is still in memory."""

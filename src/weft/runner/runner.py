@@ -653,7 +653,7 @@ class AsyncRunner(RunnerQueries):
             worker = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
             await self._runtime.taken(worker)
         else:
-            if worker.state != "failed":  # else it is not stored as finished yet, and goes on
+            if worker.state != "failed":  # one that is still here is not written, and goes on as it is
                 worker.check_open()
             revise(worker.run)
             await self._changed(worker)

@@ -620,7 +620,7 @@ class Worker:
         if append is not None:
             self.units = 0
             if append.release:  # what would change the run now would be written by a worker that does not own it
-                self.is_leaving, self.state, self.reason = True, status, reason
+                self.is_leaving = True
         return append
 
     def committed(self, append: Append) -> None:
