@@ -4,9 +4,6 @@ The clients of a simulated runner: they start runs, send inputs, cancel, change 
 A client of a process that has died, or was closed, comes back in the next one, and continues with what was not
 acknowledged.  If a runner was closed without reporting unwritten events, everything that its clients were told counts
 as acknowledged, whatever the strategy.
-
-Some callers are cancelled while they wait for a call, and repeat it; some runs are used by several callers at
-once.  No caller ever sees an error that its call does not document.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from weft.errors import RunClosed, RunExists, RunnerClosed, RunNotFound, RunNotH
 from weft.policy.policy import Policy
 from weft.runner import AsyncRunner
 from weft.testing.simulation.attempt_log import AttemptLog
+from weft.testing.simulation.callers import Callers
 from weft.testing.simulation.children import doomed, family
 from weft.testing.simulation.outcomes import REACHED, OutcomeChecks
 from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
@@ -47,6 +45,8 @@ class Clients:
     ) -> None:
         self._dice, self._trial, self._scenario, self._workflow = dice, trial, scenario, trial.workflow
         self._attempts, self._tell, self._interrupt = attempts, tell, interrupt
+        self._callers = Callers(dice, trial, scenario, tell)
+        self.close = self._callers.close
         self.problems: list[str] = []
         self._begun: set[str] = set()
         """The runs whose creation was acknowledged."""
@@ -72,7 +72,7 @@ class Clients:
         self._told_so.clear()
         self._ended_so.clear()
         if self._scenario.resumes_all:
-            await self._made(lambda: runner.resume_all(**self._options()))
+            await self._callers.made(lambda: runner.resume_all(**self._options()))
         if self._scenario.ends == "input" and self._scenario.starts_together:
             await asyncio.gather(*(self._begin_together(runner) for _ in range(1 + self._scenario.is_wanted_twice)))
         async with asyncio.TaskGroup() as clients:
@@ -80,23 +80,6 @@ class Clients:
                 clients.create_task(self._client(runner, store, run), name=f"the client of {run}")
         if self._trial.children:
             await self._finish(runner, store)
-
-    async def close(self, runner: AsyncRunner) -> bool:
-        """
-        Close *runner*; return whether that was one call, whose result is complete.
-
-        Raises:
-            UnwrittenEvents: not everything could be written.
-        """
-        seconds = self._cancelled_after()
-        if seconds is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await runner.close()
-                return True
-            self._tell("the caller of close() was cancelled, and calls it again")
-        await runner.close()
-        return seconds is None
 
     def closed(self) -> None:
         """Note that the runner of this process was closed, and reported that everything is written."""
@@ -128,75 +111,6 @@ class Clients:
             self._told[run] = seen
 
         return {"on_complete": on_complete}
-
-    # -- callers -----------------------------------------------------------------------------------
-
-    def _cancelled_after(self) -> float | None:
-        """Return after how many seconds a caller is cancelled; None if it is not."""
-        if not self._scenario.impatience or self._dice.random() >= self._scenario.impatience:
-            return None
-        return self._dice.choice((0.0, 0.001, 0.2, 1.0, 4.0))
-
-    async def _made(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call; a caller that is cancelled repeats it."""
-        while (seconds := self._cancelled_after()) is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    return await call()
-            self._tell("a caller was cancelled")
-        return await call()
-
-    async def _stop(self, runner: AsyncRunner, run: str) -> None:
-        """Stop a run; a caller that is cancelled may stop it again."""
-        seconds = self._cancelled_after()
-        if seconds is None:
-            await runner.stop(run)
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await runner.stop(run)
-            return
-        self._tell(f"the caller that stops {run} was cancelled")
-        if self._dice.random() < 0.5:
-            with suppress(RunNotFound, RunNotHeld):  # it has left by now
-                await runner.stop(run)
-
-    async def _give_together(self, runner: AsyncRunner, run: str, number: int, value: Any) -> None:
-        """Let several callers use a run at once."""
-        options, key, is_open = self._options(), f"input {number}", self._scenario.ends != "input"
-        first = self._trial.inputs[0]
-        calls: dict[str, Callable[[], Awaitable[object]]] = {
-            "start": lambda: runner.start(self._workflow, first, id=run, open=is_open, **options),
-            "start or return": lambda: runner.start(self._workflow, -1, id=run, if_exists="return", **options),
-            "resume": lambda: runner.resume(run, workflow=self._workflow, **options),
-            "resume_all": lambda: runner.resume_all(**options),
-            "run": lambda: runner.send(run, value, key=key, deadline=self._scenario.deadline),
-            "stop": lambda: runner.stop(run),
-            "wait": lambda: runner.wait(run),
-            "gather": lambda: runner.gather([run], return_exceptions=True),
-            "checkpoint": lambda: runner.checkpoint(run),
-            "get": lambda: runner.get(run),
-            "results": lambda: runner.results(run),
-        }
-        if not is_open:
-            calls["start_many"] = lambda: runner.start_many(self._workflow, [first], ids=[run], **options)
-        names = self._dice.choices(list(calls), k=self._dice.randint(2, 6))
-        self._tell(f"{run} is used by several at once: {', '.join(names)}")
-        await asyncio.gather(*(self._one_of_many(run, name, calls[name]) for name in names))
-        await runner.resume(run, workflow=self._workflow, **options)
-
-    async def _one_of_many(self, run: str, name: str, call: Callable[[], Awaitable[object]]) -> None:
-        try:
-            await self._made(call)
-        except (RunNotFound, RunNotHeld):  # it was stopped, and is stored
-            if name in ("start", "start or return", "start_many", "resume", "resume_all", "get", "results"):
-                raise
-        except RunClosed:  # it has finished meanwhile
-            if name != "run" or not self._may_have_finished(run):
-                raise
-        except RunParked:
-            if not self._trial.repairable:
-                raise
 
     def _may_have_finished(self, run: str) -> bool:
         """Return whether a run may refuse to be changed, since it finishes or has been told to."""
@@ -234,18 +148,20 @@ class Clients:
     async def _begin(self, runner: AsyncRunner, run: str) -> None:
         scenario = self._scenario
         if run in self._begun:
-            await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
+            await self._callers.made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         elif scenario.starts_whole or scenario.ends == "input":
             options, is_open = self._first_options(), scenario.ends != "input"
-            await self._made(
+            await self._callers.made(
                 lambda: runner.start(self._workflow, self._trial.inputs[0], id=run, open=is_open, **options)
             )
             self._taken.add((run, 0))
         else:
             try:
-                await self._made(lambda: runner.start(self._workflow, id=run, if_exists="error", **self._options()))
+                await self._callers.made(
+                    lambda: runner.start(self._workflow, id=run, if_exists="error", **self._options())
+                )
             except RunExists:
-                await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
+                await self._callers.made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._begun.add(run)
         self._tell(f"{run} has begun")
 
@@ -253,7 +169,7 @@ class Clients:
         """Start all runs with their first input in one call; those of another life are found."""
         runs = [run for run in self._scenario.runs if run not in self._attempts.cancelled]
         inputs, options = [self._trial.inputs[0]] * len(runs), self._first_options()
-        await self._made(lambda: runner.start_many(self._workflow, inputs, ids=runs, **options))
+        await self._callers.made(lambda: runner.start_many(self._workflow, inputs, ids=runs, **options))
         self._taken |= {(run, 0) for run in runs}
         self._begun |= {*runs}
         self._tell(f"{', '.join(runs)} have begun together")
@@ -280,9 +196,10 @@ class Clients:
         """Perhaps do something with a run that has an input; one that finishes with it may refuse that by now."""
         dice, scenario = self._dice, self._scenario
         if dice.random() < scenario.checkpoints:
-            await self._made(lambda: runner.checkpoint(run))
+            await self._callers.made(lambda: runner.checkpoint(run))
         if scenario.crowds and dice.random() < scenario.crowds:
-            await self._give_together(runner, run, number, value)
+            closes = self._may_have_finished(run)
+            await self._callers.use(runner, run, number, value, self._options(), may_have_finished=closes)
         if scenario.rules and dice.random() < scenario.rulings:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             with suppress(RunClosed) if self._may_have_finished(run) else nullcontext():
@@ -308,7 +225,7 @@ class Clients:
             await asyncio.sleep(self._dice.choice((0.0, 0.0, 0.1, 2.0)))
             self._closing.add(run)
             try:
-                await self._made(lambda: runner.finish(run, by="a client"))
+                await self._callers.made(lambda: runner.finish(run, by="a client"))
             except RunParked:
                 await self._idle(runner, run)
                 continue
@@ -336,7 +253,7 @@ class Clients:
         """Cancel a run, and check that its children are cancelled when that is acknowledged."""
         self._unwanted.add(run)
         self._interrupt()
-        await self._made(lambda: runner.cancel(run, "enough"))
+        await self._callers.made(lambda: runner.cancel(run, "enough"))
         self._tell(f"{run} cancelled")
         await self._cancelled(store, run)
 
@@ -365,7 +282,7 @@ class Clients:
         """Send a run an input; if a stuck saga prevents that, resolve it first."""
         while True:
             try:
-                await self._made(
+                await self._callers.made(
                     lambda: runner.send(run, value, key=f"input {number}", deadline=self._scenario.deadline)
                 )
             except RunParked:
@@ -380,9 +297,9 @@ class Clients:
                 return
 
     async def _stop_and_go(self, runner: AsyncRunner, run: str) -> None:
-        await self._stop(runner, run)
+        await self._callers.stop(runner, run)
         self._tell(f"{run} stopped")
-        await self._made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
+        await self._callers.made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._tell(f"{run} continues")
 
     # -- until nothing is left to do -------------------------------------------------------------
@@ -437,7 +354,7 @@ class Clients:
         """Wait until a run has nothing left to do and no dead letters that could be repaired."""
         while True:
             try:
-                seen = await self._made(lambda: runner.wait(run))
+                seen = await self._callers.made(lambda: runner.wait(run))
             except RunParked:
                 seen = await runner.get(run)
                 if not seen.dead_letters:
