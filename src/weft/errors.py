@@ -19,6 +19,7 @@ All errors that this library raises on purpose, in one tree.
     ├── ExecutionError              a component ran and did not succeed
     │   ├── BatchFailed             an element failed, so its reduce cannot run
     │   ├── CannotSpread            ``spread=True`` on a value that does not fit
+    │   ├── ChangedArgument         a component changed a value that others share
     │   ├── CircuitOpen             a circuit breaker holds the component back
     │   ├── DeadlineExceeded        the deadline of the run or the component is past
     │   ├── DescribedError          an exception of another process, known by description
@@ -261,6 +262,17 @@ class DescribedError(ExecutionError):
         """More about the exception, if it is known."""
         self.original_args: tuple[object, ...] | None = None
         """The ``args`` of the exception, if it was a value and they were data."""
+
+
+class ChangedArgument(ExecutionError):
+    """*component* has changed an argument, at *path*, which the log and other components share."""
+
+    def __init__(self, component: str, path: str) -> None:
+        super().__init__(
+            f"{component!r} has changed its argument at {path}, which the log and other components share; change a "
+            "copy, such as [*items, item], {**fields, key: value} or copy.deepcopy(...), and return that"
+        )
+        self.component, self.path = component, path
 
 
 class LoopExhausted(ExecutionError):

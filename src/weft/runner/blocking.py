@@ -67,6 +67,7 @@ class Runner:
         modules: Iterable[ModuleType] = (),
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
         blocking_threshold: float | None = 0.5,
+        check_arguments: bool = False,
     ) -> None:
         self._inner = AsyncRunner(
             store,
@@ -83,6 +84,7 @@ class Runner:
             modules=modules,
             collector=collector,
             blocking_threshold=blocking_threshold,
+            check_arguments=check_arguments,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -165,6 +165,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options that were said for this run, as plain data: they are stored with it, and hold after a resume."""
     unstorable: tuple[str, ...] = ()
     """Those that another process could not find again, in words."""
+    check_arguments: bool = False
+    """Whether an attempt fails that changes its arguments."""
 
     def __post_init__(self) -> None:
         check_count("max_concurrency", self.max_concurrency)
@@ -208,6 +210,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             on_complete_args=on_complete_args,
             hooks=hooks,
             context={**self.context, **(context or {})},
+            check_arguments=self.check_arguments,
         )
 
     def restored(self, stored: object) -> RunOptions:

@@ -83,6 +83,7 @@ class AsyncRunner(RunnerQueries):
         modules: Iterable[ModuleType] = (),
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
         blocking_threshold: float | None = 0.5,
+        check_arguments: bool = False,
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -107,6 +108,8 @@ class AsyncRunner(RunnerQueries):
                 takes long; three numbers are the arguments of ``gc.set_threshold``.
             blocking_threshold: log a coroutine function that blocks the event loop for longer than this many seconds,
                 with the component and the place; None for never.
+            check_arguments: copy the arguments of each attempt and fail it with ``ChangedArgument`` if it changes one.
+                That is for tests and for a search: it costs two encodings and a copy for each argument.
         """
         check_seconds("blocking_threshold", blocking_threshold)
         self._runtime = Runtime(
@@ -134,6 +137,7 @@ class AsyncRunner(RunnerQueries):
                 checkpoints=as_checkpoints(checkpoint),
                 executor=executor,
                 context=dict(context or {}),
+                check_arguments=check_arguments,
             )
         )
         self.register(*modules)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from weft.testing.checking import run_checked
 from weft.testing.clock import VirtualClock
 from weft.testing.faults import Fault, FaultyStore
 from weft.testing.loop import VirtualLoop, run_virtually
@@ -51,6 +52,7 @@ __all__ = [
     "VirtualClock",
     "VirtualLoop",
     "Weather",
+    "run_checked",
     "run_virtually",
     "simulate",
 ]

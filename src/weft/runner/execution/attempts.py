@@ -44,6 +44,7 @@ from weft.policy.driver import (
 )
 from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
+from weft.runner.execution.checked_arguments import checked
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, encode_result
@@ -81,7 +82,10 @@ class Attempts:
             self._hand_over(inflight, inflight.attempt)
             return
         worker, policy = self._worker, inflight.policy
-        runnable = inflight.runnable = bind(inflight.activation, worker.run.memory, worker.run.context)
+        runnable = bind(inflight.activation, worker.run.memory, worker.run.context)
+        if worker.options.check_arguments:
+            runnable = checked(runnable)
+        inflight.runnable = runnable
         # A driver is needed if the policy matters before an attempt fails, or if there were attempts before.
         if inflight.is_guarded or inflight.begun is not None or runnable.deadline is not None:
             self._start_driver(inflight, policy or _NO_POLICY, begun=inflight.begun or Begun())

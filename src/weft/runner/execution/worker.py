@@ -148,9 +148,9 @@ class Worker:
         """Whether that one is running; what the run is told by it meanwhile waits until it has ended."""
         self._needed = 0
         """How many events must be durable before that one starts."""
-        lanes = dispatcher.lanes if options.hooks is None else {}
+        lanes = dispatcher.lanes if options.hooks is None and not options.check_arguments else {}
         self._test_lane = lanes.get("inline")
-        """The lane of its conditions and maps, if no hook wants to know."""
+        """The lane of its conditions and maps, if no hook wants to know and arguments are not checked."""
         self._own_lane = lanes.get(options.executor)
         """The lane of its plain functions, if their executor has one and no hook wants to know."""
         self._lane = self._own_lane
