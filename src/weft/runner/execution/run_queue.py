@@ -31,7 +31,7 @@ class RunQueue:
         self.by_key: dict[Key, InFlight] = {}
         """All that are in flight, in the order in which they became ready."""
         self.line: deque[InFlight] = _NO_LINE
-        """Those that are queued."""
+        """Those that are queued, by priority and then in order."""
         self.slots_used = 0
         self.barrier = 0
         """How many events must be durable before anything starts, since a policy says ``checkpoint_after``; else 0."""
@@ -41,7 +41,16 @@ class RunQueue:
         self.by_key[inflight.activation.key] = inflight
         if self.line is _NO_LINE:
             self.line = deque()
-        self.line.append(inflight)
+        self._line_up(inflight)
+
+    def _line_up(self, inflight: InFlight) -> None:
+        """Put *inflight* behind those that are as urgent, and before those that are less."""
+        line = self.line
+        if not line or line[-1].priority >= inflight.priority:
+            line.append(inflight)
+            return
+        place = next(place for place, other in enumerate(line) if other.priority < inflight.priority)
+        line.insert(place, inflight)
 
     def start_first(self) -> None:
         """Give the first queued runnable a slot: the same as :meth:`move`, but faster, since every step needs it."""
@@ -63,7 +72,7 @@ class RunQueue:
         if before == "queued":
             self.line.remove(inflight)
         elif state == "queued":
-            self.line.append(inflight)
+            self._line_up(inflight)
         if state == "done":
             del self.by_key[inflight.activation.key]
         inflight.state = state
