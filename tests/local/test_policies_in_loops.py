@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from everywhere import Go, everywhere, in_parallel
 
@@ -15,6 +16,7 @@ from weft import Policy, PolicyDriver, Run, Runnable, Workflow, each, repeat, st
 from weft.core import events as ev
 from weft.core.components.repeat import Repeat
 from weft.errors import DeadlineExceeded, InvalidPolicy, NotACollection, StepTimeout
+from weft.local.concurrent import adrive
 from weft.local.counters import COUNTERS, LocalCounters
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, Value, kind, tag
 from weft.testing import VirtualClock
@@ -420,3 +422,28 @@ def test_a_policy_for_a_loop_over_a_graph_holds_once_per_turn(go: Go) -> None:
     )
 
     assert clock.slept == [1.0] * 2
+
+
+@pytest.mark.parametrize("how", ["serially", "in_parallel", "in_a_loop"])
+@pytest.mark.parametrize("mode", ["durable", "sync"])
+def test_attempts_count_on_after_a_restore(how: str, mode: Any) -> None:
+    """The log is of a process that died during the second attempt, after one that had failed."""
+    workflow = Workflow("w", step(lambda x: weft.current().attempt, name="f")).with_policies(
+        [("f", Policy(max_retries=5, execution_mode=mode))]
+    )
+    before = workflow.plan(1)
+    [runnable] = before.prepare()
+    before.record_dispatch(msgspec.structs.replace(runnable, attempt=2))
+
+    run = Run.from_log(before.log())
+    if how == "serially":
+        run.react_until_satisfied()
+    elif how == "in_parallel":
+        run.react_until_satisfied(parallel=2)
+    else:
+        asyncio.run(adrive(run))
+
+    assert run.value("f") == 3
+    attempts = [event.attempt for event in run.log() if isinstance(event, ev.RunnableDispatched)]
+    assert attempts == ([2, 3] if mode == "durable" else [2])
+    assert run.log()[-1].attempt == 3

@@ -25,7 +25,7 @@ from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import AlreadyRunning
-from weft.local.policies import current_policy, policies_of, policy_of
+from weft.local.policies import current_policy, dispatch, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
 from weft.policy.policy import Policy
 
@@ -173,38 +173,35 @@ class _Loop:
             if memory.ready.get(activation.key) is not activation:
                 continue
             runnable = bind(activation, memory, self.run.context)
-            policy, driver, current = self._policy(activation)
-            if policy is not None and policy.execution_mode == "durable":
-                self.run.record_dispatch(runnable, policy)
+            policy, driver, told = self._policy(activation)
+            if policy is not None:
+                dispatch(self.run, runnable, policy, told["begun"])
             pool = self._pool_for(activation, policy)
             if activation.node.is_async:
-                work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy, current=current)
+                work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy, **told)
                 self._watch(asyncio.ensure_future(work))
             elif pool is not None:
                 context = contextvars.copy_context()
                 call = execute
                 if policy is not None:
-                    call = partial(driver.execute, policy=policy, current=current, stop=self.stop)
+                    call = partial(driver.execute, policy=policy, stop=self.stop, **told)
                 self._watch(asyncio.wrap_future(pool.submit(context.run, call, runnable)))
-            elif self._perform_here(activation, runnable, policy, driver, current):
+            elif self._perform_here(activation, runnable, policy, driver, told):
                 break  # it has begun as a task, which must start before the next one
 
     def _perform_here(
-        self, activation: Activation, runnable: Runnable, policy: Policy | None, driver: Any, current: Any
+        self, activation: Activation, runnable: Runnable, policy: Policy | None, driver: Any, told: dict[str, Any]
     ) -> bool:
         """Run a plain function in this loop: at once if it never waits, else as a task; return whether as a task."""
         failed = None
-        if (policy is None or (policy.is_reactive and runnable.deadline is None)) and not self.places.locked():
+        is_plain = policy is None or (policy.is_reactive and runnable.deadline is None and told["begun"] is None)
+        if is_plain and not self.places.locked():
             outcome = execute(runnable)
             if policy is None or outcome.status == "completed":
                 self.ended.append(outcome)
                 return False
             runnable, failed = bind(activation, self.run.memory, self.run.context), outcome.error
-        work: Coroutine[Any, Any, Outcome]
-        if policy is None:
-            work = aexecute(runnable)
-        else:
-            work = driver.aexecute(runnable, policy, failed=failed, current=current)
+        work = aexecute(runnable) if policy is None else driver.aexecute(runnable, policy, failed=failed, **told)
         self._watch(asyncio.ensure_future(self._one_at_a_time(work)))
         return True
 
@@ -226,13 +223,14 @@ class _Loop:
             self.extra_pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="weft-aside")
         return self.extra_pool
 
-    def _policy(self, activation: Activation) -> tuple[Policy | None, Any, Any]:
-        """Return the policy of *activation*, its driver, and a function that returns later policies; or Nones."""
+    def _policy(self, activation: Activation) -> tuple[Policy | None, Any, dict[str, Any]]:
+        """Return the policy of *activation*, if it has one, its driver, and what the driver needs to know."""
         policies = policies_of(self.run)
         if policies is None:
-            return None, None, None
+            return None, None, {}
         policy, _ = policy_of(self.run, policies, activation)
-        return policy, PolicyDriver(clock=policies.clock), current_policy(policies, activation)
+        told = {"current": current_policy(policies, activation), "begun": policies.begun(activation.key)}
+        return policy, PolicyDriver(clock=policies.clock), told
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:
         self.in_flight.add(future)

@@ -13,8 +13,10 @@ import msgspec
 from weft.core.compose.component import Component
 from weft.core.fold.scope import Activation
 from weft.core.run.run import Run
+from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
 from weft.local.clock import SystemClock
+from weft.policy.instructions import Begun
 from weft.policy.matching import Choice, PolicyRule, Target, as_rules, winner
 from weft.policy.policy import Policy, check_in_memory
 from weft.policy.policy_table import PolicyTables
@@ -41,23 +43,38 @@ def policies_in_memory(run: Run, clock: Clock | None = None) -> RunPolicies:
 
 def policies_of(run: Run) -> RunPolicies | None:
     """
-    Return the policies of *run*; None if it has neither rules nor a deadline.
+    Return the policies of *run*; None if it has neither rules nor a deadline, nor attempts from before.
 
     Raises:
         InvalidPolicy: as :func:`policies_in_memory`.
     """
     known = cast("RunPolicies | None", run.policies)
-    if known is None and (run.memory.has_deadlines or run.memory.retried):
+    memory = run.memory
+    if known is None and (memory.has_deadlines or memory.retried or memory.dispatched or memory.attempts):
         known = run.known_policies = policies_in_memory(run)
     return known
 
 
 def policy_of(run: Run, policies: RunPolicies, activation: Activation) -> tuple[Policy | None, bool]:
-    """Return the policy of *activation*, and whether it, or the deadline of its input, matters before a failure."""
+    """
+    Return the policy of *activation*, and whether it matters before a failure.
+
+    So does the deadline of its input, and attempts that were made before the run was restored.
+    """
     policy, matters_before = policies.of(activation)
-    if run.memory.has_deadlines and activation.scope.root.deadline is not None:
+    memory = run.memory
+    if memory.has_deadlines and activation.scope.root.deadline is not None:
+        return policy or _NO_POLICY, True
+    if (memory.dispatched or memory.attempts) and policies.begun(activation.key) is not None:
         return policy or _NO_POLICY, True
     return policy, matters_before
+
+
+def dispatch(run: Run, runnable: Runnable, policy: Policy, begun: Begun | None) -> None:
+    """Record the dispatch of a durable *runnable*, whose attempts count on from *begun*."""
+    if policy.execution_mode == "durable":
+        number = 1 if begun is None else begun.attempts + 1
+        run.record_dispatch(msgspec.structs.replace(runnable, attempt=number), policy)
 
 
 def current_policy(policies: RunPolicies, activation: Activation) -> Callable[[], Policy]:

@@ -24,9 +24,11 @@ from weft.local.clock import SystemClock
 from weft.local.counters import COUNTERS
 from weft.policy.decision import given_back
 from weft.policy.driver import (
+    FRESH,
     Attempt,
     Await,
     AwaitTurn,
+    Begun,
     CallPolicy,
     Conditions,
     Instruction,
@@ -71,6 +73,7 @@ class PolicyDriver:
         *,
         failed: BaseException | None = None,
         current: Callable[[], Policy] | None = None,
+        begun: Begun | None = None,
         stop: threading.Event | None = None,
     ) -> Outcome:
         """
@@ -79,6 +82,7 @@ class PolicyDriver:
         Args:
             failed: the exception of a first attempt, if one was made already.
             current: returns the present policy, called at every decision.
+            begun: its progress before, of which the attempts count on.
             stop: set to give up: waits end, and no further attempt is made.
 
         Raises:
@@ -86,8 +90,9 @@ class PolicyDriver:
             CancelledError: *stop* was set.
         """
         if runnable.node.is_async:
-            return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current))
-        instructions = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
+            return run_blocking(self.aexecute(runnable, policy, failed=failed, current=current, begun=begun))
+        given = self._conditions(runnable, policy, current)
+        instructions = conduct(runnable, policy, given, failed, begun=begun or FRESH)
         reply: Reply = None
         try:
             while True:
@@ -106,9 +111,11 @@ class PolicyDriver:
         *,
         failed: BaseException | None = None,
         current: Callable[[], Policy] | None = None,
+        begun: Begun | None = None,
     ) -> Outcome:
         """Drive *runnable* to its outcome in the running event loop; cancelling it cancels a running coroutine."""
-        instructions = conduct(runnable, policy, self._conditions(runnable, policy, current), failed)
+        given = self._conditions(runnable, policy, current)
+        instructions = conduct(runnable, policy, given, failed, begun=begun or FRESH)
         reply: Reply = None
         try:
             while True:

@@ -20,7 +20,7 @@ from weft.core.functions.current import announce, announced
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.local.concurrent import drive_concurrently, enter, raise_first
-from weft.local.policies import current_policy, policies_of, policy_of
+from weft.local.policies import current_policy, dispatch, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
 from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
@@ -38,7 +38,7 @@ def react(run: Run) -> None:
         offered = memory.offered()
         policies = None
         is_told = run.known_policies is not None or memory.workflow.policies or memory.rules
-        if is_told or memory.has_deadlines or memory.retried:
+        if is_told or memory.has_deadlines or memory.retried or memory.dispatched or memory.attempts:
             policies = policies_of(run)
         if policies is not None and (priorities := policies.table(run.workflow, plan).priorities):
             offered.sort(key=lambda activation: -priorities.get(activation.node.name, 0))
@@ -109,10 +109,10 @@ def governed(run: Run, activation: Activation, policies: RunPolicies) -> tuple[P
     if policy is None or not matters_before:
         return policy, None
     runnable = bind(activation, run.memory, run.context)
-    if policy.execution_mode == "durable":
-        run.record_dispatch(runnable, policy)
+    begun = policies.begun(activation.key)
+    dispatch(run, runnable, policy, begun)
     driver = PolicyDriver(clock=policies.clock)
-    return policy, driver.execute(runnable, policy, current=current_policy(policies, activation))
+    return policy, driver.execute(runnable, policy, current=current_policy(policies, activation), begun=begun)
 
 
 def evaluate(run: Run) -> None:

@@ -13,7 +13,7 @@ from small_flows import broken
 from weather import LoopClock, SlowStore, double, now, runner_on, under, virtually
 
 from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, current, step
-from weft.core.events import ReactionOccurred, RunnableDelayed
+from weft.core.events import ReactionOccurred, RunnableDelayed, RunnableDispatched
 from weft.errors import InvalidOption, InvalidPolicy, RunClosed, RunFailed, UnencodableValue
 from weft.local.counters import LocalCounters
 from weft.policy import ConcurrencyLimit, Value
@@ -458,3 +458,35 @@ async def test_a_fallback_that_is_cut_off_is_asked_again_after_a_resume() -> Non
             run = await runner.wait("a")
 
     assert (len(asked), run.values("work")) == (2, [None])
+
+
+@virtually
+async def test_a_durable_dispatch_is_in_the_log_with_its_policy() -> None:
+    def broken(x: int) -> int:
+        raise OSError("down")
+
+    policy = Policy(execution_mode="durable", max_retries=1, metadata={"team": "data"})
+    async with runner_on() as runner:
+        handle = await runner.start(under(policy, broken), 1)
+        await handle.wait()
+        log = await handle.log()
+
+    dispatched = [(event.attempt, event.policy) for event in log if isinstance(event, RunnableDispatched)]
+    said = {"max_retries": 1, "execution_mode": "durable", "metadata": {"team": "data"}}
+    assert dispatched == [(1, said), (2, said)]
+
+
+@virtually
+async def test_a_more_urgent_runnable_of_a_run_gets_the_next_slot() -> None:
+    order: list[str] = []
+
+    def said(name: str) -> Any:
+        return step(lambda x: order.append(name) or x, name=name)
+
+    first = said("first")
+    flow = Workflow("w", first, first >> said("urgent"), first >> said("last"), said("second"), said("third"))
+    flow = flow.with_policies([("urgent", Policy(priority=9)), ("last", Policy(priority=-1))])
+    async with runner_on(lasts=1.0) as runner:
+        await (await runner.start(flow, 1, max_concurrency=1)).wait()
+
+    assert order == ["first", "urgent", "second", "third", "last"]

@@ -46,7 +46,7 @@ from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
 from weft.runner.execution.checked_arguments import checked
 from weft.runner.execution.dispatcher import Dispatcher
-from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.inflight import InFlight, dispatched
 from weft.runner.execution.large_values import PendingResult, encode_result
 from weft.runner.execution.outcomes import failed, in_time
 from weft.runner.execution.policy_call import PolicyCall, policy_call
@@ -197,7 +197,7 @@ class Attempts:
         memory, key, number = self._worker.run.memory, inflight.activation.key, attempt.runnable.attempt
         inflight.policy = self._policies.of(inflight.activation)[0]
         if inflight.is_durable and (memory.dispatched or {}).get(key, 0) < number:
-            record(memory, ev.RunnableDispatched(len(memory.log) + 1, *key, number))
+            record(memory, dispatched(memory, key, number, inflight.policy or _NO_POLICY))
             inflight.needed = len(memory.log)
             self._queue.move(inflight, "queued")
             self._worker.write_if_due()

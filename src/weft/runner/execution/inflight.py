@@ -22,7 +22,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from weft.core.fold.scope import Activation
+from weft.core.events import RunnableDispatched
+from weft.core.fold.memory import Memory
+from weft.core.fold.scope import Activation, Key
 from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.driver import Attempt, Await, AwaitTurn, Begun, Instructions, Pause
 from weft.policy.policy import Policy
@@ -134,3 +136,8 @@ class InFlight(msgspec.Struct, eq=False):
             for timer in self.timers:
                 timer.cancel()
             self.timers.clear()
+
+
+def dispatched(memory: Memory, key: Key, attempt: int, policy: Policy) -> RunnableDispatched:
+    """Return the next event of *memory*: *attempt* of the runnable *key* is handed to its executor under *policy*."""
+    return RunnableDispatched(len(memory.log) + 1, *key, attempt, policy.data() or None)

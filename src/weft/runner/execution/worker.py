@@ -46,7 +46,7 @@ from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
-from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.inflight import InFlight, dispatched
 from weft.runner.execution.large_collections import open_more
 from weft.runner.execution.large_values import encode_rest, exhausted
 from weft.runner.execution.reporting import Reporter
@@ -472,7 +472,7 @@ class Worker:
                 inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
                 if not self.attempts.await_start(inflight) and inflight.is_durable:
                     attempt = 1 + (begun.attempts if begun else 0)
-                    record(memory, ev.RunnableDispatched(len(memory.log) + 1, *activation.key, attempt))
+                    record(memory, dispatched(memory, activation.key, attempt, policy))
             inflight.needed = len(memory.log)
             self.queue.add(inflight)
 
