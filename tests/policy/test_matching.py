@@ -184,3 +184,17 @@ def test_a_workflow_and_what_has_no_name_yet_are_refused_as_matchers() -> None:
         as_rules([(Workflow("inner", step(lambda x: x, name="f")), Policy())])
     with pytest.raises(InvalidPolicy, match="has no name yet"):
         as_rules([(step(lambda x: x), Policy())])
+
+
+def test_a_workflow_can_be_made_with_its_rules() -> None:
+    inner = Workflow("inner", fetch, policies=[("fetch", Policy(max_retries=1))])
+    rules = [(matching("^inner"), Policy(max_retries=2)), (DEFAULT, Policy(timeout=1.0))]
+
+    outer = Workflow("outer", inner, policies=iter(rules))
+
+    assert inner.policies == Workflow("inner", fetch).with_policies([("fetch", Policy(max_retries=1))]).policies
+    assert outer.policy_for("inner.fetch").max_retries == 2
+    assert len(outer.policies) == 3
+    assert outer.hash == Workflow("outer", inner).hash
+    with pytest.raises(InvalidPolicy, match="is not a rule"):
+        Workflow("w", fetch, policies=["fetch"])

@@ -75,6 +75,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         self,
         name: str,
         *fragments: object,
+        policies: Iterable[Any] = (),
         validate: Validate = "error",
         context: Mapping[str, Any] | None = None,
     ) -> None:
@@ -82,6 +83,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         Make a workflow of *fragments*.
 
         Args:
+            policies: its rules, as :meth:`with_policies` takes them; those of nested workflows stand behind them.
             validate: what to do where annotations say that two ends of an edge do not fit: ``"error"``, ``"warn"``
                 or ``"off"``.
             context: defaults for context keys, as of :meth:`with_context`.
@@ -91,6 +93,8 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         assembly.take(*(as_flow(fragment) for fragment in fragments))
         self.validate: Validate = validate
         self._set_up(name, assembly)
+        if policies:
+            self.policies = (*local().checked(policies), *self.policies)
         if context is not None:
             self.context = over_defaults(self.context, self._known(context))
 
