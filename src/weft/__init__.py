@@ -26,7 +26,7 @@ from weft.core.components.saga_outcome import SagaOutcome
 from weft.core.components.state_machine import StateMachine, state_machine
 from weft.core.components.step import Step, step
 from weft.core.compose.component import Component
-from weft.core.compose.flow import INPUT
+from weft.core.compose.flow import INPUT, Flow, Fragment
 from weft.core.failure import Failure
 from weft.core.functions.current import Current, current
 from weft.core.functions.references import all_values, context, fact_count, latest, state_of, step_ran
@@ -55,6 +55,8 @@ __all__ = [
     "Fact",
     "Failure",
     "Finding",
+    "Flow",
+    "Fragment",
     "GroupBy",
     "Join",
     "Loop",

@@ -94,7 +94,8 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         self.validate: Validate = validate
         self._set_up(name, assembly)
         if policies:
-            self.policies = (*local().checked(policies), *self.policies)
+            own: tuple[Any, ...] = local().checked(policies)
+            self.policies = own + self.policies
         if context is not None:
             self.context = over_defaults(self.context, self._known(context))
 
@@ -102,7 +103,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         self, name: str, assembly: Assembly, base: Workflow | None = None, like: Workflow | None = None
     ) -> None:
         self.name = name
-        self.policies: tuple[Any, ...] = assembly.rules if like is None else (*like.policies, *assembly.rules)
+        self.policies = assembly.rules if like is None else (*like.policies, *assembly.rules)
         self.context: Mapping[str, Any] = over_defaults(assembly.context, {} if like is None else like.context)
         self._assembly = assembly
         assembly.add_parts_read(assembly.components if base is None else assembly.added)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from weft import INPUT, Workflow, each, join, step
 from weft.core.compose.flow import Fragment, as_flow
-from weft.errors import CyclicWorkflow, InvalidJoin
+from weft.errors import CyclicWorkflow, InvalidFragment, InvalidJoin
 
 a, b, c, d = (step(lambda x: x, name=name) for name in "abcd")
 both = step(lambda x, y: (x, y), name="both")
@@ -175,3 +177,18 @@ def test_a_fragment_of_another_kind_only_has_to_give_a_flow() -> None:
             return as_flow(a >> b)
 
     assert edges(Doubled() >> c) == {("a", "b"), ("b", "c")}
+
+
+def test_a_fragment_that_returns_something_else_is_told_what_a_flow_is() -> None:
+    class Broken(Fragment):
+        def flow(self) -> Any:
+            return a
+
+    class Empty(Fragment):
+        pass
+
+    for compose in (lambda: Broken() >> b, lambda: b >> Broken(), lambda: Workflow("w", Broken())):
+        with pytest.raises(InvalidFragment, match=r"Broken\.flow\(\) returned Step\('a'\); return a flow: a >> b"):
+            compose()
+    with pytest.raises(NotImplementedError, match=r"override Empty\.flow\(\)"):
+        Workflow("w", Empty())

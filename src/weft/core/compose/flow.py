@@ -30,14 +30,28 @@ _OF_WORKFLOWS = frozenset({"run", "arun", "react", "react_until_satisfied", "pla
 
 
 class Fragment:
-    """Base of everything that can be composed with ``>>``."""
+    """
+    Base of everything that can be composed with ``>>``; a subclass says with :meth:`flow` what it is made of.
+
+        >>> from weft import Fragment, Workflow, step
+        >>> class Cleaned(Fragment):
+        ...     def __init__(self, name):
+        ...         self.strip = step(str.strip, name=f"{name}.strip")
+        ...         self.lower = step(str.lower, name=f"{name}.lower")
+        ...     def flow(self):
+        ...         return self.strip >> self.lower
+        >>> Workflow("w", Cleaned("title") >> step(len)).run("  Weft ").output
+        4
+
+    Keep what it is made of, so that every use is the same one; ``weft.testing.FragmentContract`` tests that.
+    """
 
     is_function: ClassVar[bool] = False
     """Whether it can stand where a function is asked for, although it is composed."""
 
     def flow(self) -> Flow:
-        """Return the entries, tails and links of this fragment."""
-        raise NotImplementedError("override `flow` to return a Flow")
+        """Return this fragment as a flow: what ``a >> b`` is, or ``component.flow()``."""
+        raise NotImplementedError(f"override {type(self).__name__}.flow() to return a flow, such as a >> b")
 
     if not TYPE_CHECKING:  # to a type checker, every attribute would be one that is there
 
@@ -49,10 +63,10 @@ class Fragment:
             raise AttributeError(told, name=name, obj=self)
 
     def __rshift__(self, other: object) -> Flow:
-        return connect(self.flow(), as_flow(other))
+        return connect(as_flow(self), as_flow(other))
 
     def __rrshift__(self, other: object) -> Flow:
-        return connect(as_flow(other), self.flow())
+        return connect(as_flow(other), as_flow(self))
 
 
 class NamedGraph(Fragment):
@@ -185,7 +199,12 @@ def as_flow(thing: object) -> Flow:
         InvalidFragment: something that is not a fragment.
     """
     if isinstance(thing, Fragment):
-        return thing.flow()
+        flow = thing.flow()
+        if not isinstance(flow, Flow):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidFragment(
+                f"{type(thing).__name__}.flow() returned {flow!r:.80}; return a flow: a >> b, or component.flow()"
+            )
+        return flow
     if isinstance(thing, list | tuple):
         return beside([as_flow(item) for item in cast("Iterable[object]", thing)])
     lacks = getattr(thing, "lacks", "wrap a function with step(...)")

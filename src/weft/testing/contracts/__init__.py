@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.testing.contracts.executor import ConcurrentExecutorContract, ExecutorContract
     from weft.testing.contracts.fact_store import FactStoreContract
+    from weft.testing.contracts.fragment import FragmentContract
     from weft.testing.contracts.immediate import ImmediateExecutorContract
     from weft.testing.contracts.lending import LendingExecutorContract
     from weft.testing.contracts.listable_store import ListableStoreContract
@@ -32,6 +33,7 @@ __all__ = [
     "ConcurrentExecutorContract",
     "ExecutorContract",
     "FactStoreContract",
+    "FragmentContract",
     "ImmediateExecutorContract",
     "LendingExecutorContract",
     "ListableStoreContract",
@@ -45,6 +47,7 @@ _HOMES = {
     "ConcurrentExecutorContract": "executor",
     "ExecutorContract": "executor",
     "FactStoreContract": "fact_store",
+    "FragmentContract": "fragment",
     "ImmediateExecutorContract": "immediate",
     "LendingExecutorContract": "lending",
     "ListableStoreContract": "listable_store",
