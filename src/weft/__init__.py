@@ -30,6 +30,7 @@ from weft.core.compose.flow import INPUT, Flow, Fragment
 from weft.core.failure import Failure
 from weft.core.functions.current import Current, current
 from weft.core.functions.references import all_values, context, fact_count, latest, state_of, step_ran
+from weft.core.graph.port import Port
 from weft.core.lineage.fact import Fact
 from weft.core.lint import Finding
 from weft.core.run.run import Run
@@ -64,6 +65,7 @@ __all__ = [
     "Outcome",
     "Policy",
     "PolicyDriver",
+    "Port",
     "ProcessManager",
     "Reduce",
     "Repeat",

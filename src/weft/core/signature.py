@@ -19,7 +19,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from weft.core.compose.inlet import INPUT_NAME
+from weft.core.functions.annotations import ANY
 from weft.core.graph.outputs import Output, Template, port_names
+from weft.core.graph.port import Port
 from weft.core.graph.port_types import Ports, Validate, listed
 from weft.core.graph.wiring import Wiring
 
@@ -47,6 +49,8 @@ class Signature:
     """The value that the function of a traced workflow returned; not part of the identity."""
     traced: Drawn | None = None
     """How it was drawn, if it was and has not been changed since."""
+    declared: tuple[Mapping[str, Port], Mapping[str, Port]] = ({}, {})
+    """The inputs and outputs that were declared; neither stored nor part of the identity."""
 
     @property
     def leaves(self) -> tuple[str, ...]:
@@ -82,16 +86,28 @@ class Signature:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The input ports and their types: the parameters of a traced workflow, else the components the input feeds."""
+        """The input ports and their types: those declared, or traced; else the components that the input feeds."""
+        return {name: port.type for name, port in self.input_ports.items()}
+
+    @property
+    def input_ports(self) -> dict[str, Port]:
+        """The input ports, with their types and documentation."""
         if self.traced is not None:
-            return dict(self.traced.ports)
-        return {name: self.ports.takes(name) for name in self.roots}
+            return {name: Port(kind) for name, kind in self.traced.ports.items()}
+        return dict(self.declared[0]) or {name: Port(self.ports.takes(name)) for name in self.roots}
 
     @property
     def outputs(self) -> dict[str, Any]:
         """The output ports and their types: the keys of a dict that is returned, else names of components."""
-        found: dict[str, Any] = {}
+        return {name: port.type for name, port in self.output_ports.items()}
+
+    @property
+    def output_ports(self) -> dict[str, Port]:
+        """The output ports, with their types, their documentation, and the components that they are of."""
+        found: dict[str, Port] = {}
         for port, name in port_names(self.returns):
             is_inside = self.wiring.regions[name] is not None
-            found[port] = listed(self.ports.made_by(name)) if is_inside else self.ports.made_by(name)
+            made = listed(self.ports.made_by(name)) if is_inside else self.ports.made_by(name)
+            known = self.declared[1].get(port, Port())
+            found[port] = Port(made if known.type is ANY else known.type, known.doc, name)
         return found

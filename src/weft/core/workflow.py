@@ -36,10 +36,12 @@ from weft.core.deferred import local, log
 from weft.core.diagrams.workflow import sketch
 from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
+from weft.core.functions.annotations import ANY
 from weft.core.functions.identity import canonical, digest
 from weft.core.functions.references import MISSING
 from weft.core.graph.context_keys import check_context, nested_defaults, over_defaults
-from weft.core.graph.outputs import kept, outputs_in, renamed
+from weft.core.graph.outputs import Output, kept, outputs_in, renamed
+from weft.core.graph.port import declared_input, declared_outputs
 from weft.core.graph.port_types import Ports, Validate
 from weft.core.graph.wiring import Wiring
 from weft.core.lint import Finding, check
@@ -78,6 +80,8 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         policies: Iterable[Any] = (),
         validate: Validate = "error",
         context: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
     ) -> None:
         """
         Make a workflow of *fragments*.
@@ -87,15 +91,30 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
             validate: what to do where annotations say that two ends of an edge do not fit: ``"error"``, ``"warn"``
                 or ``"off"``.
             context: defaults for context keys, as of :meth:`with_context`.
+            inputs: the name of the input, with its type or a ``Port``; what takes it is checked against the type.
+            outputs: what a run returns as its output, by name: a component or its name, or a ``Port`` that says which.
+
+        Raises:
+            DefinitionError: fragments, or ports, that do not make a workflow; the error says what is wrong.
         """
         check_name(name, "a workflow")
         assembly = Assembly()
         assembly.take(*(as_flow(fragment) for fragment in fragments))
         self.validate: Validate = validate
+        self.declared = (declared_input(name, inputs), declared_outputs(outputs))
+        for port in self.declared[1].values():
+            of = port.of.label if isinstance(port.of, Part) else port.of
+            part = part_called(of, assembly.components) if isinstance(of, str) else None
+            if part is not None and of not in assembly.components:
+                assembly.add_part(*part)
         self._set_up(name, assembly)
         if policies:
             own: tuple[Any, ...] = local().checked(policies)
             self.policies = own + self.policies
+        if self.declared[1]:
+            self.returned = {port: Output(self.name_of(given.of)) for port, given in self.declared[1].items()}
+            for port, output in self.returned.items():
+                self.ports.check_output(port, output.component, self.declared[1][port].type)
         if context is not None:
             self.context = over_defaults(self.context, self._known(context))
 
@@ -113,7 +132,10 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         except CyclicWorkflow as error:
             repeated = next((inside for inside in error.cycle if inside in assembly.repeated), None)
             raise CyclicWorkflow(name, error.cycle, repeated) from None
-        self.ports = Ports(self.wiring, self.validate, None if base is None else base.ports)
+        if like is not None:
+            self.declared = like.declared
+        given = next((port.type for port in self.declared[0].values()), ANY)
+        self.ports = Ports(self.wiring, self.validate, None if base is None else base.ports, given)
 
     def _with(self, assembly: Assembly, *, grown: bool = False) -> Workflow:
         twin = Workflow.__new__(Workflow)
@@ -259,6 +281,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         draft = self._draft()
         draft.merge(other._assembly)
         both = self._with(draft)
+        both.declared = ({}, {})
         both.returned = None  # what one of them returned is not the output of both
         both.context = over_defaults(other.context, self.context)
         both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))

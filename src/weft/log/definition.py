@@ -246,7 +246,7 @@ def _read(data: Mapping[str, Any], live: Workflow | None) -> Workflow:
     names = {component: name for name, component in components.items()}
     read = Workflow.assembled(str(data["name"]), Assembly(components, inlets, homes, names), rules)
     if live is not None:
-        read.context = live.context  # it is not stored
+        read.context, read.declared = live.context, live.declared  # these are not stored
     if "returns" in data:
         reader.owner = f"what {read.name} returns"
         read.returned = _returned(reader, data["returns"])

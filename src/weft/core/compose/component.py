@@ -203,6 +203,20 @@ class Component(Fragment):
         """Return the classes that it compares values with, besides those that its functions are annotated with."""
         return ()
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The parameters that take what arrives, and their types; of a component that folds, without the state."""
+        function = next(iter(self.arriving().values()), None)
+        if function is None:
+            return {}
+        return dict(function.taken(len(function.required) + function.variadic)[int(self.folds) :])
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The names under which values are produced, its own and those of its parts, and their types."""
+        own = {self.label: self.makes} if self.makes_facts else {}
+        return {**own, **{f"{self.label}.{part}": function.makes for part, function in self.parts().items()}}
+
     def refers_to(self) -> dict[str, str]:
         """Return the conditions that this component names, and how: name to word."""
         return {}

@@ -46,10 +46,16 @@ Types: TypeAlias = tuple[Any, ...]
 class Ports:
     """The types of what the components of one workflow make."""
 
-    __slots__ = ("gives", "validate", "wiring")
+    __slots__ = ("given", "gives", "validate", "wiring")
 
-    def __init__(self, wiring: Wiring, validate: Validate, known: Ports | None = None) -> None:
-        """Work out what every component makes, and check every edge; of a graph that has grown, the new ones."""
+    def __init__(self, wiring: Wiring, validate: Validate, known: Ports | None = None, given: Any = ANY) -> None:
+        """
+        Work out what every component makes, and check every edge; of a graph that has grown, the new ones.
+
+        Args:
+            given: the type of the input, if it is declared.
+        """
+        self.given = given
         if validate not in ("error", "warn", "off"):
             raise DefinitionError(f"validate={validate!r} is none of 'error', 'warn' and 'off'")
         self.wiring, self.validate = wiring, validate
@@ -112,7 +118,7 @@ class Ports:
         if inlet.errors:
             return (Failure,)
         for parent in inlet.parents:
-            kinds = (ANY,) if parent == INPUT_NAME else self.gives[parent]
+            kinds = (self.given,) if parent == INPUT_NAME else self.gives[parent]
             if kinds is None or inlet.wait not in ("all", "all_done"):
                 return None
             found += kinds
@@ -130,6 +136,12 @@ class Ports:
                 at = inlet.parents.index(INPUT_NAME) + skipped
                 return dict(enumerate(function.taken(at + 1))).get(at, ("", ANY))[1]
         return ANY
+
+    def check_output(self, port: str, name: str, declared: Any) -> None:
+        """Check that the values of *name* fit what is *declared* for the output *port*."""
+        made = listed(self.made_by(name)) if self.wiring.regions[name] is not None else self.made_by(name)
+        if self.validate != "off" and not fits(made, declared):
+            self._report(name, made, f"the output {port!r}", shown(declared))
 
     # -- what goes in ----------------------------------------------------------------------------
 
@@ -175,7 +187,10 @@ class Ports:
                 yield parent
 
     def _report(self, source: str, given: Any, target: str, taken: str) -> None:
-        what = f"an element of {source!r}" if isinstance(self.wiring.components[source], Map) else repr(source)
+        if source == INPUT_NAME:
+            what = "the input"
+        else:
+            what = f"an element of {source!r}" if isinstance(self.wiring.components[source], Map) else repr(source)
         what = f"the error route of {source!r}" if given is Failure else what
         error = PortMismatch(what, shown(given), target, taken)
         if self.validate == "error":
