@@ -110,7 +110,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         self._set_up(name, assembly)
         if policies:
             own: tuple[Any, ...] = local().checked(policies)
-            self.policies = own + self.policies
+            self.policies = (*own, *assembly.rules)
         if self.declared[1]:
             self.returned = {port: Output(self.name_of(given.of)) for port, given in self.declared[1].items()}
             for port, output in self.returned.items():
