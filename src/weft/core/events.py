@@ -5,7 +5,7 @@ Events are facts about the past: named in the past tense, frozen, and never remo
 event, such as which components may run now, is derived by the fold and never stored.
 
     >>> ReactionOccurred(seq=3, component="double", inputs=(2,), value=10)
-    ReactionOccurred(seq=3, component='double', inputs=(2,), value=10, attempt=1, duration_ns=0)
+    ReactionOccurred(seq=3, component='double', inputs=(2,), value=10, attempt=1, duration_ns=0, timing=None)
 """
 
 from __future__ import annotations
@@ -77,6 +77,29 @@ class InputReceived(Event, frozen=True, tag="input_received"):
         return self.seq
 
 
+class Timing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """
+    When a component ended, and for how many seconds it waited before, by reason.
+
+    A runner notes it for the first event of an input that comes more than :data:`PRECISION` after the last one with a
+    time, and wherever a policy made the component wait.  What is left of the time between its inputs and its end,
+    without *duration_ns*, it spent in queues: for a slot, a thread, or the store.
+    """
+
+    at: float
+    """When it ended, in seconds since the epoch."""
+    delayed: float = 0.0
+    """How long its policy kept it from starting: ``delay`` and ``scheduled_at``."""
+    backing_off: float = 0.0
+    """How long it waited between attempts."""
+    limited: float = 0.0
+    """How long it waited for limits."""
+
+
+PRECISION = 0.01
+"""In a runner, an event without a time has happened at most this many seconds after the last one with a time."""
+
+
 class Activated(Event, frozen=True):
     """Base of what can happen to *component* at work on the facts at *inputs*."""
 
@@ -90,6 +113,7 @@ class ReactionOccurred(Activated, frozen=True, tag="reaction_occurred"):
     value: Any
     attempt: int = 1
     duration_ns: int = 0
+    timing: Timing | None = None
 
     @property
     def address(self) -> Address:
@@ -103,6 +127,7 @@ class FannedOut(Activated, frozen=True, tag="fanned_out"):
     value: Any
     attempt: int = 1
     duration_ns: int = 0
+    timing: Timing | None = None
 
     @property
     def address(self) -> Address:
@@ -127,6 +152,7 @@ class StateChanged(Activated, frozen=True, tag="state_changed"):
     """Which of its states this is, of a component that keeps one per key."""
     attempt: int = 1
     duration_ns: int = 0
+    timing: Timing | None = None
 
     @property
     def value(self) -> Any:
@@ -145,6 +171,7 @@ class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
     holds: bool
     attempt: int = 1
     duration_ns: int = 0
+    timing: Timing | None = None
 
 
 class RunnableDispatched(Activated, frozen=True, tag="runnable_dispatched"):
@@ -188,6 +215,9 @@ class AttemptFailed(Activated, frozen=True, tag="attempt_failed"):
     retry_at: float = 0.0
     since: float = 0.0
     """When the first attempt began, in seconds since the epoch: what a deadline of its policy counts from."""
+    at: float = 0.0
+    """When this one ended, in seconds since the epoch; 0 if that was not noted."""
+    duration_ns: int = 0
 
 
 class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):
@@ -197,6 +227,7 @@ class RunnableFailed(Activated, frozen=True, tag="runnable_failed"):
     attempts: int = 1
     duration_ns: int = 0
     on_failure: Literal["halt", "dead_letter", "compensate"] = "halt"
+    timing: Timing | None = None
 
 
 class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
@@ -205,6 +236,7 @@ class RunnableSkipped(Activated, frozen=True, tag="runnable_skipped"):
     reason: str = ""
     attempts: int = 1
     by: str | None = None
+    timing: Timing | None = None
 
 
 class RunnableRetried(Activated, frozen=True, tag="runnable_retried"):

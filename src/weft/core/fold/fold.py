@@ -77,7 +77,7 @@ def _shared(memory: Memory, event: ev.ReactionOccurred) -> ev.ReactionOccurred:
     activation = memory.at((event.component, event.inputs))
     if activation is None:
         return event
-    return ev.ReactionOccurred(event.seq, *activation.key, event.value, event.attempt, event.duration_ns)
+    return ev.ReactionOccurred(event.seq, *activation.key, event.value, event.attempt, event.duration_ns, event.timing)
 
 
 def record(memory: Memory, event: ev.AnyEvent) -> None:
@@ -86,7 +86,14 @@ def record(memory: Memory, event: ev.AnyEvent) -> None:
     memory.log.append(event)
 
 
-def complete(memory: Memory, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+def complete(
+    memory: Memory,
+    activation: Activation,
+    value: Any,
+    attempt: int,
+    duration_ns: int,
+    timing: ev.Timing | None = None,
+) -> None:
     """Record that *activation*, which is ready, has produced *value*."""
     key = activation.key
     if memory.ready.pop(key, None) is None:
@@ -104,15 +111,15 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
     if activation.node.is_test:
         holds = bool(value)
         answered(memory, activation, holds)
-        log.append(ev.ConditionEvaluated(seq, key[0], key[1], holds, attempt, duration_ns))
+        log.append(ev.ConditionEvaluated(seq, key[0], key[1], holds, attempt, duration_ns, timing))
     elif activation.node.is_fan:
-        fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns)
+        fan = ev.FannedOut(seq, key[0], key[1], value, attempt, duration_ns, timing)
         taken_apart(memory, activation, fan)
         log.append(fan)
     elif activation.node.changes_state:
         if isinstance(value, Ignored):
             memory.release(activation)
-            log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns))
+            log.append(ev.ConditionEvaluated(seq, key[0], key[1], False, attempt, duration_ns, timing))
         else:
             said: StateChange = value
             change = ev.StateChanged(
@@ -126,11 +133,12 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
                 said.key,
                 attempt,
                 duration_ns,
+                timing,
             )
             change_state(memory, activation, change)
             log.append(change)
     else:
-        node, event = activation.node, ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns)
+        node, event = activation.node, ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns, timing)
         if not node.only_delivers:
             made(memory, activation, event)
         elif node.plain_targets:  # what made() does, without a call for each of many
@@ -139,7 +147,14 @@ def complete(memory: Memory, activation: Activation, value: Any, attempt: int, d
         log.append(event)
 
 
-def react(memory: Memory, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+def react(
+    memory: Memory,
+    activation: Activation,
+    value: Any,
+    attempt: int,
+    duration_ns: int,
+    timing: ev.Timing | None = None,
+) -> None:
     """
     Record what :func:`complete` records, where there is less to look at.
 
@@ -151,7 +166,7 @@ def react(memory: Memory, activation: Activation, value: Any, attempt: int, dura
     if memory.unopened is not None and not ready:
         memory.open_more()
     seq = len(log) + 1
-    event = ev.ReactionOccurred(seq, name, inputs, value, attempt, duration_ns)
+    event = ev.ReactionOccurred(seq, name, inputs, value, attempt, duration_ns, timing)
     node = activation.node
     if node.plain_targets:
         address = ALONE[seq] if seq < len(ALONE) else (seq,)

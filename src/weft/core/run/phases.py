@@ -144,32 +144,37 @@ class Phases(Controls):
                 try:
                     self.extend(outcome.added)
                 except WeftError as error:
-                    self.fail(activation, error, outcome.attempt, outcome.duration_ns)
+                    self.fail(activation, error, outcome.attempt, outcome.duration_ns, timing=outcome.timing)
                     return
             node = activation.node
             refused = None if not node.changes_state else _unfit(node, outcome.result)
             if refused is not None:
-                self.fail(activation, refused, outcome.attempt, outcome.duration_ns)
+                self.fail(activation, refused, outcome.attempt, outcome.duration_ns, timing=outcome.timing)
             elif node.is_fan:
-                self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns)
+                self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns, outcome.timing)
             else:
-                complete(self.memory, activation, outcome.result, outcome.attempt, outcome.duration_ns)
+                duration_ns, timing = outcome.duration_ns, outcome.timing
+                complete(self.memory, activation, outcome.result, outcome.attempt, duration_ns, timing)
         elif outcome.status == "failed":
             cause = RuntimeError("failed without an error") if outcome.error is None else outcome.error
-            self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure)
+            self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure, outcome.timing)
         else:
             seq, reason = len(self.memory.log) + 1, "" if outcome.error is None else text_of(outcome.error)
-            record(self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt))
+            record(
+                self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt, timing=outcome.timing)
+            )
 
-    def _complete(self, activation: Activation, value: Any, attempt: int, duration_ns: int) -> None:
+    def _complete(
+        self, activation: Activation, value: Any, attempt: int, duration_ns: int, timing: ev.Timing | None = None
+    ) -> None:
         """Record that *activation* has produced *value*; a map whose fallback returned no collection has failed."""
         if activation.node.is_fan:
             try:
                 value = elements_of(value, activation.node.name)
             except NotACollection as error:
-                self.fail(activation, error, attempt, duration_ns)
+                self.fail(activation, error, attempt, duration_ns, timing=timing)
                 return
-        complete(self.memory, activation, value, attempt, duration_ns)
+        complete(self.memory, activation, value, attempt, duration_ns, timing)
 
     def fail(
         self,
@@ -178,6 +183,7 @@ class Phases(Controls):
         attempts: int,
         duration_ns: int,
         on_failure: Literal["halt", "dead_letter", "compensate"] = "halt",
+        timing: ev.Timing | None = None,
     ) -> None:
         """Record that *activation*, which is ready, has failed with *error*."""
         if activation.key not in self.memory.ready:
@@ -186,7 +192,9 @@ class Phases(Controls):
         if self._causes is None:
             self._causes = {}
         self._causes[activation.key[0]] = (seq, error)
-        record(self.memory, ev.RunnableFailed(seq, *activation.key, describe(error), attempts, duration_ns, on_failure))
+        detail = describe(error)
+        failed = ev.RunnableFailed(seq, *activation.key, detail, attempts, duration_ns, on_failure, timing)
+        record(self.memory, failed)
 
     def record(self, events: Iterable[ev.AnyEvent | ev.RunnableCompleted]) -> Self:
         """

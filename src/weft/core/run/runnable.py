@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from weft.core.components.state_change import States
 from weft.core.deferred import local
-from weft.core.events import Activated
+from weft.core.events import Activated, Timing
 from weft.core.failure import PROPAGATES
 from weft.core.fold.reads import resolve
 from weft.core.fold.scope import NOTHING, Activation, Key
@@ -152,6 +152,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     """The run it belongs to, so that no other one takes it."""
     added: tuple[Addition, ...] = ()
     """The additions to the workflow of its run, if it completed."""
+    timing: Timing | None = None
+    """When it ended, and what it waited for, where that is noted."""
 
 
 # -- preparing -----------------------------------------------------------------------------------

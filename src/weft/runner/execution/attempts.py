@@ -216,7 +216,7 @@ class Attempts:
         if self._worker.is_stopping:
             self._drop(inflight)
             return
-        inflight.awaited = awaited
+        inflight.awaited, inflight.waiting_since = awaited, self._dispatcher.monotonic()
         if not isinstance(awaited, Await):
             inflight.called = None
         self._queue.move(inflight, "waiting")
@@ -233,8 +233,10 @@ class Attempts:
     def _note_failure(self, inflight: InFlight, after: ev.AttemptFailed) -> None:
         worker = self._worker
         memory = worker.run.memory
-        record(memory, replace(after, seq=len(memory.log) + 1))
-        worker.report.retrying(inflight, after, self._dispatcher.clock.time())
+        now, failed = self._dispatcher.clock.time(), inflight.failed
+        spent = 0 if failed is None else failed.duration_ns
+        record(memory, replace(after, seq=len(memory.log) + 1, at=now, duration_ns=spent))
+        worker.report.retrying(inflight, after, now)
         if inflight.is_durable:  # its wait and its attempts outlive this process, whatever the strategy
             worker.checkpoint()
         else:
@@ -245,6 +247,7 @@ class Attempts:
         if inflight.state != "waiting" or self._worker.is_stopping:
             return
         inflight.disarm()
+        inflight.end_wait(self._dispatcher.monotonic())
         self._queue.move(inflight, "queued")
         self._worker.turn()
 
@@ -260,6 +263,7 @@ class Attempts:
             return
         inflight.policy = policy
         inflight.disarm()
+        inflight.end_wait(self._dispatcher.monotonic())
         inflight.instructions.close()
         key = inflight.activation.key
         if key in (self._worker.run.memory.attempts or {}):
@@ -395,6 +399,7 @@ class Attempts:
     def not_started(self, inflight: InFlight, seconds: float) -> None:
         """Fail *inflight*, which has waited here, for a limit or for its executor, for longer than *seconds*."""
         worker = self._worker
+        inflight.end_wait(self._dispatcher.monotonic())
         self._queue.move(inflight, "executing")
         runnable = inflight.runnable or bind(inflight.activation, worker.run.memory, worker.run.context)
         inflight.runnable, inflight.attempt, inflight.awaited = runnable, None, None

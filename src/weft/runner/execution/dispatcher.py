@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,8 @@ class Dispatcher:
     def open(self) -> None:
         """Open the executors and the journal in the running event loop."""
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self.monotonic = self.loop.time
+        is_usual = type(self.loop).time is asyncio.BaseEventLoop.time  # the same clock, without a call of Python code
+        self.monotonic = time.monotonic if is_usual else self.loop.time
         for queue in self.queues.values():
             queue.executor.open(self.wake)
         self.journal.open()

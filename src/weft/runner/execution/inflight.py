@@ -41,6 +41,9 @@ State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", 
 - done: its outcome is in the run, or it was given up.
 """
 
+Wait = Literal["delayed", "backing_off", "limited"]
+"""Why a policy makes a runnable wait; the names are those of :class:`weft.core.events.Timing`."""
+
 TRANSITIONS: Final[dict[State, dict[State, int]]] = {
     "queued": {"executing": 1, "done": 0},
     "executing": {"executing": 0, "calling_policy": 0, "queued": -1, "waiting": -1, "encoding": 0, "done": -1},
@@ -82,6 +85,10 @@ class InFlight(msgspec.Struct, eq=False):
     """When the attempt gave its last sign of life."""
     failed: Outcome | None = None
     """The outcome of its last attempt, which has failed, until that is reported: the policy decides first."""
+    waiting_since: float | None = None
+    """When it began to wait for time or a limit, on the monotonic clock; None if it does not."""
+    waited: dict[Wait, float] | None = None
+    """By reason: how many seconds its policy has made it wait; None if it has not."""
     spent_ns: int = 0
     """How long its attempts took."""
     timers: list[Any] | None = None
@@ -118,6 +125,19 @@ class InFlight(msgspec.Struct, eq=False):
     def is_durable(self) -> bool:
         """Whether its dispatch must be in the log before it starts."""
         return self.policy is not None and self.policy.execution_mode == "durable"
+
+    def end_wait(self, now: float) -> None:
+        """Its wait is over, or it was given up: note for how long it has waited."""
+        awaited, since = self.awaited, self.waiting_since
+        if since is None or awaited is None:
+            return
+        self.waiting_since = None
+        reason: Wait = "limited"
+        if isinstance(awaited, Pause) and awaited.about is None:
+            reason = "delayed" if awaited.after is None else "backing_off"
+        if self.waited is None:
+            self.waited = {}
+        self.waited[reason] = self.waited.get(reason, 0.0) + now - since
 
     def arm(self, timer: Any) -> None:
         """Let *timer* wake it."""

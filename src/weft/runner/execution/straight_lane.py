@@ -78,7 +78,10 @@ class StraightLane:
         if kind_of(result) in SHORT or not needs_encoding(result) or (encoded := encode_at_once(result)) is not None:
             if encoded is None and node.only_delivers and not outcome.added:  # as nearly always
                 worker.units += 1
-                react(memory, activation, result, outcome.attempt, outcome.duration_ns)
+                timing = None
+                if worker.monotonic() >= worker.untimed_until:
+                    timing = worker.timing()
+                react(memory, activation, result, outcome.attempt, outcome.duration_ns, timing)
             else:
                 worker.fold(activation, outcome, encoded)
             if worker.observer is not None:

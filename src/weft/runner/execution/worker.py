@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Final, Protocol
 
+from msgspec.structs import replace
+
 from weft.core import events as ev
 from weft.core.failure import text_of
 from weft.core.fold.fold import record
@@ -46,7 +48,7 @@ from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
-from weft.runner.execution.inflight import InFlight, dispatched
+from weft.runner.execution.inflight import InFlight, Wait, dispatched
 from weft.runner.execution.large_collections import open_more
 from weft.runner.execution.large_values import encode_rest, exhausted
 from weft.runner.execution.reporting import Reporter
@@ -103,6 +105,7 @@ class Worker:
         "is_settled",
         "is_stopping",
         "lost",
+        "monotonic",
         "observer",
         "options",
         "orphans",
@@ -116,6 +119,7 @@ class Worker:
         "run",
         "state",
         "units",
+        "untimed_until",
         "upcoming",
     )
 
@@ -179,6 +183,9 @@ class Worker:
         self._is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
         self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
+        self.monotonic = dispatcher.monotonic
+        self.untimed_until = 0.0
+        """Until when the events of the run need not say when they happened, on the monotonic clock."""
         self.at_once = 0
         """How many more runnables may run in the event loop in this turn, before other runs continue."""
         self.units = 0
@@ -274,6 +281,7 @@ class Worker:
         if key is not None:
             check_text("key", key)
         self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time(), last=last, by=by)
+        self.untimed_until = self.monotonic() + ev.PRECISION
         if encoded is not None:
             self._unsaved.keep(encoded)
         self.changed()
@@ -588,7 +596,7 @@ class Worker:
         """Add the outcome to the run."""
         policy, result = inflight.policy, inflight.result
         self.queue.move(inflight, "done")
-        self.fold(inflight.activation, outcome, None if result is None else result.encoded)
+        self.fold(inflight.activation, outcome, None if result is None else result.encoded, inflight.waited)
         if policy is not None or self.options.hooks is not None:  # a listener may stop or cancel the run
             self.report.finished(inflight, outcome)
         if self.observer is not None:
@@ -597,15 +605,27 @@ class Worker:
             self.queue.hold(len(self.run.memory.log))
             self.checkpoint()
 
-    def fold(self, activation: Activation, outcome: Outcome, encoded: Encoded | None) -> None:
-        """Add the *outcome* of *activation* to the run; its value may be *encoded* already."""
+    def fold(
+        self, activation: Activation, outcome: Outcome, encoded: Encoded | None, waited: dict[Wait, float] | None = None
+    ) -> None:
+        """Add the *outcome* of *activation*, which has *waited*, to the run; its value may be *encoded* already."""
         self.units += 1
+        if waited is not None or self.monotonic() >= self.untimed_until:
+            outcome = replace(outcome, timing=self.timing(waited))
         if self.run.memory.ready.get(activation.key) is activation:
             self.run.apply_outcome(activation, outcome)
         else:
             self.run.apply(outcome)
         if encoded is not None and (self._is_eager or len(encoded.data) > HASHED):
             self._unsaved.keep(encoded)
+
+    def timing(self, waited: dict[Wait, float] | None = None) -> ev.Timing:
+        """Return the time, for an event that happens now, and how long its component has *waited* before."""
+        self.untimed_until = self.monotonic() + ev.PRECISION
+        at = self.dispatcher.clock.time()
+        if waited is None:
+            return ev.Timing(at)
+        return ev.Timing(at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
 
     # -- what the journal tells ------------------------------------------------------------------
 
