@@ -52,7 +52,6 @@ class UnsavedLog:
         stored: int = 0,
         link: bytes = b"",
         status: RunStatus | None = None,
-        counts: tuple[int, int] = (0, 0),
     ) -> None:
         """
         Continue after the stored events of *run*.
@@ -62,11 +61,12 @@ class UnsavedLog:
             stored: how many events the store has; none of a run that is new.
             link: the head of the hash chain there.
             status: what the store says of the run; None if it does not know it.
-            counts: the failures and dead letters in its record.
         """
-        self._run, self._epoch, self._link, self._counts = run, epoch, link, counts
+        self._run, self._epoch, self._link = run, epoch, link
         self.status: RunStatus | None = status
         """The status of the run in the store."""
+        self._counts: tuple[int, int] | None = None
+        """How many failures and dead letters the store knows of; None if this was not written from here."""
         self.acknowledged = stored
         """How many events are durable."""
         self.outcome: RunOutcome | None = None
@@ -125,9 +125,11 @@ class UnsavedLog:
         link = chain(self._link, body) if count else self._link
         if segment.facts:
             self._segment = segment
-        is_new, counts = self.status is None, (len(memory.failures or ()), len(memory.letters or ()))
+        is_new = self.status is None
         is_over = status in FINISHED
         self.outcome = outcome_of(self._run, memory.received) if is_over else None
+        counts = (len(memory.failures or ()), len(memory.letters or ()))
+        is_known = status == self.status and counts == self._counts and not is_over
         return Append(
             run=memory.run_id,
             expected=self.acknowledged,
@@ -137,7 +139,7 @@ class UnsavedLog:
             chain=link,
             previous=self._link,
             at=at,
-            status=None if status == self.status and counts == self._counts else status,
+            status=None if is_known else status,
             reason=reason,
             failures=counts[0],
             dead_letters=counts[1],

@@ -48,9 +48,6 @@ def status_to_store(worker: Worker) -> RunStatus:
         return "running" if worker.orphans else worker.state
     if not worker.is_idle or worker.owes_notice:
         return "running"
-    if worker.is_stopping:  # its state is the one before it was stopped
-        status = worker.run.memory.status
-        return "running" if status == "parked" else status  # the next runner parks it, and says why
     return worker.state if worker.state in FINISHED else "idle"
 
 

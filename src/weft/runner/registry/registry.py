@@ -477,11 +477,4 @@ def _check_given(workflow: Workflow, stored: RunRecord) -> None:
 
 def _unsaved(found: Recovered) -> UnsavedLog:
     stored = found.record
-    return UnsavedLog(
-        found.run,
-        epoch=stored.epoch,
-        stored=stored.head,
-        link=stored.chain,
-        status=stored.status,
-        counts=(stored.failures, stored.dead_letters),
-    )
+    return UnsavedLog(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)
