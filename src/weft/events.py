@@ -25,6 +25,7 @@ from weft.core.events import (
     PolicyChanged,
     ReactionOccurred,
     RunCancelled,
+    RunFinished,
     RunnableCompleted,
     RunnableDelayed,
     RunnableDispatched,
@@ -32,6 +33,7 @@ from weft.core.events import (
     RunnableRetried,
     RunnableSkipped,
     StateChanged,
+    Timing,
     WorkflowDefined,
 )
 
@@ -51,6 +53,7 @@ __all__ = [
     "PolicyChanged",
     "ReactionOccurred",
     "RunCancelled",
+    "RunFinished",
     "RunnableCompleted",
     "RunnableDelayed",
     "RunnableDispatched",
@@ -58,5 +61,6 @@ __all__ = [
     "RunnableRetried",
     "RunnableSkipped",
     "StateChanged",
+    "Timing",
     "WorkflowDefined",
 ]

@@ -72,10 +72,11 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"trace"},
     ),
     "runner": (
-        {"checkpoints", "collector", "deadline", "defaults", "handle", "slices", "termination"},
+        {"checkpoints", "collector", "deadline", "defaults", "slices", "termination"},
         {"options"},
-        {"durability"},
+        {"durability", "portability"},
         {"execution"},
+        {"handle"},
         {"waiting"},
         {"registry"},
         {"runtime"},

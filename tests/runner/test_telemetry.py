@@ -66,13 +66,23 @@ def test_the_duration_of_a_busy_period_does_not_count_the_time_before(
     now = [100.0]
     monkeypatch.setattr("weft.runner.execution.reporting.monotonic", lambda: now[0])
     with Runner() as runner:
-        handle = runner.start(chain, 1)
+        handle = runner.start(chain, 1, open=True)
         handle.wait(20)
         now[0] = 500.0
         handle.send(2)
         handle.wait(20)
 
     assert [measured["duration"] for name, measured, _ in heard if name == "workflow.stop"] == [0.0, 0.0]
+
+
+def test_a_run_that_fails_is_an_exception_and_then_a_stop(heard: Heard) -> None:
+    with Runner() as runner:
+        runner.start(Workflow("w", step(lambda x: 1 // x, name="invert")), 0, id="a").wait(20)
+
+    told = [(name, metadata) for name, _, metadata in heard if name in ("workflow.exception", "workflow.stop")]
+    assert [name for name, _ in told] == ["workflow.exception", "workflow.stop"]
+    assert list(told[0][1]["error"].failures) == ["invert"]
+    assert told[1][1]["status"] == "failed"
 
 
 def test_resuming_a_run_that_has_nothing_to_do_is_not_a_busy_period(heard: Heard, tmp_path: Path) -> None:
@@ -215,7 +225,7 @@ def test_a_step_that_is_skipped_or_falls_back_is_not_logged(caplog: pytest.LogCa
 def test_every_operation_of_the_store_has_a_span(heard: Heard, tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner:
-        runner.start(chain, 1, id="a").wait(20)
+        runner.start(chain, 1, id="a", open=True).wait(20)
         runner.find("a")
         runner.count()
         runner.runs()

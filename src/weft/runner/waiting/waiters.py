@@ -16,13 +16,14 @@ from typing import Any, Protocol
 
 from weft.calling import is_cancelled, is_ctrl_c
 from weft.core.run.run import Run
-from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunParked
+from weft.errors import RunClosed, RunFailed, RunnerClosed, RunNotHeld, RunParked
 from weft.ports.store import FINISHED, RunStatus
 from weft.runner.deadline import Deadline
 from weft.runner.execution.status import is_to_call_back
 from weft.runner.execution.worker import Worker
 from weft.runner.waiting.input_done import InputDone
 from weft.runner.waiting.on_complete import Callbacks
+from weft.telemetry import bus
 
 Answer = Callable[[Worker], Any]
 """Says what a caller waits for: None as long as it has not come, the result once it has, an error if it never will."""
@@ -251,6 +252,8 @@ class Waiters:
             self._drop(call)
 
     def _tell(self, worker: Worker) -> None:
+        if worker.state == "failed" and bus.workflow_exception:
+            worker.report.failed(RunFailed(worker.id, worker.run.failures, worker.run.results()))
         worker.report.settled(worker.state)
         if worker in self._waiting:
             for waiter in self._waiting.pop(worker):
