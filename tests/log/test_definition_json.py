@@ -331,7 +331,7 @@ def test_the_names_of_records_are_wire_format() -> None:
         "hooks": "Hooks",
         "join": "Absent",
         "limits": "CircuitBreaker ConcurrencyLimit RateLimit",
-        "matching": "Kinds Pattern Tag Within _Default",
+        "matching": "Declared Kinds Pattern Tag Within _Default",
         "pattern": "Capture Entries Equals Items OfClass",
         "policy": "Policy",
         "projection": "Argument Attribute Item",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -198,3 +199,72 @@ def test_a_workflow_can_be_made_with_its_rules() -> None:
     assert outer.hash == Workflow("outer", inner).hash
     with pytest.raises(InvalidPolicy, match="is not a rule"):
         Workflow("w", fetch, policies=["fetch"])
+
+
+# -- policies that are declared with a function --------------------------------------------------
+
+
+@step(max_retries=3, timeout=5)
+def load(x: int) -> int:
+    return x
+
+
+def test_a_policy_that_is_declared_with_a_function_holds_where_no_rule_of_the_workflow_does() -> None:
+    flow = Workflow("w", load)
+
+    assert flow.policy_for(load) == Policy(max_retries=3, timeout=5)
+    assert str(flow.explain_policy("load")) == "load: rule 1 of 1, @step of 'load', says max_retries=3, timeout=5"
+    assert flow.hash == Workflow("w", step(load.function.call)).hash
+
+
+def test_a_declared_policy_is_behind_the_rules_of_the_workflow_and_before_the_default() -> None:
+    default = (DEFAULT, Policy(timeout=9.0))
+    other = step(lambda x: x, name="other")
+
+    assert Workflow("w", load, policies=[default]).policy_for("load").max_retries == 3
+    assert Workflow("w", load, other, policies=[default]).policy_for("other").timeout == 9.0
+    assert (
+        Workflow("w", load).with_policies([(kind(Step), Policy(priority=1)), default]).policy_for("load").priority == 1
+    )
+    assert Workflow("w", load).with_policies([default]).add(other).policy_for("load").max_retries == 3
+    assert Workflow("a", other, policies=[default]).merge(Workflow("b", load)).policy_for("load").max_retries == 3
+
+
+def test_a_declared_policy_follows_its_step_into_names_loops_and_nested_workflows() -> None:
+    loop = repeat(load, until=lambda x: True, at_most=2)
+    outer = Workflow("outer", Workflow("inner", load), load.named("again"), loop.named("loop"))
+
+    assert [outer.policy_for(name).max_retries for name in ("inner.load", "again", "loop.turn", "loop.until")] == [
+        3,
+        3,
+        3,
+        0,
+    ]
+    assert outer.check() == []
+
+
+def test_a_declared_policy_is_stored_with_the_definition() -> None:
+    read = Workflow.from_dict(Workflow("w", load, policies=[(DEFAULT, Policy())]).to_dict())
+
+    assert read.policy_for("load") == Policy(max_retries=3, timeout=5)
+
+
+def test_a_declared_policy_retries() -> None:
+    calls: list[int] = []
+
+    @step(max_retries=2)
+    def flaky(x: int) -> int:
+        calls.append(x)
+        if len(calls) < 3:
+            raise OSError("not yet")
+        return x
+
+    assert Workflow("w", flaky).run(1).output == 1
+
+
+def test_a_field_that_no_policy_has_is_refused_where_it_is_declared() -> None:
+    wrong: Any = {"max_retires": 3}
+    with pytest.raises(InvalidPolicy, match="max_retires"):
+        step(lambda x: x, name="f", **wrong)
+    with pytest.raises(InvalidPolicy, match="max_retries=-1"):
+        step(lambda x: x, name="f", max_retries=-1)

@@ -110,7 +110,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         self._set_up(name, assembly)
         if policies:
             own: tuple[Any, ...] = local().checked(policies)
-            self.policies = (*own, *assembly.rules)
+            self.policies = _with_declared((*own, *assembly.rules), assembly)
         if self.declared[1]:
             self.returned = {port: Output(self.name_of(given.of)) for port, given in self.declared[1].items()}
             for port, output in self.returned.items():
@@ -122,7 +122,8 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         self, name: str, assembly: Assembly, base: Workflow | None = None, like: Workflow | None = None
     ) -> None:
         self.name = name
-        self.policies = assembly.rules if like is None else (*like.policies, *assembly.rules)
+        rules = assembly.rules if like is None else (*like.policies, *assembly.rules)
+        self.policies = _with_declared(rules, assembly)
         self.context: Mapping[str, Any] = over_defaults(assembly.context, {} if like is None else like.context)
         self._assembly = assembly
         assembly.add_parts_read(assembly.components if base is None else assembly.added)
@@ -284,7 +285,8 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         both.declared = ({}, {})
         both.returned = None  # what one of them returned is not the output of both
         both.context = over_defaults(other.context, self.context)
-        both.policies = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
+        rules = (*self.policies, *(rule for rule in other.policies if rule not in self.policies))
+        both.policies = _with_declared(rules, draft)
         return both
 
     def renamed(self, name: str) -> Workflow:
@@ -379,7 +381,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
     def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
         twin = copy(self)
         twin.__dict__.pop("_nested", None)
-        twin.policies = rules
+        twin.policies = _with_declared(rules, self._assembly)
         return twin
 
     # -- as data ---------------------------------------------------------------------------------
@@ -582,3 +584,14 @@ def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str 
 
 def _several(hooks: Hook | Iterable[Hook]) -> tuple[Hook, ...]:
     return (hooks,) if callable(hooks) else tuple(hooks)
+
+
+def _with_declared(rules: tuple[Any, ...], assembly: Assembly) -> tuple[Any, ...]:
+    """Return *rules* with those for the policies that were declared with the functions of steps."""
+    own = {
+        f"{name}.{part}" if part else name: policy
+        for name, component in assembly.components.items()
+        for part, policy in component.own_policies().items()
+    }
+    declared: tuple[Any, ...] = local().with_declared(rules, own) if own else rules
+    return declared

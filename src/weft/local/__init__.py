@@ -7,7 +7,7 @@ from weft.local.policies import checked, choose, policies_in_memory, preview
 from weft.local.policy_driver import PolicyDriver
 from weft.local.serial import drive, evaluate, react
 from weft.policy.advice import rule_findings
-from weft.policy.matching import combine, within
+from weft.policy.matching import combine, declared_policy, with_declared, within
 
 __all__ = [
     "PolicyDriver",
@@ -16,6 +16,7 @@ __all__ = [
     "checked",
     "choose",
     "combine",
+    "declared_policy",
     "drive",
     "drive_concurrently",
     "evaluate",
@@ -27,5 +28,6 @@ __all__ = [
     "react",
     "rule_findings",
     "whole",
+    "with_declared",
     "within",
 ]

@@ -33,7 +33,7 @@ from weft.core.functions.references import AllValues, Context, FactCount, Latest
 from weft.core.trace.projection import Argument, Attribute, Item, itself
 from weft.policy.fallback import Value
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
-from weft.policy.matching import DEFAULT, Kinds, Pattern, Tag, Within
+from weft.policy.matching import DEFAULT, Declared, Kinds, Pattern, Tag, Within
 from weft.policy.policy import Policy
 
 PARTS: dict[str, Any] = {
@@ -53,6 +53,7 @@ PARTS: dict[str, Any] = {
     "limits.CircuitBreaker": CircuitBreaker,
     "limits.ConcurrencyLimit": ConcurrencyLimit,
     "limits.RateLimit": RateLimit,
+    "matching.Declared": Declared,
     "matching.Kinds": Kinds,
     "matching.Pattern": Pattern,
     "matching.Tag": Tag,

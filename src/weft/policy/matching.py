@@ -14,7 +14,7 @@ cascades: fields that the winning rule does not set have their defaults, not the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -86,6 +86,15 @@ class Tag(msgspec.Struct, frozen=True):
     name: str
 
 
+class Declared(msgspec.Struct, frozen=True):
+    """Matches the step, or the part of a component, with whose function a policy was declared."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"@step of {self.name!r}"
+
+
 class Within(msgspec.Struct, frozen=True):
     """Matches in the nested *workflow* the components that *matcher* matches in that workflow alone."""
 
@@ -120,7 +129,7 @@ def within(workflow: str, rules: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]
     return tuple((Within(workflow, matcher), policy) for matcher, policy in rules)
 
 
-Matcher = str | _Default | Pattern | Kinds | Tag | Within | Callable[[Target], bool]
+Matcher = str | _Default | Pattern | Kinds | Tag | Declared | Within | Callable[[Target], bool]
 PolicyRule = tuple[Matcher, Policy]
 
 
@@ -150,7 +159,7 @@ def _as_rule(rule: Any) -> PolicyRule:
         return Pattern(given), policy
     if _is_component_class(matcher):
         return Kinds((given,)), policy
-    if not isinstance(matcher, str | _Default | Pattern | Kinds | Tag | Within) and not callable(matcher):
+    if not isinstance(matcher, str | _Default | Pattern | Kinds | Tag | Declared | Within) and not callable(matcher):
         raise InvalidPolicy(
             f"{matcher!r} matches nothing; use a name, matching(...), kind(...), tag(...), a function or DEFAULT"
         )
@@ -172,6 +181,30 @@ def _named(component: Fragment) -> str:
     return name
 
 
+def declared_policy(fields: Mapping[str, Any]) -> Policy:
+    """
+    Return the policy of these *fields*, which were declared with a function.
+
+    Raises:
+        InvalidPolicy: a policy does not have such a field, or not with this value.
+    """
+    unknown = [name for name in fields if name not in Policy.__struct_fields__]
+    if unknown:
+        raise InvalidPolicy(
+            f"step({unknown[0]}=...): neither step nor Policy has such a field; Policy has "
+            f"{', '.join(Policy.__struct_fields__)}"
+        )
+    return Policy(**fields)
+
+
+def with_declared(rules: Iterable[PolicyRule], declared: Mapping[str, Policy]) -> tuple[PolicyRule, ...]:
+    """Return *rules* with those that were *declared* with functions: behind the others, and before ``DEFAULT``."""
+    others = [rule for rule in rules if not (isinstance(rule[0], Declared) and rule[0].name in declared)]
+    place = next((place for place, (matcher, _) in enumerate(others) if matcher == DEFAULT), len(others))
+    own: list[PolicyRule] = [(Declared(name), policy) for name, policy in declared.items()]
+    return (*others[:place], *own, *others[place:])
+
+
 def matches(matcher: Matcher, target: Target) -> bool:
     """Return whether *matcher* matches *target*."""
     match matcher:
@@ -185,6 +218,8 @@ def matches(matcher: Matcher, target: Target) -> bool:
             return isinstance(target.component, classes) and not target.is_aside
         case Tag(name):
             return name in target.tags and not target.is_aside
+        case Declared(name):
+            return name == target.name
         case Within(workflow, inner):
             front = f"{workflow}."
             inside = Target(target.name.removeprefix(front), target.component, target.inside + front)

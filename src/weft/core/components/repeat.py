@@ -97,6 +97,10 @@ class Repeat(Component):
         """The type of what a turn ends with."""
         return list(self.turn.values())[-1].function.makes
 
+    def own_policies(self) -> dict[str, Any]:
+        """Return the policies that were declared with the steps of a turn."""
+        return {part: inner.policy for part, inner in self.turn.items() if inner.policy is not None}
+
     def rules_hold_for(self, part: str) -> bool:
         """Whether *part* is a step of a turn: a policy for the loop holds once per turn for each of them."""
         return part in self.turn

@@ -16,11 +16,24 @@ Parameters with defaults are constants, or are read by ``state_of``, ``latest`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, overload
+from dataclasses import dataclass, field, replace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    ParamSpec,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from weft.core.compose.component import Component, check_arity
 from weft.core.compose.symbol import tracing
+from weft.core.deferred import local
 from weft.core.functions.function import Function
 
 if TYPE_CHECKING:
@@ -36,6 +49,8 @@ class Step(Component, Generic[P, R]):
 
     function: Function
     spread: bool = False
+    policy: Any = field(default=None, kw_only=True)
+    """The policy that was declared with the function; outside its identity, and stored as a rule of the workflow."""
     kind: ClassVar[str] = "step"
     takes_join: ClassVar[bool] = True
 
@@ -69,6 +84,14 @@ class Step(Component, Generic[P, R]):
         """Return the one function."""
         return {"": self.function}
 
+    def own_policies(self) -> dict[str, Any]:
+        """Return the policy that was declared with the function."""
+        return {} if self.policy is None else {"": self.policy}
+
+    def to_data(self) -> dict[str, Any]:
+        """Return its fields; a policy is not one of them, since it is stored with the rules of the workflow."""
+        return {name: value for name, value in super().to_data().items() if name != "policy"}
+
     def check_width(self, width: int, source: str) -> None:
         """Require that the function takes what arrives."""
         check_arity(self.label, self.function, width, source, spread=self.spread)
@@ -82,24 +105,65 @@ class Step(Component, Generic[P, R]):
         return b"spread" if self.spread else b""
 
 
+class PolicyFields(TypedDict, total=False):
+    """The fields of a policy that can be declared with a function; see ``weft.Policy``."""
+
+    max_retries: int
+    backoff: Any
+    base_delay: float
+    max_delay: float
+    timeout: float | None
+    deadline: float | None
+    on_failure: str
+    fallback: Callable[..., Any] | None
+    compensation: Callable[..., Any] | None
+    retryable: Any
+    non_retryable: tuple[type[BaseException], ...]
+    circuit_breaker: Any
+    rate_limit: Any
+    concurrency_limit: Any
+    execution_mode: str
+    priority: int
+    idempotency_key: Callable[[Any], str] | None
+    delay: float
+    queue_timeout: float | None
+    heartbeat: float | None
+    checkpoint_after: bool
+    executor: str | None
+
+
 @overload
-def step(function: Callable[P, R], *, name: str | None = None, spread: bool = False) -> Step[P, R]: ...
+def step(
+    function: Callable[P, R], *, name: str | None = None, spread: bool = False, **policy: Unpack[PolicyFields]
+) -> Step[P, R]: ...
 @overload
-def step(*, name: str | None = None, spread: bool = False) -> Callable[[Callable[P, R]], Step[P, R]]: ...
-def step(function: Callable[..., Any] | None = None, *, name: str | None = None, spread: bool = False) -> Any:
+def step(
+    *, name: str | None = None, spread: bool = False, **policy: Unpack[PolicyFields]
+) -> Callable[[Callable[P, R]], Step[P, R]]: ...
+def step(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    spread: bool = False,
+    **policy: Unpack[PolicyFields],
+) -> Any:
     """
     Make a step of *function*; also a decorator, with or without arguments.
 
     Args:
         name: what the step is called; the function's own name if it has one.
         spread: take one collection and spread it over the parameters.
+        policy: fields of a policy, ``@step(max_retries=3, timeout=5)``: a rule behind those of the workflow, and
+            before its ``DEFAULT``.
     """
+    declared = local().declared_policy(policy) if policy else None
 
     def make(call: Callable[..., Any]) -> Step[..., Any]:
         read = Function.of(call)
         given: Any = call
         known = given if isinstance(call, Step) else None
         own = read.name if known is None else known.name
-        return Step(name or own, read, spread or (known is not None and known.spread))
+        before = None if known is None else known.policy
+        return Step(name or own, read, spread or (known is not None and known.spread), policy=declared or before)
 
     return make if function is None else make(function)

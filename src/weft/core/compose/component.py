@@ -221,6 +221,10 @@ class Component(Fragment):
         """Return the conditions that this component names, and how: name to word."""
         return {}
 
+    def own_policies(self) -> dict[str, Any]:
+        """Return, by part, the policies that were declared with the function: ``""`` is the component itself."""
+        return {}
+
     def rules_hold_for(self, part: str) -> bool:
         """
         Whether a policy for this component as a whole holds for *part* of it; the empty name is its outcome.
