@@ -398,7 +398,7 @@ def test_a_fallback_that_hangs_is_abandoned_at_the_deadline_of_its_input(go: Go)
 @everywhere
 @pytest.mark.parametrize(
     ("rule", "made"),
-    [("agent", 2), ("agent.turn", 2), ("agent.until", 2), (kind(Repeat), 2), (tag("net"), 2), (DEFAULT, 4)],
+    [("agent", 2), ("agent.turn", 2), ("agent.until", 2), (kind(Repeat), 2), (tag("net"), 2), (DEFAULT, 5)],
 )
 def test_a_policy_for_a_loop_holds_once_per_turn(go: Go, rule: Any, made: int) -> None:
     body = step(lambda x: x + 1, name="agent").tagged("net")

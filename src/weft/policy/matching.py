@@ -35,6 +35,9 @@ class Target(msgspec.Struct, frozen=True):
     inside: str = ""
     """The prefix of the nested workflow whose rule is being matched: ``crawl.``."""
 
+    is_outcome: bool = False
+    """Whether it is what a component runs under its own name, and not the component as a whole."""
+
     @property
     def owner(self) -> str:
         """The name of the component, even for a part of it."""
@@ -44,7 +47,8 @@ class Target(msgspec.Struct, frozen=True):
     def is_aside(self) -> bool:
         """Whether it is a part for which a policy of its component as a whole does not hold: a test of a loop."""
         part = self.name.removeprefix(self.owner).removeprefix(".")
-        return self.component is not None and bool(part) and not self.component.rules_hold_for(part)
+        is_part = bool(part) or self.is_outcome
+        return self.component is not None and is_part and not self.component.rules_hold_for(part)
 
     @property
     def kind(self) -> str | None:
@@ -209,7 +213,7 @@ def matches(matcher: Matcher, target: Target) -> bool:
     """Return whether *matcher* matches *target*."""
     match matcher:
         case str():
-            return matcher == target.name or (matcher == target.owner and not target.is_aside)
+            return matcher in (target.name, target.owner) and not (matcher == target.owner and target.is_aside)
         case _Default():
             return True
         case Pattern(expression):
@@ -222,7 +226,8 @@ def matches(matcher: Matcher, target: Target) -> bool:
             return name == target.name
         case Within(workflow, inner):
             front = f"{workflow}."
-            inside = Target(target.name.removeprefix(front), target.component, target.inside + front)
+            name = target.name.removeprefix(front)
+            inside = Target(name, target.component, target.inside + front, target.is_outcome)
             return target.name.startswith(front) and matches(inner, inside)
         case predicate:
             return _holds(predicate, target)

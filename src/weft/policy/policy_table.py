@@ -42,9 +42,9 @@ class PolicyTable:
         self.needs_threads = False
         """Whether a plain function is to run in parallel with others (``execution_mode="async"``)."""
         for node in plan.nodes.values() if rules else ():
-            if not isinstance(node, FunctionNode) or _is_only_an_outcome(node):
+            if not isinstance(node, FunctionNode):
                 continue
-            policy = winner(rules, Target(node.name, node.component)).policy
+            policy = winner(rules, Target(node.name, node.component, is_outcome=node.name == node.owner)).policy
             if not policy.changes():
                 continue
             check(node, policy)
@@ -61,12 +61,6 @@ class PolicyTable:
         """Return the policy of the node *name*, and whether it matters before an attempt fails."""
         policy = self.guarded.get(name)
         return (policy, True) if policy is not None else (self.reactive.get(name), False)
-
-
-def _is_only_an_outcome(node: FunctionNode) -> bool:
-    """Whether *node* hands on the outcome of a loop: it runs no function of a user, so no policy holds for it."""
-    component = node.component
-    return component is not None and node.name == component.label and not component.rules_hold_for("")
 
 
 class PolicyTables:
