@@ -9,7 +9,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any, ClassVar, Literal
 
-import msgspec
 from pieces import Arrivals, Came, Lost, Message, Piece, bare, refuse
 
 from weft import Policy, Runnable, context, current, step
@@ -138,7 +137,7 @@ class Spare(Piece, frozen=True):
     def policies(self) -> dict[str, Policy]:
         policy = Policy(fallback=FALLBACKS.get(self.remedy), idempotency_key=own_key if self.has_key else None)
         if self.remedy in UNDOING:
-            policy = msgspec.structs.replace(policy, on_failure="compensate", compensation=UNDOING[self.remedy])
+            policy = policy.merge(Policy(on_failure="compensate", compensation=UNDOING[self.remedy]))
         return {"": policy} if policy.changes() else {}
 
     def component(self) -> Any:

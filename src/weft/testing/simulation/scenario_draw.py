@@ -142,10 +142,10 @@ def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
 def _suited(trial: Trial, name: str, policy: Policy) -> Policy:
     """Return *policy* adapted to the component *name* of a trial."""
     if name in trial.repairable:
-        policy = msgspec.structs.replace(policy, on_failure="dead_letter")
+        policy = policy.merge(Policy(on_failure="dead_letter"))
     if name in trial.patient:  # it would time out if its children are slow, and hold a limit that they need
         free = ("timeout", "heartbeat", "concurrency_limit", "circuit_breaker", "executor")
-        policy = msgspec.structs.replace(policy, **dict.fromkeys(free))
+        policy = policy.merge(Policy(**dict.fromkeys(free)))
     return policy.merge(trial.policies[name]) if name in trial.policies else policy
 
 
@@ -180,4 +180,4 @@ def _lossy(dice: Random, retries: int) -> Policy:
         {"circuit_breaker": CircuitBreaker("skipped", failure_threshold=1, reset_timeout=7.0, on_open="skip")},
         {"on_failure": "skip"},
     )
-    return msgspec.structs.replace(policy, **dice.choice(changes))
+    return policy.merge(Policy(**dice.choice(changes)))
