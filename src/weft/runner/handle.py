@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
-from weft.runner.execution.worker import Worker
-
 R = TypeVar("R")
 
 
@@ -20,7 +18,7 @@ class RunRef(msgspec.Struct, frozen=True):
     id: str
     input: int | None = None
     """The number of an input, if the caller refers to one."""
-    worker: Worker | None = None
+    worker: Any = None
     """The worker of the run, as it was when the caller got its handle: it keeps a finished run in memory."""
 
 
