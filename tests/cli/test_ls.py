@@ -25,9 +25,9 @@ def file(tmp_path: Path) -> Path:
     """Three runs: two are idle, one was cancelled."""
     path = tmp_path / "runs.db"
     with Runner(SQLiteStore(path)) as runner:
-        runner.start(double, 1, id="a").wait()
-        runner.start(halve, 1, id="b").wait()
-        runner.start(double, 2, id="c").wait()
+        runner.start(double, 1, id="a", open=True).wait()
+        runner.start(halve, 1, id="b", open=True).wait()
+        runner.start(double, 2, id="c", open=True).wait()
         runner.cancel("c", "changed my mind")
     return path
 

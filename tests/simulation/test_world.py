@@ -204,7 +204,8 @@ def family_of(family: Family, values: list[int], shape: Any) -> tuple[Run, dict[
             for value in values:
                 await runner.send("r", value)
             runs: dict[str, Run] = {}
-            while left := [name for name in runner.held if name not in runs]:
+            await runner.wait("r")
+            while left := [record.id for record in await runner.runs(limit=1_000) if record.id not in runs]:
                 runs |= {name: await runner.wait(name) for name in left}
             return await runner.wait("r"), runs
 
