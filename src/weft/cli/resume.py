@@ -116,7 +116,7 @@ def _left(view: SQLiteView, asked: Iterable[RunId], screen: Screen) -> tuple[lis
     failed = 0
     for run in asked:
         try:
-            status = view.find(run).status
+            status = view.load(run).record.status
             if status not in ("completed", "failed"):
                 left.append(run)
                 continue
