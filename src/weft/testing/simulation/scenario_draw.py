@@ -144,8 +144,8 @@ def _suited(trial: Trial, name: str, policy: Policy) -> Policy:
     if name in trial.repairable:
         policy = policy.merge(Policy(on_failure="dead_letter"))
     if name in trial.patient:  # it would time out if its children are slow, and hold a limit that they need
-        free = ("timeout", "heartbeat", "concurrency_limit", "circuit_breaker", "executor")
-        policy = policy.merge(Policy(**dict.fromkeys(free)))
+        free = Policy(timeout=None, heartbeat=None, concurrency_limit=None, circuit_breaker=None, executor=None)
+        policy = policy.merge(free)
     return policy.merge(trial.policies[name]) if name in trial.policies else policy
 
 
