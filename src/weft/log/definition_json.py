@@ -99,7 +99,7 @@ class Writer:
         if kind in NAMES:
             compared = _COMPARED.get(kind, ())
             fields = {
-                name: {"$tuple": [self._class(each) for each in held]} if name in compared else self.write(held)
+                name: self._classes(held) if name in compared else self.write(held)
                 for name, held in _changes(value).items()
             }
             return {"$part": [NAMES[kind], fields]}
@@ -127,6 +127,10 @@ class Writer:
             for name, value in made_of
             if not is_default(value, defaults.get(name, dataclasses.MISSING))
         }
+
+    def _classes(self, held: Any) -> Any:
+        """Return a tuple of classes that are compared; other data, such as a function that decides, as usual."""
+        return {"$tuple": list(map(self._class, held))} if kind_of(held) is tuple else self.write(held)
 
     def _class(self, kind: Any) -> Any:
         """Return a class that is compared, and never called; other data as usual."""
