@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
@@ -217,7 +217,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Return these options, and those that a run was *stored* with where these say nothing."""
         if not isinstance(stored, dict):
             return self
-        left = {name: value for name, value in stored.items() if name in _STORED and name not in (self.said or {})}
+        known = cast("dict[str, Any]", stored)
+        left = {name: value for name, value in known.items() if name in _STORED and name not in (self.said or {})}
         if self.on_complete is not None:
             left.pop("on_complete", None)
             left.pop("on_complete_args", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from weft.core.workflow import Workflow
 from weft.errors import NotPortable, WeftError
@@ -55,10 +55,11 @@ def _local_functions(workflow: Workflow) -> Iterator[str]:
 def _calls(data: Any) -> Iterator[dict[str, Any]]:
     """Yield the references to functions inside *data*."""
     if isinstance(data, dict):
-        if isinstance(data.get("$call"), dict):
-            yield data["$call"]
-        for inner in data.values():
+        known = cast("dict[str, Any]", data)
+        if isinstance(known.get("$call"), dict):
+            yield known["$call"]
+        for inner in known.values():
             yield from _calls(inner)
     elif isinstance(data, list | tuple):
-        for inner in data:
+        for inner in cast("list[Any]", data):
             yield from _calls(inner)

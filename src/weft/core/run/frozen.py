@@ -98,7 +98,7 @@ class FrozenMemory(Memory):
         self.skipped = None if live.skipped is None else live.skipped.copy()
         self.page = self.unopened = None  # what is folded again is there as a whole
         self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
-        self._status = status or live.status
+        self._status: Status = status or live.status
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FOLDED:
