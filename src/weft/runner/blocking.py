@@ -338,7 +338,9 @@ class Runner:
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
         """Wait until all of *runs* have had nothing left to do; see :meth:`AsyncRunner.gather`."""
-        given: Iterable[str | Handle[Any]] = runs if isinstance(runs, str | Handle | Handles) else list(runs)
+        given: Any = runs
+        if not isinstance(given, str | Handle | Handles):
+            given = list(runs)
         return self._do(self._inner.gather(given, timeout, return_exceptions=return_exceptions))
 
     def results(self, run: str | Handle[Any]) -> dict[str, Any]:
