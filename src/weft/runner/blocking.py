@@ -20,7 +20,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
@@ -338,9 +338,8 @@ class Runner:
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
         """Wait until all of *runs* have had nothing left to do; see :meth:`AsyncRunner.gather`."""
-        given: Any = runs
-        if not isinstance(given, str | Handle | Handles):
-            given = list(runs)
+        is_read = isinstance(runs, str | Handle | Handles)
+        given = cast("Iterable[str | Handle[Any]]", runs if is_read else list(runs))
         return self._do(self._inner.gather(given, timeout, return_exceptions=return_exceptions))
 
     def results(self, run: str | Handle[Any]) -> dict[str, Any]:
