@@ -191,9 +191,9 @@ def test_a_part_of_a_component_has_results() -> None:
 # -- runners -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("store", [5, "runs.txt", MemoryStore])
+@pytest.mark.parametrize("store", [5, "redis:runs", MemoryStore])
 def test_a_store_is_one(store: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"store=.*: use a store"):
+    with pytest.raises(InvalidOption, match=r"Runner\(.*: use the path of a file"):
         AsyncRunner(store)
 
 
@@ -224,9 +224,9 @@ def test_a_callback_is_a_function() -> None:
 
 def test_a_handle_is_not_an_id() -> None:
     with Runner() as runner:
-        handle: Any = runner.start(small, 1)
+        handle: Any = runner.start(small, id="a")
         with pytest.raises(RunNotFound, match=r"pass handle\.id"):
-            runner.wait(handle)
+            runner.send(handle, 1)
 
 
 # -- stored definitions --------------------------------------------------------------------------

@@ -94,7 +94,10 @@ def test_a_close_is_not_cut_short(signals: int, tmp_path: Path) -> None:
             program.tell()
         program.go_on()
 
-        assert program.end() == ("", "", 143)
+        out, err, code = program.end()
+        assert (out, code) == ("", 143)
+        assert err.startswith("another process could not find the function of 'slow'")
+        assert err.count("\n") == 1
 
     run, record = stored(tmp_path / "runs.db")
     assert run.values("slow") == [2]

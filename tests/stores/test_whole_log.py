@@ -49,7 +49,7 @@ def test_the_least_is_a_store_and_no_log_store() -> None:
 def test_runs_outlive_the_runner_with_their_large_values() -> None:
     shelf = Shelf()
     with Runner(shelf) as runner:
-        assert runner.start(workflow, 5_000, id="a").result(20) == 5_000
+        assert runner.start(workflow, 5_000, id="a", open=True).result(20) == 5_000
 
     with Runner(shelf) as runner:
         runner.resume("a", workflow=workflow)
@@ -67,7 +67,7 @@ def test_an_id_that_is_taken_is_refused() -> None:
     with Runner(shelf) as runner:
         with pytest.raises(RunExists):
             runner.start(workflow, id="a", if_exists="error")
-        assert runner.start(workflow, 6, id="a").result(20) == 5
+        assert runner.start(workflow, 6, id="a", if_exists="return").result(20) == 5
 
 
 def test_what_it_cannot_do_is_said_so() -> None:

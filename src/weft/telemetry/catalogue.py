@@ -82,7 +82,7 @@ MEANINGS: Final[dict[str, str]] = {
     "operation": "the method of the store",
     "reason": "why, in words",
     "restarts": "how many restarts there have been within the time that the limit counts",
-    "status": "the state of the run, such as `idle` or `cancelled`",
+    "status": "the state of the run: `idle`, `completed`, `failed`, `cancelled` or `parked`",
     "store": "the class of the store",
     "time": "seconds since the epoch",
     "timeout": "the timeout in seconds",

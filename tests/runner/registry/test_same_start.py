@@ -9,6 +9,7 @@ import pytest
 
 from weft import Run, Workflow, step
 from weft.core.functions.references import MISSING
+from weft.runner.options import StartRequest
 from weft.runner.registry.same_start import difference
 
 flow = Workflow("flow", step(lambda x: x, name="same"))
@@ -45,11 +46,11 @@ def started(value: Any = MISSING, *, last: bool = True) -> Run:
 def test_a_start_with_an_equal_input_is_the_same(value: Any) -> None:
     equal = {"b": 2, "a": 1} if value == {"a": 1, "b": 2} else value
 
-    assert difference(started(value), flow, equal, last=True) == ""
+    assert difference(started(value), flow, StartRequest(equal, is_last=True)) == ""
 
 
 def test_a_start_with_a_changed_definition_of_the_same_name_is_the_same() -> None:
-    assert difference(started(1), changed, 1, last=True) == ""
+    assert difference(started(1), changed, StartRequest(1, is_last=True)) == ""
 
 
 @pytest.mark.parametrize(
@@ -67,16 +68,16 @@ def test_a_start_with_a_changed_definition_of_the_same_name_is_the_same() -> Non
     ],
 )
 def test_another_start_is_told_apart(run: Run, workflow: Workflow, value: Any, last: bool, said: str) -> None:
-    assert difference(run, workflow, value, last=last) == said
+    assert difference(run, workflow, StartRequest(value, is_last=last)) == said
 
 
 def test_opening_an_open_run_again_is_the_same_whatever_it_has_been_sent() -> None:
-    assert difference(started(), flow, MISSING, last=True) == ""
-    assert difference(started(1, last=False), flow, MISSING, last=True) == ""
+    assert difference(started(), flow, StartRequest(MISSING, is_last=True)) == ""
+    assert difference(started(1, last=False), flow, StartRequest(MISSING, is_last=True)) == ""
 
 
 def test_the_first_input_is_the_one_that_counts() -> None:
     run = started(1, last=False).plan(2)
 
-    assert difference(run, flow, 1, last=False) == ""
-    assert difference(run, flow, 2, last=False) == "with another input"
+    assert difference(run, flow, StartRequest(1, is_last=False)) == ""
+    assert difference(run, flow, StartRequest(2, is_last=False)) == "with another input"

@@ -264,7 +264,7 @@ def test_what_a_column_must_not_hold_is_said_with_the_run_and_the_column(
     assert all("restore the file" in each and "delete" in each for each in named), named
     if table in ("runs", "segments", "facts"):  # what is damaged is one run's, and the other one goes on
         assert "well" in answers[COMMANDS.index(["ls"])]
-        assert "well: has nothing left to do" in answers[COMMANDS.index(["resume", "--all"])]
+        assert "well: has completed" in answers[COMMANDS.index(["resume", "--all"])]
 
 
 GONE = {

@@ -344,7 +344,8 @@ class Queries(Drawable):
         failed = next((event for event in failures if self._is_of(event, ordinal)), None)
         if failed is not None:
             return f"it failed ({failed.error.type}: {failed.error.message})"
-        if any(key[0] == name for key in memory.open_all()):
+        ready = (each for each in memory.open_all().values() if each.key[0] == name)
+        if any(ordinal is None or each.scope.root.index == ordinal for each in ready):
             return "it is ready and has not run yet"
         if not memory.received:
             return "the run has had no input"

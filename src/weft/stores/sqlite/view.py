@@ -12,7 +12,7 @@ while other processes write, and leaves nothing behind.  It does not need an eve
     ...     _ = runner.start(Workflow("w", step(abs)), -1, id="r").wait()
     >>> with SQLiteView(f"{folder.name}/runs.db") as view:
     ...     [(record.id, record.status, record.head) for record in view.list()]
-    [('r', 'idle', 3)]
+    [('r', 'completed', 3)]
     >>> folder.cleanup()
 """
 
