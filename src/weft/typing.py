@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # that of the type checkers, whose variables can have a default
+
+    In_contra = TypeVar("In_contra", default=Any, contravariant=True)
+    """The input that a workflow takes."""
+    Out_co = TypeVar("Out_co", default=Any, covariant=True)
+    """The value that a component, a flow or a workflow produces."""
+else:
+    from typing import TypeVar
+
+    In_contra, Out_co = TypeVar("In_contra", contravariant=True), TypeVar("Out_co", covariant=True)
 
 ComponentName: TypeAlias = str
 RunId: TypeAlias = str

@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
 from weft.core.compose.assembly import Assembly
 from weft.core.compose.component import Component, check_name
-from weft.core.compose.flow import INPUT, Flow, NamedGraph, as_flow, connect
+from weft.core.compose.flow import INPUT, Flow, Fragment, NamedGraph, as_flow, connect
 from weft.core.compose.inlet import INPUT_NAME
 from weft.core.compose.nesting import nested
 from weft.core.compose.part import Part, part_called
@@ -57,13 +57,15 @@ from weft.errors import (
     UnknownComponent,
     WrongArity,
 )
-from weft.typing import PoliciesMode
+from weft.typing import In_contra, Out_co, PoliciesMode
+
+T = TypeVar("T")
 
 Hook: TypeAlias = Callable[..., object]
 """A function that runs before or after a component."""
 
 
-class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
+class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic[In_contra, Out_co]):
     """Named components and the edges between them."""
 
     changed: tuple[str, ...] = ()
@@ -73,6 +75,30 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
     missing: Mapping[str, tuple[str, str]] = MappingProxyType({})
     """For each of these, what the function was called, with its module, and why it is not here."""
 
+    @overload
+    def __init__(
+        self: Workflow[Any, T],
+        name: str,
+        fragment: Fragment[T],
+        /,
+        *,
+        policies: Iterable[Any] = (),
+        validate: Validate = "error",
+        context: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Workflow[Any, Any],
+        name: str,
+        *fragments: object,
+        policies: Iterable[Any] = (),
+        validate: Validate = "error",
+        context: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+    ) -> None: ...
     def __init__(
         self,
         name: str,
@@ -183,15 +209,16 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
     def name_of(self, which: object) -> str:
         """Return the name under which this workflow knows *which*, a name or a component."""
         name = which if isinstance(which, str) else getattr(which, "name", None)
+        given: Any = which  # what is still of any type after the check
         if isinstance(which, Component):
-            name = self._assembly.names.get(which, name)
+            name = self._assembly.names.get(given, name)
         if not isinstance(name, str) or name not in self._assembly.components:
             where = f"workflow {self.name!r}"
             if any(known.startswith(f"{name}.") for known in self._assembly.components):
                 where += f", but a nested workflow: name one of its components, {name}.<component>"
             if not isinstance(name, str):
-                name = getattr(which, "__name__", None) or repr(which)
-                where += f": a component is named by text, or given itself, not as {which!r:.80}"
+                name = getattr(given, "__name__", None) or repr(given)
+                where += f": a component is named by text, or given itself, not as {given!r:.80}"
             raise UnknownComponent(name, self._assembly.components, where)
         return name
 
@@ -289,7 +316,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         both.policies = _with_declared(rules, draft)
         return both
 
-    def renamed(self, name: str) -> Workflow:
+    def renamed(self, name: str) -> Workflow[In_contra, Out_co]:
         """Return this workflow under another *name*; useful to nest it twice."""
         twin = Workflow.__new__(Workflow)
         twin.validate = self.validate
@@ -314,7 +341,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         if isinstance(to, list | tuple):
             return as_flow([self._resolve(item) for item in cast("Iterable[object]", to)])
         if isinstance(to, Component):
-            known = self.component(to)
+            known = self.component(cast("Any", to))
             if to not in self._assembly.names and known.identity != to.identity:
                 raise DuplicateName(known.label, "the one in the workflow and the one that was given differ in code")
             return known.flow()
@@ -353,7 +380,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
 
     # -- policies --------------------------------------------------------------------------------
 
-    def with_policies(self, rules: Iterable[Any]) -> Workflow:
+    def with_policies(self, rules: Iterable[Any]) -> Workflow[In_contra, Out_co]:
         """
         Return this workflow with its rules replaced by *rules*: pairs of a matcher and a policy, the first match wins.
 
@@ -362,11 +389,11 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         """
         return self._ruled(local().checked(rules))
 
-    def add_policy(self, matcher: Any, policy: Any) -> Workflow:
+    def add_policy(self, matcher: Any, policy: Any) -> Workflow[In_contra, Out_co]:
         """Return this workflow with a rule in front of its others."""
         return self._ruled((*local().checked([(matcher, policy)]), *self.policies))
 
-    def append_policy(self, matcher: Any, policy: Any) -> Workflow:
+    def append_policy(self, matcher: Any, policy: Any) -> Workflow[In_contra, Out_co]:
         """Return this workflow with a rule behind its others."""
         return self._ruled((*self.policies, *local().checked([(matcher, policy)])))
 
@@ -378,7 +405,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         """Return which rule won for *which*, and what it says; as data, and as text by ``str``."""
         return local().choose(self, which)
 
-    def _ruled(self, rules: tuple[Any, ...]) -> Workflow:
+    def _ruled(self, rules: tuple[Any, ...]) -> Workflow[In_contra, Out_co]:
         twin = copy(self)
         twin.__dict__.pop("_nested", None)
         twin.policies = _with_declared(rules, self._assembly)
@@ -409,7 +436,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
 
     # -- nesting ---------------------------------------------------------------------------------
 
-    def flow(self) -> Flow:
+    def flow(self) -> Flow[Out_co]:
         """Return this workflow as a part of another one, where its components are called ``name.component``."""
         return self._nested
 
@@ -422,14 +449,14 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
 
     # -- running ---------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Out_co:
         """Run it on one input and return the output, or raise what failed; inside ``@workflow``, draw it as a part."""
         tracer = tracing()
         if tracer is not None:
-            return tracer.draw(self, args, kwargs)
+            return cast("Out_co", tracer.draw(self, args, kwargs))
         inner, given = self.fitted(args, kwargs)
         value = next(iter(given.values()), None) if len(given) < 2 else given
-        return inner.run(value, raise_on_failure=True).output
+        return cast("Out_co", inner.run(value, raise_on_failure=True).output)
 
     def fitted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Workflow, dict[str, Any]]:
         """
@@ -446,7 +473,9 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
             raise WrongArity(f"workflow {self.name!r} takes one input, got {len(args) + len(kwargs)}")
         return self, {"input": args[0]}
 
-    def plan(self, value: Any = MISSING, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
+    def plan(
+        self, value: In_contra | Any = MISSING, *, context: Mapping[str, Any] | None = None, id: str | None = None
+    ) -> Run[Out_co]:
         """Return a run that has *value* as its input and has done nothing yet."""
         run = _new_run(self, context, id)
         run.check_context()
@@ -454,21 +483,23 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
 
     def plan_eagerly(
         self,
-        value: Any,
+        value: In_contra,
         *,
         context: Mapping[str, Any] | None = None,
         id: str | None = None,
-    ) -> Run:
+    ) -> Run[Out_co]:
         """Return a run that has *value* as its input and has asked its conditions, and done nothing else."""
         return self.plan(context=context, id=id).plan_eagerly(value)
 
-    def react(self, value: Any, *, context: Mapping[str, Any] | None = None, id: str | None = None) -> Run:
+    def react(
+        self, value: In_contra, *, context: Mapping[str, Any] | None = None, id: str | None = None
+    ) -> Run[Out_co]:
         """Return a run that has *value* as its input and has done one cycle."""
         return self.plan(value, context=context, id=id).react()
 
     def run(
         self,
-        value: Any,
+        value: In_contra,
         *,
         context: Mapping[str, Any] | None = None,
         id: str | None = None,
@@ -479,7 +510,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
-    ) -> Run:
+    ) -> Run[Out_co]:
         """
         Run *value* through this workflow, in memory, until there is nothing to do.
 
@@ -504,7 +535,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
 
     async def arun(
         self,
-        value: Any,
+        value: In_contra,
         *,
         context: Mapping[str, Any] | None = None,
         id: str | None = None,
@@ -515,7 +546,7 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph):
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         deadline: float | None = None,
-    ) -> Run:
+    ) -> Run[Out_co]:
         """Run *value* through this workflow in the running event loop; as :meth:`run`."""
         run = self.plan(context=context, id=id).under(policies, mode=policies_mode, clock=clock)
         return await run.arun(

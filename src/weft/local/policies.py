@@ -84,9 +84,9 @@ def current_policy(policies: RunPolicies, activation: Activation) -> Callable[[]
 
 def choose(workflow: Workflow, which: object) -> Choice:
     """Return which of the rules of *workflow* wins for *which*: a component, its name, or the name of a part."""
-    component = which if isinstance(which, Component) else None
-    name = component.label if component is not None else str(which)
-    if component is None:
+    component: Any = which
+    name = component.label if isinstance(which, Component) else str(which)
+    if not isinstance(which, Component):
         owner = (
             name
             if name in workflow.components

@@ -109,8 +109,9 @@ class Writer:
             return {"$error": {"module": home(value.__module__), "name": value.__qualname__}}
         if _is_class(value, Component):
             return {"$kind": value.kind}
+        held = value  # what is still of any type after the check
         if isinstance(value, Component):
-            return {"$component": [value.kind, value.name, list(value.tags), self.fields(value)]}
+            return {"$component": [held.kind, held.name, list(held.tags), self.fields(held)]}
         bound = functions.unbound(value)
         if bound is not None:
             return {"$partial": [self.write(bound.func), self.write(bound.args), self.write(bound.keywords)]}

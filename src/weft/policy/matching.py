@@ -158,7 +158,7 @@ def _as_rule(rule: Any) -> PolicyRule:
         raise InvalidPolicy(f"{rule!r} is not a rule; use (matcher, Policy(...))")
     given: Any = matcher
     if isinstance(matcher, Fragment):
-        return _named(matcher), policy
+        return _named(given), policy
     if isinstance(matcher, re.Pattern):
         return Pattern(given), policy
     if _is_component_class(matcher):

@@ -66,9 +66,9 @@ def check_workflow(workflow: object) -> None:
     """
     if isinstance(workflow, Workflow):
         return
-    hint = ""
+    hint, given = "", cast("Any", workflow)
     if isinstance(workflow, Fragment):
-        name = getattr(workflow, "name", None) or "name"
+        name = getattr(given, "name", None) or "name"
         hint = f"; make one of it: Workflow({name!r}, ...)"
     elif callable(workflow):
         hint = "; make a step of the function, and a workflow of that: Workflow('name', step(function))"

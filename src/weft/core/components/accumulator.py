@@ -13,20 +13,24 @@ log, so no update is ever lost; a fold that fails leaves the state as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 
 from weft.core.components.folding import Folding
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
+from weft.typing import Out_co
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 
+S = TypeVar("S")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Accumulator(Folding):
+class Accumulator(Folding[Out_co]):
     """A state and the function that folds values into it."""
 
     kind: ClassVar[str] = "accumulator"
@@ -38,10 +42,23 @@ class Accumulator(Folding):
         into.feed(into.work(self.function, initial=self.initial))
 
 
+class AccumulatorDecorator(Protocol):
+    """Makes an accumulator of a function."""
+
+    @overload
+    def __call__(self, function: Callable[..., Coroutine[Any, Any, S]], /) -> Accumulator[S]: ...
+    @overload
+    def __call__(self, function: Callable[..., S], /) -> Accumulator[S]: ...
+
+
 @overload
-def accumulator(function: Callable[..., Any], *, init: Any, name: str | None = None) -> Accumulator: ...
+def accumulator(
+    function: Callable[..., Coroutine[Any, Any, S]], *, init: Any, name: str | None = None
+) -> Accumulator[S]: ...
 @overload
-def accumulator(*, init: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Accumulator]: ...
+def accumulator(function: Callable[..., S], *, init: Any, name: str | None = None) -> Accumulator[S]: ...
+@overload
+def accumulator(*, init: Any, name: str | None = None) -> AccumulatorDecorator: ...
 def accumulator(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
     """
     Make an accumulator of *function*, which takes the state first; also a decorator.

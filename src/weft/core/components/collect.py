@@ -16,10 +16,10 @@ which the inlets are written.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 from weft.core.compose.component import Component, check_filled
 from weft.core.functions.function import Function
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 
+K = TypeVar("K")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Collect(Component):
+class Collect(Component[list[Any]]):
     """The values of a batch as a list."""
 
     kind: ClassVar[str] = "collect"
@@ -55,7 +58,7 @@ class Collect(Component):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupBy(Component):
+class GroupBy(Component[dict[K, list[Any]]], Generic[K]):
     """The values of a batch in groups: a dict of lists, by what a function says of each value."""
 
     key: Function
@@ -137,10 +140,21 @@ def collect(*, name: str | None = None) -> Collect:
     return Collect(name)
 
 
+class GroupByDecorator(Protocol):
+    """Makes groups by a function."""
+
+    @overload
+    def __call__(self, key: Callable[..., Coroutine[Any, Any, K]], /) -> GroupBy[K]: ...
+    @overload
+    def __call__(self, key: Callable[..., K], /) -> GroupBy[K]: ...
+
+
 @overload
-def group_by(key: Callable[..., Any], *, name: str | None = None) -> GroupBy: ...
+def group_by(key: Callable[..., Coroutine[Any, Any, K]], *, name: str | None = None) -> GroupBy[K]: ...
 @overload
-def group_by(*, name: str | None = None) -> Callable[[Callable[..., Any]], GroupBy]: ...
+def group_by(key: Callable[..., K], *, name: str | None = None) -> GroupBy[K]: ...
+@overload
+def group_by(*, name: str | None = None) -> GroupByDecorator: ...
 def group_by(key: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """
     Make a dict of lists of what arrives, by what *key* says of each value; also a decorator.
@@ -152,7 +166,7 @@ def group_by(key: Callable[..., Any] | None = None, *, name: str | None = None) 
         name: what it is called; ``by_`` and the function's own name if it has one.
     """
 
-    def make(call: Callable[..., Any]) -> GroupBy:
+    def make(call: Callable[..., Any]) -> GroupBy[Any]:
         if not callable(call):
             raise InvalidComponent(
                 f"group_by() takes a function of a value, got {call!r}; for an item or an attribute write "

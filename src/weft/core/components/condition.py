@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from weft.core.compose.component import Component, check_arity
 from weft.core.compose.expression import And, Expression, Leaf, Not, Or, leaves, substitute, text, written
@@ -43,11 +43,15 @@ class Condition(Component):
     is_function: ClassVar[bool] = True
     can_be_asked: ClassVar[bool] = True
 
-    def __call__(self, *args: Any, **kwargs: Any) -> bool:
-        """Ask the condition directly, as the plain function; inside ``@workflow``, draw it."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """
+        Ask the condition directly, as the plain function; inside ``@workflow``, draw it.
+
+        Its type is open, because there it stands for the value that it lets through.
+        """
         tracer = tracing()
         if tracer is not None:
-            return cast("bool", tracer.draw(self, args, kwargs))
+            return tracer.draw(self, args, kwargs)
         if self.function is not None:
             check_plain(self.label, self.function)
             return bool(self.function.plainly(args, kwargs))
@@ -83,7 +87,7 @@ class Condition(Component):
         """Return the conditions that the expression is made of."""
         if self.expression is None:
             return ()
-        return tuple(leaf for leaf in leaves(self.expression) if isinstance(leaf, Component))
+        return components_in(self.expression)
 
     def placed(self, name: str, names: Mapping[Component, str]) -> Self:
         """Return this condition with the others in its expression by name."""
@@ -134,6 +138,12 @@ class Condition(Component):
     def details(self) -> bytes:
         """The expression."""
         return f"{self.said or ''}:{self.spread}".encode()
+
+
+def components_in(expression: Expression) -> tuple[Component, ...]:
+    """Return the conditions of *expression* that are there as objects."""
+    found: list[Any] = [leaf for leaf in leaves(expression) if not isinstance(leaf, str)]
+    return tuple(found)
 
 
 def answers(

@@ -14,6 +14,7 @@ from weft.core.functions.function import Function
 from weft.core.functions.identity import hidden_state
 from weft.core.functions.initial import Initial
 from weft.errors import WrongArity
+from weft.typing import Out_co
 
 
 def check_fold(component: str, function: Function, width: int, source: str, *, state: str) -> None:
@@ -27,7 +28,7 @@ def check_fold(component: str, function: Function, width: int, source: str, *, s
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Folding(Component):
+class Folding(Component[Out_co]):
     """A function that folds values, and the value to begin with."""
 
     function: Function

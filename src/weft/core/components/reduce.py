@@ -11,11 +11,11 @@ elements of the first, then those of the second, and still fires once.  Returnin
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -23,9 +23,13 @@ from weft.core.components.folding import Folding
 from weft.core.components.map import elements_of
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
+from weft.typing import Out_co
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
+
+
+S = TypeVar("S")
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -39,7 +43,7 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reduce(Folding):
+class Reduce(Folding[Out_co]):
     """How a batch becomes one value."""
 
     kind: ClassVar[str] = "reduce"
@@ -77,10 +81,23 @@ def _flat(collections: tuple[Any, ...]) -> Iterable[Any]:
     return chain.from_iterable(elements_of(collection, "reduce") for collection in collections)
 
 
+class ReduceDecorator(Protocol):
+    """Makes a reduce of a function."""
+
+    @overload
+    def __call__(self, function: Callable[..., Coroutine[Any, Any, S | Stop]], /) -> Reduce[S]: ...
+    @overload
+    def __call__(self, function: Callable[..., S | Stop], /) -> Reduce[S]: ...
+
+
 @overload
-def reduce(function: Callable[..., Any], *, init: Any, name: str | None = None) -> Reduce: ...
+def reduce(
+    function: Callable[..., Coroutine[Any, Any, S | Stop]], *, init: Any, name: str | None = None
+) -> Reduce[S]: ...
 @overload
-def reduce(*, init: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Reduce]: ...
+def reduce(function: Callable[..., S | Stop], *, init: Any, name: str | None = None) -> Reduce[S]: ...
+@overload
+def reduce(*, init: Any, name: str | None = None) -> ReduceDecorator: ...
 def reduce(function: Callable[..., Any] | None = None, *, init: Any, name: str | None = None) -> Any:
     """
     Make a reduce of *function*, which takes the accumulator first; also a decorator.

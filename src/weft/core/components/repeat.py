@@ -226,8 +226,10 @@ def _chain(body: object) -> list[Step[..., Any]] | None:
 
 
 def _loop(body: Any, until: Function, at_most: int, otherwise: Otherwise, name: str | None) -> Loop:
-    given = body if isinstance(body, NamedGraph) else as_flow(body)
-    name = name or getattr(body, "name", None)
+    given: Any = body
+    if not isinstance(body, NamedGraph):
+        given = as_flow(body)
+    name = name or getattr(given, "name", None)
     if name is None:
         raise InvalidComponent(
             f"a loop over several components needs a name, which theirs begin with: repeat({body!r}, ..., name='draft')"

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import msgspec
 
 from weft.core.components.binding import bound_by, keys_for
-from weft.core.components.condition import Condition, answers, as_condition, check_plain
+from weft.core.components.condition import Condition, answers, as_condition, check_plain, components_in
 from weft.core.components.pattern import Capture, Items, ValuePattern, classes_in, pattern_of, shown
 from weft.core.compose.component import Component, check_arity, check_filled
 from weft.core.compose.expression import Expression, leaves, substitute, text
@@ -145,7 +145,7 @@ class Rule(Component):
         """Return the conditions that the rule brings along."""
         if self.when is None or isinstance(self.when, Function):
             return ()
-        return tuple(leaf for leaf in leaves(self.when) if isinstance(leaf, Component))
+        return components_in(self.when)
 
     def placed(self, name: str, names: Mapping[Component, str]) -> Self:
         """Return this rule with its conditions by name."""

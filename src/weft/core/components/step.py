@@ -15,7 +15,7 @@ Parameters with defaults are constants, or are read by ``state_of``, ``latest`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import (
     TYPE_CHECKING,
@@ -23,6 +23,7 @@ from typing import (
     ClassVar,
     Generic,
     ParamSpec,
+    Protocol,
     Self,
     TypedDict,
     TypeVar,
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Y = TypeVar("Y")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Step(Component, Generic[P, R]):
+class Step(Component[R], Generic[P, R]):
     """A function as a component; calling it still calls the function."""
 
     function: Function
@@ -53,6 +55,13 @@ class Step(Component, Generic[P, R]):
     """The policy that was declared with the function; outside its identity, and stored as a rule of the workflow."""
     kind: ClassVar[str] = "step"
     takes_join: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+
+        @property
+        def __wrapped__(self) -> Callable[P, Any]:
+            """The function as it was written: of an ``async def`` step, what can be awaited."""
+            ...
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,14 +141,40 @@ class PolicyFields(TypedDict, total=False):
     executor: str | None
 
 
+class StepDecorator(Protocol):
+    """Makes a step of a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Iterator[Y] | AsyncIterator[Y]], /) -> Step[P, list[Y]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Step[P, R]: ...
+
+
+# A step is typed as what a run gets of it, and what stands for that inside ``@workflow``.
+@overload
+def step(
+    function: Callable[P, Coroutine[Any, Any, R]],
+    *,
+    name: str | None = None,
+    spread: bool = False,
+    **policy: Unpack[PolicyFields],
+) -> Step[P, R]: ...
+@overload
+def step(
+    function: Callable[P, Iterator[Y] | AsyncIterator[Y]],
+    *,
+    name: str | None = None,
+    spread: bool = False,
+    **policy: Unpack[PolicyFields],
+) -> Step[P, list[Y]]: ...
 @overload
 def step(
     function: Callable[P, R], *, name: str | None = None, spread: bool = False, **policy: Unpack[PolicyFields]
 ) -> Step[P, R]: ...
 @overload
-def step(
-    *, name: str | None = None, spread: bool = False, **policy: Unpack[PolicyFields]
-) -> Callable[[Callable[P, R]], Step[P, R]]: ...
+def step(*, name: str | None = None, spread: bool = False, **policy: Unpack[PolicyFields]) -> StepDecorator: ...
 def step(
     function: Callable[..., Any] | None = None,
     *,

@@ -22,6 +22,7 @@ from weft.core.functions.hooks import NO_HOOKS, Hooks, as_hook
 from weft.core.functions.identity import digest
 from weft.core.functions.offered import offer
 from weft.errors import InvalidComponent, NoRun, UnknownComponent, WrongArity
+from weft.typing import Out_co
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Component(Fragment):
+class Component(Fragment[Out_co]):
     """Something that a user composes.  Immutable; two components are the same if their identity is."""
 
     name: str | None
@@ -75,7 +76,7 @@ class Component(Fragment):
             )
         return tracer.draw(self, args, kwargs)
 
-    def flow(self) -> Flow:
+    def flow(self) -> Flow[Out_co]:
         """Return this component, open at both ends."""
         return Flow(
             entries=(Link((ENTRY,), self, implicit=True),),

@@ -15,21 +15,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast, overload
 
 from weft.core.compose.symbol import tracing
 from weft.errors import InvalidFragment, InvalidJoin, NoRun
-from weft.typing import Wait
+from weft.typing import Out_co, Wait
 
 if TYPE_CHECKING:
     from weft.core.compose.component import Component
 
 
+T = TypeVar("T")
+
 _OF_WORKFLOWS = frozenset({"run", "arun", "react", "react_until_satisfied", "plan", "plan_eagerly", "with_policies"})
 """Methods that a workflow has and its parts have not."""
 
 
-class Fragment:
+class Fragment(Generic[Out_co]):
     """
     Base of everything that can be composed with ``>>``; a subclass says with :meth:`flow` what it is made of.
 
@@ -49,7 +51,7 @@ class Fragment:
     is_function: ClassVar[bool] = False
     """Whether it can stand where a function is asked for, although it is composed."""
 
-    def flow(self) -> Flow:
+    def flow(self) -> Flow[Out_co]:
         """Return this fragment as a flow: what ``a >> b`` is, or ``component.flow()``."""
         raise NotImplementedError(f"override {type(self).__name__}.flow() to return a flow, such as a >> b")
 
@@ -62,14 +64,18 @@ class Fragment:
                 told += f": a workflow has; make one of it: Workflow('name', ...).{name}(...)"
             raise AttributeError(told, name=name, obj=self)
 
-    def __rshift__(self, other: object) -> Flow:
+    @overload
+    def __rshift__(self, other: Fragment[T]) -> Flow[T]: ...
+    @overload
+    def __rshift__(self, other: object) -> Flow: ...
+    def __rshift__(self, other: object) -> Flow[Any]:
         return connect(as_flow(self), as_flow(other))
 
-    def __rrshift__(self, other: object) -> Flow:
+    def __rrshift__(self, other: object) -> Flow[Out_co]:
         return connect(as_flow(other), as_flow(self))
 
 
-class NamedGraph(Fragment):
+class NamedGraph(Fragment[Out_co]):
     """A graph with a name, after which its components are called where it is a part of another: a workflow."""
 
     name: str
@@ -143,7 +149,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flow(Fragment):
+class Flow(Fragment[Out_co]):
     """A piece of a graph that is open at both ends."""
 
     entries: tuple[Link, ...] = ()
@@ -161,7 +167,7 @@ class Flow(Fragment):
     context: tuple[tuple[str, Any], ...] = ()
     """The defaults of its components for context keys, if it is a workflow with some."""
 
-    def flow(self) -> Flow:
+    def flow(self) -> Flow[Out_co]:
         """Return the flow itself."""
         return self
 
@@ -198,13 +204,14 @@ def as_flow(thing: object) -> Flow:
         InvalidJoin: an empty list.
         InvalidFragment: something that is not a fragment.
     """
+    given: Any = thing  # what is still of any type after the checks
     if isinstance(thing, Fragment):
-        flow = thing.flow()
-        if not isinstance(flow, Flow):  # pyright: ignore[reportUnnecessaryIsInstance]
+        flow: Any = given.flow()
+        if not isinstance(flow, Flow):
             raise InvalidFragment(
-                f"{type(thing).__name__}.flow() returned {flow!r:.80}; return a flow: a >> b, or component.flow()"
+                f"{type(given).__name__}.flow() returned {flow!r:.80}; return a flow: a >> b, or component.flow()"
             )
-        return flow
+        return flow  # pyright: ignore[reportUnknownVariableType]
     if isinstance(thing, list | tuple):
         return beside([as_flow(item) for item in cast("Iterable[object]", thing)])
     lacks = getattr(thing, "lacks", "wrap a function with step(...)")

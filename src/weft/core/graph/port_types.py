@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Literal, TypeAlias
 
-from weft.core.components.collect import Collect, GroupBy
+from weft.core.components.collect import Collect
 from weft.core.components.condition import Condition
 from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
@@ -90,7 +90,7 @@ class Ports:
             [inlet] = arriving
             kinds = [self.made_by(parent) for parent in inlet.parents]
             return (kinds[0],) if len(kinds) == 1 else None
-        if isinstance(component, Collect | GroupBy):
+        if component.gathers and not component.folds:
             return (self._gathered(component, arriving),)
         made = component.makes
         if isinstance(component, Part):
@@ -98,12 +98,12 @@ class Ports:
         others = [kind for kind in members(made) if kind is not Stop]
         return (others[0] if len(others) == 1 else made,)
 
-    def _gathered(self, component: Collect | GroupBy, arriving: Iterable[Inlet]) -> Any:
+    def _gathered(self, component: Any, arriving: Iterable[Inlet]) -> Any:
         """Return the type of a list of what arrives, or of a dict of such lists."""
         ways = [self._arriving(inlet) for inlet in arriving]
         one = ways[0] if len(ways) == 1 else None
         values = listed(one[0] if one is not None and len(one) == 1 else ANY)
-        return values if isinstance(component, Collect) else types.GenericAlias(dict, (component.key.makes, values))
+        return values if component.kind == Collect.kind else types.GenericAlias(dict, (component.key.makes, values))
 
     def _element(self, arriving: Iterable[Inlet]) -> Any:
         ways = [self._arriving(inlet) for inlet in arriving]

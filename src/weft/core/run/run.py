@@ -16,7 +16,7 @@ Nothing here waits, sleeps or starts a thread; the methods that execute work han
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from weft.core import events as ev
 from weft.core.compose.flow import NamedGraph
@@ -37,15 +37,22 @@ from weft.errors import (
     StepFailed,
     shown,
 )
-from weft.typing import Status
+from weft.typing import Out_co, Status
 
 Checkpoint = Callable[["Run"], None]
 
 
-class Run(Phases):
+class Run(Phases, Generic[Out_co]):
     """One execution of a workflow."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # typed here alone, so that reading it costs nothing more
+
+        @property
+        def output(self) -> Out_co:
+            """The result of the workflow; see :meth:`Queries.output`."""
+            ...
 
     def __init__(
         self,
@@ -105,7 +112,7 @@ class Run(Phases):
         """Return everything that has happened, in order."""
         return list(self.memory.log)
 
-    def frozen_copy(self, status: Status | None = None) -> Run:
+    def frozen_copy(self, status: Status | None = None) -> Run[Out_co]:
         """
         Return this run as it is now, to be read while the original continues; *status* is what its runner knows.
 
@@ -276,6 +283,7 @@ class Run(Phases):
 
 def _check_log(log: object) -> None:
     """Raise InvalidArgument unless *log* can be the events of a log."""
+    given: Any = log  # what is still of any type after the check
     if isinstance(log, Run | str | bytes) or not isinstance(log, Iterable):
         hint = "pass run.log()" if isinstance(log, Run) else "weft.log.decode(data) makes them of bytes"
-        raise InvalidArgument(f"from_log() takes the events of a log, got {shown(log)}; {hint}")
+        raise InvalidArgument(f"from_log() takes the events of a log, got {shown(given)}; {hint}")

@@ -22,7 +22,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 import msgspec
 
@@ -38,6 +38,9 @@ from weft.core.trace.call import Values, called, check_arguments, is_value
 from weft.core.trace.projection import Argument, Attribute, Item, itself
 from weft.core.workflow import Workflow
 from weft.errors import InvalidComponent, TracingError, WrongArity
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class Drawing:
@@ -56,10 +59,11 @@ class Drawing:
 
     def draw(self, thing: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw the call of *thing*, a component or a workflow, and return symbols for what it makes."""
+        given = thing  # what is still of any type after the checks
         if isinstance(thing, Workflow):
-            return self._nest(thing, args, kwargs)
+            return self._nest(given, args, kwargs)
         if isinstance(thing, Flow):
-            return self._place(thing, args, kwargs)
+            return self._place(given, args, kwargs)
         bound, values = called(thing, args, kwargs)
         component = self._fresh(thing, bound)
         flow = component.flow()
@@ -283,20 +287,40 @@ def _template(name: str, returned: Any, made: Workflow) -> Template:
     return fill(returned, leaf)
 
 
+def _name_of(given: Any) -> str:
+    return getattr(given, "name", None) or "name"
+
+
 def _check_function(given: object) -> None:
     """Raise InvalidComponent unless *given* is something that ``@workflow`` can draw."""
     if callable(given) and hasattr(given, "__name__"):
         return
     hint = "a name is given by keyword: @workflow(name='name')"
     if isinstance(given, Fragment):
-        hint = f"make a workflow of it: Workflow({getattr(given, 'name', None) or 'name'!r}, ...)"
+        hint = f"make a workflow of it: Workflow({_name_of(given)!r}, ...)"
     raise InvalidComponent(f"@workflow draws a function, got {given!r:.80}; {hint}")
 
 
+class WorkflowDecorator(Protocol):
+    """Draws a workflow of a function."""
+
+    @overload
+    def __call__(self, function: Callable[[A], R], /) -> Workflow[A, R]: ...
+    @overload
+    def __call__(self, function: Callable[..., R], /) -> Workflow[Any, R]: ...
+
+
+# A function of one required parameter takes the input as it is; of several, a mapping or a sequence.
 @overload
-def workflow(function: Callable[..., Any], *, name: str | None = None, validate: Validate = "error") -> Workflow: ...
+def workflow(
+    function: Callable[[A], R], *, name: str | None = None, validate: Validate = "error"
+) -> Workflow[A, R]: ...
 @overload
-def workflow(*, name: str | None = None, validate: Validate = "error") -> Callable[[Callable[..., Any]], Workflow]: ...
+def workflow(
+    function: Callable[..., R], *, name: str | None = None, validate: Validate = "error"
+) -> Workflow[Any, R]: ...
+@overload
+def workflow(*, name: str | None = None, validate: Validate = "error") -> WorkflowDecorator: ...
 def workflow(
     function: Callable[..., Any] | None = None, *, name: str | None = None, validate: Validate = "error"
 ) -> Any:

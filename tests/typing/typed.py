@@ -1,0 +1,170 @@
+"""A program for type checkers alone: every type that they should know, and mistakes that they should find."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, assert_type
+
+from weft import (
+    Run,
+    Step,
+    Stop,
+    Workflow,
+    accumulator,
+    collect,
+    condition,
+    each,
+    group_by,
+    join,
+    reduce,
+    rule,
+    step,
+    workflow,
+)
+from weft.core.compose.flow import Flow
+
+
+@step
+def length(text: str) -> int:
+    return len(text)
+
+
+@step
+def shout(text: str) -> str:
+    return text.upper()
+
+
+@step
+async def fetch(url: str) -> str:
+    return url
+
+
+@step(name="fetch_twice")
+async def fetch_again(url: str, times: int = 2) -> str:
+    return url * times
+
+
+@step
+def words(text: str) -> Iterator[str]:
+    yield from text.split()
+
+
+@step(name="lines")
+async def lines(text: str) -> AsyncIterator[str]:
+    yield text
+
+
+def add(total: int, x: int) -> int:
+    return total + x
+
+
+# -- steps ---------------------------------------------------------------------------------------
+
+assert_type(length("a"), int)
+assert_type(shout.named("other")("a"), str)
+assert_type(words("a b"), list[str])
+assert_type(lines("a"), list[str])
+length(5)  # wrong: a number for text
+fetch(5)  # wrong: a number for text
+
+
+# -- @workflow -----------------------------------------------------------------------------------
+
+
+@workflow
+def crawl(url: str, times: int = 2) -> int:
+    page = fetch(url)
+    assert_type(page, str)
+    return length(shout(fetch_again(page, times=times)))
+
+
+@workflow(name="other")
+def both(first: str, second: str) -> dict[str, int]:
+    return {"first": length(fetch(first)), "second": crawl(second)}
+
+
+is_long = condition(lambda text: len(text) > 10, name="is_long")
+
+
+@workflow
+def gated(url: str) -> int:
+    return length(is_long(fetch(url)))
+
+
+@workflow
+def wrong(text: str) -> str:
+    return length(fetch(text))  # wrong: a number is returned for text
+
+
+assert_type(crawl, Workflow[str, int])
+assert_type(crawl.run("weft.dev"), Run[int])
+assert_type(crawl.run("weft.dev").output, int)
+assert_type(crawl.run("weft.dev").run("again").output, int)
+assert_type(crawl.with_policies([]).run("weft.dev").output, int)
+assert_type(crawl("weft.dev"), int)
+assert_type(both.run({"first": "a", "second": "b"}).output, dict[str, int])
+crawl.run(5)  # wrong: a number for text
+
+
+async def running() -> None:
+    await fetch.__wrapped__("weft.dev")
+    assert_type((await crawl.arun("weft.dev")).output, int)
+    await crawl.arun(5)  # wrong: a number for text
+
+
+# -- >>, each, reduce ----------------------------------------------------------------------------
+
+total = reduce(add, init=0, name="total")
+
+
+@reduce(init=0)
+def until_ten(so_far: int, x: int) -> int | Stop:
+    return Stop(so_far) if so_far > 10 else so_far + x
+
+
+@reduce(init="")
+async def joined(so_far: str, x: str) -> str:
+    return so_far + x
+
+
+@accumulator(init=0)
+def seen(so_far: int, text: str) -> int:
+    return so_far + len(text)
+
+
+@group_by
+def first_letter(word: str) -> str:
+    return word[0]
+
+
+assert_type(shout >> length, Flow[int])
+assert_type(fetch >> shout, Flow[str])
+assert_type([fetch, shout] >> length, Flow[int])
+assert_type(join(fetch, shout, wait="any") >> length, Flow[int])
+assert_type(words >> each(length) >> total, Flow[int])
+assert_type(words >> each(length) >> until_ten, Flow[int])
+assert_type(words >> each(shout) >> joined, Flow[str])
+assert_type(words >> each(shout) >> first_letter, Flow[dict[str, list[Any]]])
+assert_type(words >> each(shout) >> collect(), Flow[list[Any]])
+assert_type(shout >> seen, Flow[int])
+assert_type(shout >> rule(then=lambda x: x, name="always"), Flow[Any])
+assert_type(shout >> crawl, Flow[int])
+assert_type(shout >> [length, fetch], Flow[Any])
+
+assert_type(Workflow("w", fetch >> length).run("a").output, int)
+assert_type(Workflow("w", words >> each(length) >> total).run("a b").output, int)
+assert_type(Workflow("w", fetch >> length, fetch >> shout).run("a").output, Any)
+
+
+# -- without annotations, as before --------------------------------------------------------------
+
+double = step(lambda x: x * 2, name="double")
+plain: Workflow = Workflow("w", double >> length)
+made: Run = plain.run(1)
+
+
+def keep(flow: Workflow, component: Step[..., Any]) -> Workflow:
+    return flow.add(component)
+
+
+keep(crawl, fetch)
