@@ -100,6 +100,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Where the runs are; a file is a real one, of SQLite."""
     components: frozenset[str] = frozenset()
     """The components; a rule for one of them applies to its parts too, but not to another component inside it."""
+    aside: frozenset[str] = frozenset()
+    """Tests and outcomes of loops: a rule for the loop does not apply to them."""
     rules: Rules = ()
     others: Rules = ()
     """The rules that a client sets while a run is live; by default the same."""
@@ -166,6 +168,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _names(self, component: str) -> set[str]:
         """Return the names that a rule for *component* may have: it may be a part of another one."""
+        if component in self.aside:
+            return {component} - self.components
         names = {component}
         while "." in component and component not in self.components:
             component = component.rpartition(".")[0]

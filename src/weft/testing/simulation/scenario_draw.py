@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from weft.core.workflow import Workflow
 from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import Policy
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
@@ -41,6 +42,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         executor="inline" if not rules and not trial.children and dice.random() < 0.5 else "thread",
         store="file" if dice.random() < 0.06 else "memory",
         components=frozenset(trial.workflow.components),
+        aside=_aside(trial.workflow),
         rules=rules,
         others=others,
         retries=retries,
@@ -115,6 +117,13 @@ def _limits(dice: Random) -> _Limits:
             )
         ),
     )
+
+
+def _aside(workflow: Workflow) -> frozenset[str]:
+    """Return the nodes of loops in *workflow* for which a rule for the loop does not hold."""
+    loops = {name: component for name, component in workflow.components.items() if component.kind in ("repeat", "loop")}
+    tests = {f"{name}.until" for name, component in loops.items() if component.kind == "repeat"}
+    return frozenset({*loops, *tests})
 
 
 def _rules(dice: Random, trial: Trial, retries: int) -> tuple[Rules, Rules]:
