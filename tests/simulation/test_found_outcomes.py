@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
 from weft import AsyncRunner, Policy, Run, Workflow, current, step
 from weft.errors import RunClosed
+from weft.policy import DEFAULT
 from weft.stores import MemoryStore
 from weft.testing import run_virtually
+from weft.testing.wrapping import WrappedStore
 
 T = TypeVar("T")
 
@@ -97,6 +99,37 @@ def test_a_failed_run_that_was_retried_is_read_as_it_is_now_through_an_old_handl
         return before, await handle.status(), await handle.result()
 
     assert using(main) == ("failed", "completed", 7)
+
+
+class Slow(WrappedStore):
+    """A store that takes a second for each append."""
+
+    async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
+        """Do it, later."""
+        if call == "append":
+            await asyncio.sleep(1.0)
+        return await act()
+
+
+def test_two_callers_that_retry_a_failed_run_at_once_reopen_it_once() -> None:
+    """The second one took the run over from the first, whose retry was not stored yet."""
+    remedies: list[str] = []
+
+    def work(x: int) -> int:
+        if not remedies:
+            raise ConnectionError("not yet")
+        return x
+
+    steps = [step(work, name=name) for name in ("left", "right")]
+    workflow = Workflow("w", *steps).with_policies([(DEFAULT, KEPT)])
+
+    async def main(runner: AsyncRunner) -> tuple[str, Any]:
+        await (await runner.start(workflow, 7, id="r")).wait()
+        remedies.append("a rest")
+        await asyncio.gather(runner.retry("r", "left"), runner.retry("r", "right"))
+        return (await runner.wait("r")).status, await runner.result("r")
+
+    assert using(main, store=Slow(MemoryStore())) == ("completed", {"left": 7, "right": 7})
 
 
 def test_on_complete_can_retry_its_run() -> None:

@@ -648,20 +648,24 @@ class AsyncRunner(RunnerQueries):
 
     async def _revised(self, id: str, revise: Callable[[Run], object]) -> Handle[Self]:
         """Let *revise* change the run *id*, also if it has failed and left."""
-        await self._runtime.gone(id)
-        try:
-            worker = await self._runtime.changeable(id)
-        except RunClosed as closed:
-            if closed.status != "failed":
-                raise
-            worker = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
-            await self._runtime.taken(worker)
-        else:
-            if worker.state != "failed":  # one that is still here is not written, and goes on as it is
-                worker.check_open()
-            revise(worker.run)
-            await self._changed(worker)
-        return Handle(self, RunRef(id, None, worker))
+        while True:
+            await self._runtime.gone(id)
+            try:
+                worker = await self._runtime.changeable(id)
+            except RunClosed as closed:
+                if closed.status != "failed":
+                    raise
+                reopened = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
+                if reopened is None:  # by another caller
+                    continue
+                worker = reopened
+                await self._runtime.taken(worker)
+            else:
+                if worker.state != "failed":  # one that is still here is not written, and goes on as it is
+                    worker.check_open()
+                revise(worker.run)
+                await self._changed(worker)
+            return Handle(self, RunRef(id, None, worker))
 
     async def _changed(self, worker: Worker) -> None:
         worker.changed()

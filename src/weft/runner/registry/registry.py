@@ -283,9 +283,12 @@ class RunRegistry:
             await asyncio.shield(back)
         return self._workers.get(run) or self.recent.get(run)
 
-    async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
+    async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
         """
         Load *run*, which has finished, make a *change* after which it has something to do, and continue it.
+
+        Returns:
+            Its worker; None if another caller has reopened it meanwhile, so that the run is here, without the change.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -294,7 +297,9 @@ class RunRegistry:
         """
         return await asyncio.shield(self.change(run, partial(self._reopen, run, options, change)))
 
-    async def _reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
+    async def _reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
+        if run in self._workers:
+            return None
         stored = await self._ownership.record(run)
         if stored.status != "failed":
             if stored.status in FINISHED:
