@@ -111,10 +111,10 @@ class _Ref(weakref.ref[Any]):
     key: Any
 
 
-def _forget(ref: Any) -> None:
+def _forget(ref: Any, held: dict[Any, tuple[weakref.ref[Any], ...]] = _held) -> None:
     """Drop the entry of what has died."""
-    # Called before the memory of what has died, and so its identity, can be used again.
-    _held.pop(ref.key, None)
+    # Called before the memory of what has died, and so its identity, can be used again; also while the process ends.
+    held.pop(ref.key, None)
 
 
 def _identified(thing: Any) -> tuple[Any, tuple[Any, ...]]:
