@@ -819,3 +819,24 @@ def test_the_record_counts_what_is_left_after_a_letter_was_discarded(runner: Run
     with pytest.raises(RunFailed) as failed:
         runner.result("done", 20)
     assert list(failed.value.failures) == ["inverse"]
+
+
+def test_an_input_that_was_sent_before_its_run_finished_can_be_sent_again(runner: Runner) -> None:
+    runner.start(chain, id="a")
+    first = runner.send("a", 5, key="k")
+    first.result(20)
+    runner.finish("a")
+    runner.wait("a", 20)
+
+    again = runner.send("a", 5, key="k")
+
+    assert (again, again.result(20)) == (first, 11)
+    with pytest.raises(RunClosed):
+        runner.send("a", 5, key="another")
+
+
+def test_many_runs_can_be_started_open(runner: Runner) -> None:
+    handles = runner.start_many(chain, [1, 2], ids=["a", "b"], open=True)
+
+    assert handles.gather(20) == [3, 5]
+    assert (runner.status("a"), runner.send("b", 5).result(20)) == ("idle", 11)

@@ -257,6 +257,7 @@ class Runner:
         inputs: Iterable[Any],
         *,
         ids: Iterable[str] | None = None,
+        open: bool = False,  # noqa: A002 - what one would say
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         executor: str | None = None,
@@ -275,6 +276,7 @@ class Runner:
                 workflow,
                 list(inputs),
                 ids=ids if ids is None or isinstance(ids, str) else list(ids),
+                open=open,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
                 executor=executor,

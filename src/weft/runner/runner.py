@@ -265,6 +265,7 @@ class AsyncRunner(RunnerQueries):
         inputs: Iterable[Any],
         *,
         ids: Iterable[str] | None = None,
+        open: bool = False,  # noqa: A002 - what one would say
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
         executor: str | None = None,
@@ -312,7 +313,7 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         runs = await new_runs(inputs, ids)
-        request = StartRequest(MISSING, policies, policies_mode, deadline, True, by)
+        request = StartRequest(MISSING, policies, policies_mode, deadline, not open, by)
         workers = await self._runtime.bulk_start.start(runs, workflow, told, request)
         return Handles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
 
@@ -407,11 +408,17 @@ class AsyncRunner(RunnerQueries):
             RunClosed: the run has finished, or finishes with the input that it has.
         """
         encoded = await encoded_input(input) if needs_encoding(input) else None
-        worker = await self._runtime.changeable(id)
-        worker.check_open()
-        if policies is not None:
-            worker.rule(policies, policies_mode, by)
-        number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
+        try:
+            worker = await self._runtime.changeable(id)
+            worker.check_open()
+            if policies is not None:
+                worker.rule(policies, policies_mode, by)
+            number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
+        except RunClosed:
+            known = None if key is None else ((await self._run(RunRef(id))).memory.keys or {}).get(key)
+            if known is None:
+                raise
+            return Handle(self, RunRef(id, known))  # it was sent before the run finished
         await self._runtime.taken(worker)
         return Handle(self, RunRef(id, number, worker))
 
