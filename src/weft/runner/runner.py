@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, Literal, Self
@@ -418,6 +417,7 @@ class AsyncRunner(RunnerQueries):
             known = None if key is None else ((await self._run(RunRef(id))).memory.keys or {}).get(key)
             if known is None:
                 raise
+            await self._runtime.finished(id)
             return Handle(self, RunRef(id, known))  # it was sent before the run finished
         await self._runtime.taken(worker)
         return Handle(self, RunRef(id, number, worker))
@@ -436,6 +436,7 @@ class AsyncRunner(RunnerQueries):
         except RunClosed as closed:
             if closed.status == "cancelled":
                 raise
+            await self._runtime.finished(id)
         else:
             worker.end(by)
             await self._runtime.taken(worker)
@@ -469,8 +470,11 @@ class AsyncRunner(RunnerQueries):
 
     async def checkpoint(self, id: str) -> None:
         """Write everything that has happened in the run *id*; of a run that has finished, all of it is written."""
-        with suppress(RunClosed):
+        try:
             worker = await self._runtime.changeable(id)
+        except RunClosed:
+            await self._runtime.finished(id)
+        else:
             worker.checkpoint()
             await self._runtime.written(worker)
 
@@ -577,6 +581,7 @@ class AsyncRunner(RunnerQueries):
         except RunClosed as closed:
             if closed.status != "cancelled":
                 raise
+            await self._runtime.finished(id)
             return
         if worker.state != "cancelled":
             worker.cancel(reason, by)

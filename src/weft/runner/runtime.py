@@ -316,6 +316,17 @@ class Runtime:
             await self.waiters.left(worker)
             worker = await self.held(run)
 
+    async def finished(self, run: str) -> None:
+        """
+        Wait until *run*, which has finished, is stored as finished.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        worker = self.registry.get(run)
+        if worker is not None:  # its last events are on their way
+            await self.written(worker)
+
     async def written(self, worker: Worker) -> None:
         """Wait until everything that has happened in the run of *worker* is stored."""
         await self.waiters.durable(worker, len(worker.run.memory.log))

@@ -170,3 +170,28 @@ async def test_a_call_whose_caller_is_cancelled_has_happened_or_not_and_can_be_m
             run = await runner.get("a")
         assert len(keys_of(run.log())) == {"send": 2, "open": 0}.get(call, 1)
         assert runner.held == await owned(inner) == ([] if call == "cancel" else ["a"])
+
+
+@pytest.mark.parametrize("call", ["cancel", "finish", "checkpoint"])
+@virtually
+async def test_a_call_about_a_run_that_finishes_returns_when_that_is_stored(call: str) -> None:
+    store = GatedStore(MemoryStore())
+    async with runner_on(store) as runner:
+        await (await runner.start(double, id="a")).send(1)
+        await runner.wait("a")
+        gate = store.hold("append")
+        first = started(runner.cancel("a") if call == "cancel" else runner.finish("a"))
+        await until_nothing_moves()
+        calls: dict[str, Callable[[str], Coroutine[Any, Any, Any]]] = {
+            "cancel": runner.cancel,
+            "finish": runner.finish,
+            "checkpoint": runner.checkpoint,
+        }
+
+        second = started(calls[call]("a"))
+        await until_nothing_moves()
+        assert not second.done()
+
+        gate.open()
+        assert [await ended(first), await ended(second)] == ["returned", "returned"]
+        assert (await runner.find("a")).status == ("cancelled" if call == "cancel" else "completed")
