@@ -324,7 +324,7 @@ class Runtime:
             StoreError: it could not be written.
         """
         worker = self.registry.get(run)
-        if worker is not None:  # its last events are on their way
+        if worker is not None and worker.acknowledged and worker.outcome is not None:  # its end is on its way
             await self.written(worker)
 
     async def written(self, worker: Worker) -> None:
