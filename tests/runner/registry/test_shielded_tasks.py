@@ -12,7 +12,7 @@ from callers import cut_off, ended, owned, started
 from weather import GatedStore, SlowStore, chain, double, keys_of, runner_on, stored_log, until_nothing_moves, virtually
 
 import weft
-from weft import Runnable, Workflow, step
+from weft import Policy, Runnable, Workflow, step
 from weft.errors import RunClosed
 from weft.stores import MemoryStore
 
@@ -195,3 +195,25 @@ async def test_a_call_about_a_run_that_finishes_returns_when_that_is_stored(call
         gate.open()
         assert [await ended(first), await ended(second)] == ["returned", "returned"]
         assert (await runner.find("a")).status == ("cancelled" if call == "cancel" else "completed")
+
+
+@virtually
+async def test_a_retry_of_a_run_whose_end_the_store_refuses_is_told_so() -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    workflow = Workflow("w", step(lambda x: 1 // x, name="invert"))
+    async with runner_on(store) as runner:
+        handle = await runner.start(workflow.with_policies([("invert", Policy(on_failure="dead_letter"))]), id="a")
+        await handle.send(0)
+        await runner.wait("a")
+        gate = store.hold("append")
+        finishing = started(runner.finish("a"))
+        await until_nothing_moves()
+        retrying = started(runner.retry("a"))
+        await until_nothing_moves()
+
+        await inner.acquire("a")  # another owner: the end of the run is refused
+        gate.open()
+
+        assert await ended(finishing) == "OwnershipLost"
+        assert await ended(retrying) in ("OwnershipLost", "RunParked")

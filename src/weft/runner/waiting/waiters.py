@@ -263,8 +263,13 @@ class Waiters:
                     self._put(worker, waiter)
 
     async def left(self, worker: Worker) -> None:
-        """Wait until *worker*, whose run finishes, has left the runner."""
-        await self._add(worker, lambda worker: worker.has_left or None)
+        """
+        Wait until *worker*, whose run finishes, has left the runner.
+
+        Raises:
+            StoreError: the store has refused its last events, so that it stays.
+        """
+        await self._add(worker, lambda worker: worker.lost or worker.has_left or None)
 
     def over(self, worker: Worker) -> None:
         """The run of *worker* has finished and left: tell the callers that still wait."""
