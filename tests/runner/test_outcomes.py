@@ -24,6 +24,7 @@ from weft.core.events import (
     RunnableSkipped,
 )
 from weft.errors import (
+    InvalidOption,
     NoSuchLetter,
     NothingProduced,
     RunClosed,
@@ -840,3 +841,15 @@ def test_many_runs_can_be_started_open(runner: Runner) -> None:
 
     assert handles.gather(20) == [3, 5]
     assert (runner.status("a"), runner.send("b", 5).result(20)) == ("idle", 11)
+
+
+def test_the_caller_of_a_start_without_input_is_in_the_log_too(runner: Runner) -> None:
+    runner.start(chain, id="a", by="ann", policies=[("double", Policy(max_retries=1))])
+
+    defined, changed = runner.log("a")
+    assert (defined.by, changed.by) == ("ann", "ann")  # type: ignore[union-attr]
+
+
+def test_a_deadline_without_an_input_is_refused(runner: Runner) -> None:
+    with pytest.raises(InvalidOption, match="it counts from an input"):
+        runner.start(chain, id="a", deadline=5.0)

@@ -39,6 +39,8 @@ class WorkflowDefined(Event, frozen=True, tag="workflow_defined"):
     workflow: CompiledWorkflow
     options: Any = None
     """The options that a runner was told to drive the run with, as plain data."""
+    by: str | None = None
+    """The caller that started it, as that one names itself."""
 
 
 class ComponentAdded(Event, frozen=True, tag="component_added"):

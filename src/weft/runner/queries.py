@@ -57,7 +57,7 @@ class RunnerQueries:
         A stored run with nothing left to do is read, and stays where it is.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
             RunNotHeld: it has something to do, and this runner does not drive it.
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it was set aside until a person resumes it.
@@ -107,7 +107,7 @@ class RunnerQueries:
         Return the worker of a run that is here, or was when it finished; otherwise its record.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
         """
         worker = await self._runtime.held(ref.id)
         if worker is not None:
@@ -123,10 +123,9 @@ class RunnerQueries:
         kept = self._runtime.registry.recent.get(ref.id) or ref.worker
         return kept if kept is not None and kept.has_left else None
 
-    async def _run(self, ref: RunRef) -> Run:
-        """Return the run itself, from here or from the store."""
-        found = await self._found(ref)
-        return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(ref.id)).run
+    async def _run(self, found: Worker | RunRecord) -> Run:
+        """Return the run that was *found*: the one that is here, or else as the store has it."""
+        return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(found.id)).run
 
     async def wait_until(
         self, run: str | Handle[Any], predicate: Callable[[Run], bool], timeout: float | None = None
@@ -138,16 +137,16 @@ class RunnerQueries:
             RunClosed, RunParked: it does not hold, and never will.
         """
         ref = as_ref(run)
-        return await self._in_time(ref, timeout, self._held(ref, predicate))
+        return await self._in_time(ref, timeout, self._until(ref, predicate))
 
-    async def _held(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
+    async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
         found = await self._found(ref)
         if isinstance(found, Worker) and not found.has_left:
             return await self._runtime.waiters.until(found, predicate)
         if not isinstance(found, Worker) and found.status not in AT_REST:
             raise RunNotHeld(ref.id, found.owner)
         state = found.state if isinstance(found, Worker) else found.status
-        seen = (await self._run(ref)).where(predicate)
+        seen = (await self._run(found)).where(predicate)
         if seen is None:
             raise RunClosed(ref.id, found.reason, status=state) if state in FINISHED else RunNotHeld(ref.id)
         return seen
@@ -271,18 +270,17 @@ class RunnerQueries:
         stored = None if isinstance(found, Worker) else decode_outcome(found.outcome)
         if stored is not None and (ref.input == stored.ordinal or stored.ordinal <= 1):
             return stored.results
-        seen = await self._run(ref)
+        seen = await self._run(found)
         return seen.results() if ref.input is None else results_of(seen, ref.input)
 
     async def get(self, run: str | Handle[Any]) -> Run:
         """Return *run*, an id or a handle, as it is now."""
-        ref = as_ref(run)
-        found = await self._found(ref)
-        return (await self._run(ref)).frozen_copy(found.state if isinstance(found, Worker) else found.status)
+        found = await self._found(as_ref(run))
+        return (await self._run(found)).frozen_copy(found.state if isinstance(found, Worker) else found.status)
 
     async def log(self, run: str | Handle[Any]) -> list[ev.AnyEvent]:
         """Return everything that has happened in *run*, an id or a handle."""
-        return (await self._run(as_ref(run))).log()
+        return (await self._run(await self._found(as_ref(run)))).log()
 
     async def status(self, run: str | Handle[Any]) -> RunStatus:
         """Return the status of *run*, an id or a handle."""
@@ -373,7 +371,7 @@ def checked_output(run_id: str, outcome: RunOutcome, run: Run | None = None) -> 
 
     Raises:
         RunFailed: something failed, and nothing has handled it.
-        NothingProduced: there is no output.
+        NothingProduced: nothing was produced.
     """
     if outcome.failures:
         failures = {each.component: _failure(each, run) for each in outcome.failures}

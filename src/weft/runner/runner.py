@@ -238,6 +238,8 @@ class AsyncRunner(RunnerQueries):
         """
         self._runtime.check_open()
         check_workflow(workflow)
+        if deadline is not None and input is MISSING:
+            raise InvalidOption(f"deadline={deadline!r}: it counts from an input; pass it with send()")
         if if_exists != "same":
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
@@ -401,7 +403,7 @@ class AsyncRunner(RunnerQueries):
             by: the caller, as that one names itself; kept in the log.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
             RunNotHeld: this runner does not drive it.
             UnencodableValue: the value could not be stored.
             RunClosed: the run has finished, or finishes with the input that it has.
@@ -414,7 +416,7 @@ class AsyncRunner(RunnerQueries):
                 worker.rule(policies, policies_mode, by)
             number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
         except RunClosed:
-            known = None if key is None else ((await self._run(RunRef(id))).memory.keys or {}).get(key)
+            known = None if key is None else await self._known(id, key)
             if known is None:
                 raise
             await self._runtime.finished(id)
@@ -422,12 +424,17 @@ class AsyncRunner(RunnerQueries):
         await self._runtime.taken(worker)
         return Handle(self, RunRef(id, number, worker))
 
+    async def _known(self, id: str, key: str) -> int | None:
+        """Return the number of the input with this *key* that the run *id* has had; None if it has not."""
+        run = await self._run(await self._found(RunRef(id)))
+        return (run.memory.keys or {}).get(key)
+
     async def finish(self, id: str, *, by: str | None = None) -> None:
         """
         Let the run *id* accept no more input, and finish when nothing is left to do.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
             RunNotHeld: this runner does not drive it.
             RunClosed: it was cancelled.
         """
@@ -572,7 +579,7 @@ class AsyncRunner(RunnerQueries):
         Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
             RunNotHeld: this runner does not drive it.
             RunClosed: it has completed or failed.
         """

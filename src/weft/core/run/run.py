@@ -61,11 +61,12 @@ class Run(Phases, Generic[Out_co]):
         id: str | None = None,
         context: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
+        by: str | None = None,
     ) -> None:
         if not isinstance(workflow, NamedGraph):
             raise InvalidArgument(f"a run is of a workflow, got {workflow!r:.120}; make one: Workflow(name, ...)")
         self._begin(over_defaults(workflow.context, context or {}) if workflow.context else context)
-        record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow, options))
+        record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow, options, by))
 
     def _begin(self, context: Mapping[str, Any] | None, memory: Memory | None = None) -> None:
         self.memory = Memory() if memory is None else memory

@@ -154,11 +154,11 @@ class RunRegistry:
         Raises:
             RunExists: a run of this id is here.
         """
-        worker = self._new_worker(run, workflow, options)
+        worker = self._new_worker(run, workflow, options, request.by)
         if request.policies is None:
             worker.policies.check_all()
         else:
-            worker.policies.change(request.policies, request.policies_mode)
+            worker.policies.change(request.policies, request.policies_mode, request.by)
         key = (workflow.name, workflow.version)
         if self._started.get(key) is not workflow:  # a weak reference costs more than a look
             self._started[key] = workflow
@@ -195,12 +195,12 @@ class RunRegistry:
             del self._workers[worker.id]
         self._waiters.gone(worker)
 
-    def _new_worker(self, run: str, workflow: Workflow, options: RunOptions) -> Worker:
+    def _new_worker(self, run: str, workflow: Workflow, options: RunOptions, by: str | None) -> Worker:
         check_text("id", run)
         if run in self._workers:
             raise RunExists(run)
         self._dispatcher.check_open()
-        new = Run(workflow, id=run, context=options.context, options=options.said)
+        new = Run(workflow, id=run, context=options.context, options=options.said, by=by)
         new.check_context()
         return Worker(self._dispatcher, new, options, self)
 
