@@ -452,7 +452,7 @@ class NoRunner(RunError):
 
 
 class NoSuchLetter(RunError, LookupError):
-    """There is no such dead letter in this run; *halted* names the components whose failures were not kept as one."""
+    """No dead letter of this run fits; *halted* names the components whose failures were not kept as one."""
 
     def __init__(self, which: object, kept: Sequence[str], halted: Sequence[str] = ()) -> None:
         known = f"there are letters of {', '.join(dict.fromkeys(kept))}" if kept else "this run keeps none"

@@ -18,6 +18,7 @@ Like the context of a run, defaults are never stored, and are not part of the id
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType
@@ -36,14 +37,14 @@ class ContextDefaults:
     """The defaults for context keys."""
 
     @property
+    @abstractmethod
     def components(self) -> Mapping[str, Component]:
         """The components, by name."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def compiled(self) -> Plan:
         """The compiled form that runs use."""
-        raise NotImplementedError
 
     def context_keys(self) -> dict[str, dict[str, Any]]:
         """Return, by component, the context keys it reads and their defaults; a required one has ``MISSING``."""

@@ -71,7 +71,7 @@ class Handle(Generic[R]):
 
         Raises:
             RunFailed: something failed, and nothing has handled it.
-            NothingProduced: there is no output; the error says why.
+            NothingProduced: nothing was produced; the error says why.
         """
         return self._given(self._runner.result(self, timeout))
 

@@ -105,7 +105,7 @@ def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[
     Return the statuses that a caller asks for, one or several of them; None for all.
 
     Raises:
-        InvalidOption: there is no such status.
+        InvalidOption: it is not a status.
     """
     if status is None:
         return None

@@ -266,7 +266,7 @@ class Runtime:
         Return the worker of *run*, once it is decided that it is here.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
             RunClosed: it has finished.
             RunNotHeld: it is stored, and not here.
         """
@@ -296,7 +296,7 @@ class Runtime:
         Return the worker of *run*, to be told something.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: no run has this id.
             RunClosed: it has finished.
             RunNotHeld: it is not here, or is being released.
         """

@@ -51,11 +51,6 @@ def status_to_store(worker: Worker) -> RunStatus:
     return worker.state if worker.state in FINISHED else "idle"
 
 
-def is_over(worker: Worker) -> bool:
-    """Whether the run of *worker* has finished, and the store has all of it."""
-    return worker.state in FINISHED and worker.stored_status == worker.state and not worker.unwritten
-
-
 def has_news(run: Run) -> bool:
     """Whether *run* has done something since on_complete was last called."""
     memory = run.memory
