@@ -229,6 +229,48 @@ def test_a_handle_is_not_an_id() -> None:
             runner.send(handle, 1)
 
 
+failing = Workflow("failing", step(lambda x: 1 // x, name="share")).add_policy(
+    "share", Policy(on_failure="dead_letter")
+)
+
+
+@pytest.mark.parametrize("by", [5, b"ann", "\ud800"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda runner, by: runner.start(small, 1, id="b", by=by),
+        lambda runner, by: runner.start_many(small, [1], ids=["b"], by=by),
+        lambda runner, by: runner.send("a", 1, by=by),
+        lambda runner, by: runner.finish("a", by=by),
+        lambda runner, by: runner.cancel("a", by=by),
+        lambda runner, by: runner.cancel("a", by),
+        lambda runner, by: runner.set_policies("a", [], by=by),
+        lambda runner, by: runner.add("a", double, by=by),
+        lambda runner, by: runner.remove("a", "share", by=by),
+        lambda runner, by: runner.retry("a", by=by),
+        lambda runner, by: runner.discard("a", by=by),
+        lambda runner, by: runner.retry("failed", by=by),
+    ],
+)
+def test_a_caller_names_itself_with_text(call: Callable[[Runner, Any], object], by: Any) -> None:
+    """Something else, such as the number of a user, would be written to a log that could not be read any more."""
+    with Runner() as runner:
+        runner.start(failing, 0, id="a", open=True).wait(20)
+        runner.start(failing, 0, id="failed").wait(20)
+        before = runner.log("a"), runner.log("failed"), runner.held
+        with pytest.raises(InvalidArgument, match=r"(by|reason)=.*: use text"):
+            call(runner, by)
+        assert (runner.log("a"), runner.log("failed"), runner.held) == before
+        with pytest.raises(RunNotFound):
+            runner.find("b")
+
+
+@pytest.mark.parametrize("option", [{"by": 5}, {"key": 5}])
+def test_what_is_said_with_an_input_can_be_read_again(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="=5: use text"):
+        Run(small).plan(1, **option)
+
+
 # -- stored definitions --------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from weft.core.fold.scope import Activation
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
+from weft.core.run.texts import check_text_or_none
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
@@ -298,6 +299,7 @@ class Worker:
         if self.state == "cancelled" or not memory.is_ending or self.lost is not None:
             self.check_open()
         if not memory.is_ending:
+            check_text_or_none("by", by)
             record(memory, ev.RunFinished(len(memory.log) + 1, by))
             self.changed()
 
@@ -398,6 +400,8 @@ class Worker:
             RunParked: as :meth:`check_open`.
         """
         self.check_open()
+        check_text_or_none("reason", reason)
+        check_text_or_none("by", by)
         memory = self.run.memory
         self.report.busy()
         self.abandon()
