@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +40,8 @@ double = step(lambda x: x * 2, name="double")
 small = Workflow("small", inc)
 keyed = Workflow("keyed", step(lambda x, key=context("key"): (x, key), name="pair"))
 wrong: Any = 5
+wrong_id: Any = small
+wrong_status: Any = ["done"]
 
 
 # -- composing -----------------------------------------------------------------------------------
@@ -269,6 +274,69 @@ def test_a_caller_names_itself_with_text(call: Callable[[Runner, Any], object], 
 def test_what_is_said_with_an_input_can_be_read_again(option: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="=5: use text"):
         Run(small).plan(1, **option)
+
+
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["memory:", "runs.db"])
+def lately(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
+    """A runner whose store, in memory or on a file, has one run that has just completed."""
+    where = request.param if request.param == "memory:" else tmp_path / request.param
+    with Runner(where) as runner:
+        runner.start(small, 1, id="a").wait(20)
+        yield runner
+
+
+def test_a_time_can_be_a_datetime(lately: Runner) -> None:
+    """SQLite would take any date for later than every number, and purge what was written a moment ago."""
+    assert lately.purge(before=LONG_AGO) == 0
+    assert lately.count(since=LONG_AGO) == len(lately.runs(since=LONG_AGO)) == 1
+    soon = datetime.now(timezone(timedelta(hours=5))) + timedelta(days=1)
+    assert lately.count(since=soon) == len(lately.runs(since=soon)) == 0
+    assert lately.purge(before=soon) == 1
+
+
+@pytest.mark.parametrize("moment", [datetime(2001, 1, 1), "2001-01-01", True, float("nan")])  # noqa: DTZ001
+def test_a_time_is_a_number_or_has_a_time_zone(lately: Runner, moment: Any) -> None:
+    for ask in (lately.runs, lately.count):
+        with pytest.raises(InvalidOption, match=r"since=.*: use "):
+            ask(since=moment)
+    with pytest.raises(InvalidOption, match=r"before=.*: use "):
+        lately.purge(before=moment)
+    assert lately.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ({"workflow": small}, "use the name of a workflow"),
+        ({"failed": "yes"}, "use True or False"),
+        ({"after": "a"}, "use the last record of the page before"),
+        ({"limit": "a"}, "use a whole number"),
+        ({"limit": -1}, "use a whole number"),
+    ],
+)
+def test_runs_are_listed_by_what_they_can_be_chosen_by(lately: Runner, asked: dict[str, Any], hint: str) -> None:
+    with pytest.raises(InvalidOption, match=hint):
+        lately.runs(**asked)
+
+
+def test_runs_are_purged_by_one_status_or_several(lately: Runner) -> None:
+    lately.start(small, id="b").finish()
+    assert lately.purge(before=time.time() + 60, statuses="failed") == 0
+    with pytest.raises(InvalidOption, match="status='done': use"):
+        lately.purge(before=0, statuses=wrong_status)
+    with pytest.raises(InvalidOption, match="use a whole number"):
+        lately.purge(before=0, limit=-1)
+    assert lately.purge(before=time.time() + 60, statuses="completed") == 2
+
+
+def test_something_else_than_an_id_is_not_found(lately: Runner) -> None:
+    """A file is not damaged because it cannot look for something that is not text."""
+    for ask in (lately.get, lately.find, lately.status, lately.result, lately.wait, lately.resume, lately.delete):
+        with pytest.raises(RunNotFound, match=r"an id is text: pass handle\.id"):
+            ask(wrong_id)
 
 
 # -- stored definitions --------------------------------------------------------------------------

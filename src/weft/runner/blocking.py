@@ -35,7 +35,7 @@ from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import IfExists, OnComplete, WorkerHooks
+from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -378,7 +378,7 @@ class Runner:
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
         failed: bool | None = None,
-        since: float | None = None,
+        since: Time | None = None,
         limit: int = 100,
         after: RunRecord | None = None,
     ) -> list[RunRecord]:
@@ -393,7 +393,7 @@ class Runner:
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
         failed: bool | None = None,
-        since: float | None = None,
+        since: Time | None = None,
     ) -> int:
         """Return how many runs the store has; see :meth:`AsyncRunner.count`."""
         return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
@@ -402,7 +402,13 @@ class Runner:
         """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))
 
-    def purge(self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None) -> int:
+    def purge(
+        self,
+        *,
+        before: Time,
+        statuses: RunStatus | Collection[RunStatus] = FINISHED,
+        limit: int | None = None,
+    ) -> int:
         """Delete closed runs that were last written *before* a time; see :meth:`AsyncRunner.purge`."""
         return self._do(self._inner.purge(before=before, statuses=statuses, limit=limit))
 

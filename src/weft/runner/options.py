@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal, cast, get_args
+from datetime import datetime
+from typing import Any, Final, Literal, cast, get_args, overload
 
 import msgspec
 
@@ -18,7 +19,7 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidArgument, InvalidOption, UnencodableValue
 from weft.log import Encoded, check_encodable
 from weft.log.functions import named
-from weft.ports.store import RunStatus
+from weft.ports.store import RunRecord, RunStatus
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
 from weft.typing import PoliciesMode
 
@@ -113,6 +114,63 @@ def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[
     for each in statuses:
         check_choice("status", each, RunStatus)
     return statuses
+
+
+Time = float | datetime
+"""A point in time: seconds since the epoch, or a datetime with a time zone."""
+
+
+@overload
+def as_time(name: str, value: Time) -> float: ...
+
+
+@overload
+def as_time(name: str, value: Time | None) -> float | None: ...
+
+
+def as_time(name: str, value: Time | None) -> float | None:
+    """
+    Return a point in time as seconds since the epoch; None for none.
+
+    A store would compare anything: in SQLite every number is less than every text.
+
+    Raises:
+        InvalidOption: it is something else, or a datetime without a time zone.
+    """
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidOption(f"{name}={value!r}: use a datetime with a time zone: datetime.now(timezone.utc)")
+        return value.timestamp()
+    if type(value) not in (int, float) or math.isnan(value):
+        raise InvalidOption(f"{name}={value!r:.80}: use seconds since the epoch, or a datetime with a time zone")
+    return float(value)
+
+
+def check_listing(workflow: object, failed: object) -> None:
+    """
+    Refuse what runs cannot be chosen by.
+
+    Raises:
+        InvalidOption: *workflow* is not the name of one, or *failed* is neither True nor False nor None.
+    """
+    if not isinstance(workflow, str | None):
+        raise InvalidOption(f"workflow={workflow!r:.80}: use the name of a workflow, such as orders.name")
+    if not isinstance(failed, bool | None):
+        raise InvalidOption(f"failed={failed!r:.80}: use True or False, or leave it out for both")
+
+
+def check_page(limit: object, after: object) -> None:
+    """
+    Refuse what is not a page of records: a number of them, and the last one of the page before.
+
+    Raises:
+        InvalidOption: it is not.
+    """
+    check_count("limit", limit)
+    if not isinstance(after, RunRecord | None):
+        raise InvalidOption(f"after={after!r:.80}: use the last record of the page before, as runs() returned it")
 
 
 class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):

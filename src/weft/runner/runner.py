@@ -35,7 +35,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
-from weft.runner.checkpoints import Checkpoints, as_checkpoints
+from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
@@ -45,7 +45,10 @@ from weft.runner.options import (
     OnComplete,
     RunOptions,
     StartRequest,
+    Time,
     WorkerHooks,
+    as_statuses,
+    as_time,
     check_choice,
     check_context,
     check_seconds,
@@ -461,17 +464,29 @@ class AsyncRunner(RunnerQueries):
         await self._runtime.delete(id)
 
     async def purge(
-        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+        self,
+        *,
+        before: Time,
+        statuses: RunStatus | Collection[RunStatus] = FINISHED,
+        limit: int | None = None,
     ) -> int:
         """
-        Delete finished runs that were last written *before* a time, in seconds since the epoch; return how many.
+        Delete finished runs that were last written *before* a time; return how many.
 
         Args:
+            before: seconds since the epoch, or a datetime with a time zone.
             statuses: only runs in one of these; ``"idle"`` can be one of them, runs with work left cannot.
             limit: how many of them at most.
+
+        Raises:
+            InvalidOption: one of these is something else.
         """
         self._runtime.check_open()
-        return await self._runtime.ownership.purge(before=before, statuses=statuses, limit=limit)
+        if limit is not None:
+            check_count("limit", limit)
+        return await self._runtime.ownership.purge(
+            before=as_time("before", before), statuses=as_statuses(statuses) or (), limit=limit
+        )
 
     # -- stopping and resuming -------------------------------------------------------------------
 
