@@ -331,6 +331,25 @@ def test_elements_of_a_later_input_are_not_among_those_of_an_earlier_one(runner:
 # -- retrying ------------------------------------------------------------------------------------
 
 
+_told: list[tuple[str, str]] = []
+
+
+def note_status(run_id: str, run: Run) -> None:
+    """Note what on_complete was told."""
+    _told.append((run_id, run.status))
+
+
+def test_on_complete_is_told_when_a_failed_run_that_was_retried_finishes_again(store: LogStore) -> None:
+    switch = Switch()
+    _told.clear()
+    with Runner(store) as runner:
+        runner.start(switched(switch), 5, id="a", on_complete=note_status).wait(20)
+        switch.is_on.set()
+        runner.retry("a").wait(20)
+
+    assert _told == [("a", "failed"), ("a", "completed")]
+
+
 def test_retrying_dead_letters_reopens_a_failed_run_which_then_completes(store: LogStore) -> None:
     switch = Switch()
     with Runner(store) as runner:

@@ -366,6 +366,7 @@ class RunRegistry:
         worker.policies.check_all()
         if change is not None:
             change(worker)
+            worker.owes_notice = options.on_complete is not None  # it was told of all that had happened before
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:
