@@ -14,7 +14,7 @@ import pytest
 from small_flows import chain
 from weather import GatedStore, Refuses, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
-from weft import Policy, Run, Runner, Saga, Workflow, condition, each, reduce, step
+from weft import Policy, Run, Runner, Saga, Workflow, condition, context, each, reduce, step
 from weft.core.events import (
     InputReceived,
     PolicyChanged,
@@ -25,6 +25,7 @@ from weft.core.events import (
 )
 from weft.errors import (
     InvalidOption,
+    MissingContext,
     NoSuchLetter,
     NothingProduced,
     RunClosed,
@@ -348,6 +349,54 @@ def test_on_complete_is_told_when_a_failed_run_that_was_retried_finishes_again(s
         runner.retry("a").wait(20)
 
     assert _told == [("a", "failed"), ("a", "completed")]
+
+
+def keyed(switch: Switch) -> Workflow:
+    """As :func:`switched`, of a step that needs a key to the line."""
+
+    def fetch(x: int, key: str = context("key")) -> str:
+        return f"{switch(x)} with {key}"
+
+    return Workflow("keyed", step(fetch)).with_policies([("fetch", Policy(on_failure="dead_letter"))])
+
+
+def test_a_failed_run_is_retried_with_the_context_and_the_callback_that_it_was_started_with(store: LogStore) -> None:
+    switch, told = Switch(), list[str]()
+    with Runner(store) as runner:
+        runner.start(
+            keyed(switch), 5, id="a", context={"key": "k"}, on_complete=lambda _, run: told.append(run.status)
+        ).wait(20)
+        switch.is_on.set()
+
+        assert runner.retry("a").result(20) == "10 with k"
+        assert told == ["failed", "completed"]
+
+
+def test_a_failed_run_is_retried_in_another_runner_with_the_context_that_it_is_given(store: LogStore) -> None:
+    switch = Switch()
+    flow = keyed(switch)
+    with Runner(store) as runner:
+        runner.start(flow, 5, id="a", context={"key": "k"}).wait(20)
+        runner.start(flow, 6, id="b", context={"key": "k"}).wait(20)
+        switch.is_on.set()
+        runner._inner._registry.recent.forget("a")
+        runner._inner._registry.recent.forget("b")
+
+        with pytest.raises(MissingContext, match="'key'"):
+            runner.retry("a")
+        assert runner.status("a") == "failed"
+        assert runner.retry("a", context={"key": "other"}).result(20) == "10 with other"
+        assert runner.discard("b", context={"key": "other"}).wait(20).status == "completed"
+
+
+def test_an_open_run_reads_the_context_with_which_it_is_retried(runner: Runner) -> None:
+    switch = Switch()
+    first = runner.start(keyed(switch), 5, id="a", open=True, context={"key": "old"})
+    first.wait(20)
+    switch.is_on.set()
+
+    assert runner.retry("a", context={"key": "new"}).result(20) == "10 with new"
+    assert first.send(6).result(20) == "12 with new"
 
 
 def test_retrying_dead_letters_reopens_a_failed_run_which_then_completes(store: LogStore) -> None:

@@ -507,14 +507,18 @@ class Runner:
         *,
         policy: Any = None,
         input: Any = MISSING,  # noqa: A002 - what one would say
+        context: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Handle[Self]:
         """Retry dead letters of the run *id*; see :meth:`AsyncRunner.retry`."""
-        return Handle(self, self._do(self._inner.retry(id, which, policy=policy, input=input, by=by)).ref)
+        retried = self._inner.retry(id, which, policy=policy, input=input, context=context, by=by)
+        return Handle(self, self._do(retried).ref)
 
-    def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
+    def discard(
+        self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
+    ) -> Handle[Self]:
         """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
-        return Handle(self, self._do(self._inner.discard(id, which, by=by)).ref)
+        return Handle(self, self._do(self._inner.discard(id, which, context=context, by=by)).ref)
 
 
 def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:

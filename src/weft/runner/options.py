@@ -271,6 +271,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             check_arguments=self.check_arguments,
         )
 
+    def with_context(self, context: Mapping[str, Any] | None) -> RunOptions:
+        """Return these options with *context* over their own."""
+        return msgspec.structs.replace(self, context={**self.context, **context}) if context else self
+
     def restored(self, stored: object) -> RunOptions:
         """Return these options, and those that a run was *stored* with where these say nothing."""
         if not isinstance(stored, dict):

@@ -655,6 +655,7 @@ class AsyncRunner(RunnerQueries):
         *,
         policy: Any = None,
         input: Any = MISSING,  # noqa: A002 - what one would say
+        context: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Handle[Self]:
         """
@@ -664,9 +665,12 @@ class AsyncRunner(RunnerQueries):
             which: one of its ``dead_letters``, or the name of a component for all of its letters; all if not given.
             policy: how to run it this time.
             input: a value in place of what it failed on.
+            context: values for parameters that read ``context(key)``, over those that the run has here: the ones it was
+                started with, if it has failed in this runner lately, or else those of the runner.
             by: the caller, as that one names itself; kept in the log.
 
         Raises:
+            MissingContext: a required context key was not given.
             NoSuchLetter: there is no such dead letter; a failure that was not kept as one cannot be retried.
             InvalidPolicy: a policy that this runner cannot honour.
             UnencodableValue: the input could not be stored.
@@ -674,14 +678,19 @@ class AsyncRunner(RunnerQueries):
         """
         if input is not MISSING:
             check_encodable(input, "INPUT")
-        return await self._revised(id, lambda run: run.retry(which, policy=policy, input=input, by=by))
+        return await self._revised(id, lambda run: run.retry(which, policy=policy, input=input, by=by), context)
 
-    async def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
+    async def discard(
+        self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
+    ) -> Handle[Self]:
         """Discard dead letters of the run *id*, as :meth:`retry` retries them."""
-        return await self._revised(id, lambda run: run.discard(which, by=by))
+        return await self._revised(id, lambda run: run.discard(which, by=by), context)
 
-    async def _revised(self, id: str, revise: Callable[[Run], object]) -> Handle[Self]:
-        """Let *revise* change the run *id*, also if it has failed and left."""
+    async def _revised(
+        self, id: str, revise: Callable[[Run], object], context: Mapping[str, Any] | None
+    ) -> Handle[Self]:
+        """Let *revise* change the run *id*, also if it has failed and left; its components read this *context* then."""
+        check_context(context)
         while True:
             await self._runtime.gone(id)
             try:
@@ -689,7 +698,8 @@ class AsyncRunner(RunnerQueries):
             except RunClosed as closed:
                 if closed.status != "failed":
                     raise
-                reopened = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
+                options = self._registry.options_of(id, self._options).with_context(context)
+                reopened = await self._registry.reopen(id, options, lambda worker: revise(worker.run))
                 if reopened is None:  # by another caller
                     continue
                 worker = reopened
@@ -698,6 +708,8 @@ class AsyncRunner(RunnerQueries):
                 if worker.state != "failed":  # one that is still here is not written, and goes on as it is
                     worker.check_open()
                 revise(worker.run)
+                if context:
+                    worker.give(context)
                 await self._changed(worker)
             return Handle(self, RunRef(id, None, worker))
 

@@ -18,7 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -332,6 +332,10 @@ class Worker:
         self.check_open()
         change(self.run)
         self._told()
+
+    def give(self, context: Mapping[str, Any]) -> None:
+        """Let components of the run read *context*, over what it has."""
+        self.options, self.run.context = self.options.with_context(context), {**self.run.context, **context}
 
     def check_open(self) -> None:
         """
