@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from weft.errors import (
     RunClosed,
     RunExists,
     RunFailed,
+    RunNotFound,
     RunNotHeld,
     RunParked,
     StepFailed,
@@ -327,6 +329,19 @@ def test_elements_of_a_later_input_are_not_among_those_of_an_earlier_one(runner:
     handles = [runner.send("a", values) for values in ([1, 2], [], [3])]
 
     assert [handle.result(20) for handle in handles] == [6, 0, 6]
+
+
+# -- forgetting ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_purged_is_not_there_any_more(store: LogStore) -> None:
+    with Runner(store) as runner:
+        runner.start(chain, 5, id="a").wait(20)
+        assert runner.purge(before=time.time() + 60) == 1
+
+        for ask in (runner.find, runner.get, runner.status, runner.results, runner.result, runner.log):
+            with pytest.raises(RunNotFound):
+                ask("a")
 
 
 # -- retrying ------------------------------------------------------------------------------------

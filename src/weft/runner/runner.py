@@ -484,9 +484,11 @@ class AsyncRunner(RunnerQueries):
         self._runtime.check_open()
         if limit is not None:
             check_count("limit", limit)
-        return await self._runtime.ownership.purge(
-            before=as_time("before", before), statuses=as_statuses(statuses) or (), limit=limit
-        )
+        moment, chosen = as_time("before", before), as_statuses(statuses) or ()
+        try:
+            return await self._runtime.ownership.purge(before=moment, statuses=chosen, limit=limit)
+        finally:  # also if it was cut short
+            self._registry.recent.clear()
 
     # -- stopping and resuming -------------------------------------------------------------------
 
