@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from small_flows import chain
@@ -23,8 +23,10 @@ from weft.core.events import (
     RunFinished,
     RunnableRetried,
     RunnableSkipped,
+    WorkflowDefined,
 )
 from weft.errors import (
+    InvalidArgument,
     InvalidOption,
     MissingContext,
     NoSuchLetter,
@@ -917,6 +919,31 @@ def test_an_input_that_was_sent_before_its_run_finished_can_be_sent_again(runner
     assert (again, again.result(20)) == (first, 11)
     with pytest.raises(RunClosed):
         runner.send("a", 5, key="another")
+
+
+def test_an_input_that_is_refused_or_was_seen_changes_no_policies(runner: Runner) -> None:
+    rules, no_text, no_number = [("double", Policy(max_retries=1))], cast("str", 5), cast("float", "soon")
+    runner.start(chain, id="a")
+    runner.send("a", 1, key="k", policies=rules).result(20)
+    before = runner.log("a")
+
+    with pytest.raises(InvalidOption, match="key=5"):
+        runner.send("a", 2, key=no_text, policies=rules)
+    with pytest.raises(InvalidArgument, match="deadline='soon'"):
+        runner.send("a", 2, deadline=no_number, policies=rules)
+    assert runner.send("a", 2, key="k", policies=rules).result(20) == 3
+    assert runner.log("a") == before
+
+
+def test_an_input_for_a_run_that_finishes_changes_no_policies(runner: Runner) -> None:
+    gate = threading.Event()
+    runner.start(Workflow("gated", step(lambda _: gate.wait(20), name="pass_gate")), 1, id="a")
+    try:
+        with pytest.raises(RunClosed):
+            runner.send("a", 2, policies=[("pass_gate", Policy(max_retries=1))])
+        assert [type(event) for event in runner.log("a")] == [WorkflowDefined, InputReceived]
+    finally:
+        gate.set()
 
 
 def test_many_runs_can_be_started_open(runner: Runner) -> None:

@@ -101,6 +101,17 @@ def check_seconds(name: str, value: object) -> None:
         raise InvalidOption(f"{name}={value!r}: use a number of seconds above 0, or None")
 
 
+def check_deadline(value: object) -> None:
+    """
+    Refuse a deadline that is not a number of seconds, or None.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    if value is not None and (not isinstance(value, int | float) or math.isnan(value)):
+        raise InvalidArgument(f"deadline={value!r:.80}: use a number of seconds")
+
+
 def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:
     """
     Return the statuses that a caller asks for, one or several of them; None for all.

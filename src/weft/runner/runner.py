@@ -51,6 +51,7 @@ from weft.runner.options import (
     as_time,
     check_choice,
     check_context,
+    check_deadline,
     check_seconds,
     check_workflow,
 )
@@ -241,8 +242,10 @@ class AsyncRunner(RunnerQueries):
         """
         self._runtime.check_open()
         check_workflow(workflow)
-        if deadline is not None and input is MISSING:
-            raise InvalidOption(f"deadline={deadline!r}: it counts from an input; pass it with send()")
+        if deadline is not None:
+            check_deadline(deadline)
+            if input is MISSING:
+                raise InvalidOption(f"deadline={deadline!r}: it counts from an input; pass it with send()")
         if if_exists != "same":
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
@@ -401,7 +404,7 @@ class AsyncRunner(RunnerQueries):
         Args:
             key: makes sending it twice harmless.
             deadline: seconds within which everything that follows from the input must be done.
-            policies: rules that hold from now on.
+            policies: rules that hold from now on; if the *key* was seen before, they are ignored like the input.
             policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
             by: the caller, as that one names itself; kept in the log.
 
@@ -411,11 +414,11 @@ class AsyncRunner(RunnerQueries):
             UnencodableValue: the value could not be stored.
             RunClosed: the run has finished, or finishes with the input that it has.
         """
+        check_deadline(deadline)
         encoded = await encoded_input(input) if needs_encoding(input) else None
         try:
             worker = await self._runtime.changeable(id)
-            worker.check_open()
-            if policies is not None:
+            if policies is not None and worker.known_input(key) is None:
                 worker.rule(policies, policies_mode, by)
             number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
         except RunClosed:

@@ -269,24 +269,37 @@ class Worker:
             RunClosed: the run accepts no more input.
             RunParked: it needs a person.
         """
-        self.check_open()
-        known = (self.run.memory.keys or {}).get(key) if key is not None else None
+        known = self.known_input(key)
         if known is not None:
             return known
-        if self.run.memory.is_ending:
-            raise RunClosed(self.id, status=self.state)
-        if self.state == "parked":
-            raise RunParked(self.id, self.reason)
         if encoded is None and needs_encoding(value):
             encoded = exhausted(encode_once(value, "INPUT"))
-        if key is not None:
-            check_text("key", key)
         self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time(), last=last, by=by)
         self.untimed_until = self.monotonic() + ev.PRECISION
         if encoded is not None:
             self._unsaved.keep(encoded)
         self.changed()
         return self.run.memory.received
+
+    def known_input(self, key: str | None) -> int | None:
+        """
+        Return the number of the input that the run has had with this *key*; None if it would accept one.
+
+        Raises:
+            RunClosed, RunParked: as :meth:`take`.
+            InvalidOption: *key* is not text.
+        """
+        self.check_open()
+        memory = self.run.memory
+        if key is not None:
+            check_text("key", key)
+            if memory.keys is not None and key in memory.keys:
+                return memory.keys[key]
+        if memory.is_ending:
+            raise RunClosed(self.id, status=self.state)
+        if self.state == "parked":
+            raise RunParked(self.id, self.reason)
+        return None
 
     def end(self, by: str | None) -> None:
         """
