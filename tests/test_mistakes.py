@@ -18,6 +18,7 @@ from weft.errors import (
     InvalidFragment,
     InvalidOption,
     InvalidPolicy,
+    RunnerClosed,
     RunNotFound,
     StepFailed,
     UnknownComponent,
@@ -225,6 +226,45 @@ def test_a_runner_refuses_a_context_that_is_not_a_mapping() -> None:
 def test_a_callback_is_a_function() -> None:
     with Runner() as runner, pytest.raises(InvalidOption, match="on_complete=5: use a function"):
         runner.start(small, 1, on_complete=wrong)
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ({"hooks": {"on_idle": print}}, r"hooks=.*: use WorkerHooks\(on_idle=...,"),
+        ({"on_complete": print, "on_complete_args": "abc"}, "on_complete_args='abc': use a tuple"),
+        ({"on_complete_args": (1,)}, "give on_complete= too"),
+    ],
+)
+def test_what_a_run_is_to_call_can_be_called(option: dict[str, Any], hint: str) -> None:
+    """Otherwise its worker crashes again and again, or the callback is never called."""
+    with Runner() as runner:
+        for start in (runner.start, runner.start_many):
+            with pytest.raises(InvalidOption, match=hint):
+                start(small, [1], **option)
+        assert runner.count() == 0
+
+
+@pytest.mark.parametrize("grace", ["5", -1, float("nan")])
+def test_a_grace_time_is_a_number_of_seconds(grace: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"grace=.*: use a number of seconds"):
+        Runner(grace=grace)
+    with Runner() as runner:
+        runner.start(small, id="a")
+        for end in (runner.close, lambda grace: runner.stop("a", grace=grace)):
+            with pytest.raises(InvalidOption, match=r"grace=.*: use a number of seconds"):
+                end(grace=grace)
+        assert runner.send("a", 1).result(20) == 2
+
+
+def test_a_runner_that_was_closed_says_so() -> None:
+    """It cannot be opened again, so the error must not say to open it."""
+    with pytest.raises(RunnerClosed, match=r"is not open; use `with Runner"):
+        Runner().start(small, 1)
+    with Runner() as runner:
+        pass
+    with pytest.raises(RunnerClosed, match="was closed and stays closed; create a new one"):
+        runner.start(small, 1)
 
 
 def test_a_handle_is_not_an_id() -> None:

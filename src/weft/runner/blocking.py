@@ -35,7 +35,7 @@ from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks
+from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -136,6 +136,8 @@ class Runner:
             UnwrittenEvents: the store stayed unavailable; the runner is closed nevertheless.
         """
         self._check_thread()
+        if grace is not None:
+            check_grace(grace)
         with termination.closing(self):
             if self._is_closing:
                 with suppress(RunnerClosed):  # the other thread was faster
@@ -188,7 +190,7 @@ class Runner:
             return future.result()
         except CancelledError as error:
             if self._loop is None or self._is_over.is_set():  # the runner was closed meanwhile
-                raise RunnerClosed from None
+                raise RunnerClosed(again=True) from None
             raise Interrupted from error
         except BaseException:
             future.cancel()
@@ -202,7 +204,7 @@ class Runner:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
         self._check_thread()
-        raise RunnerClosed
+        raise RunnerClosed(again=self._is_over.is_set())
 
     # -- the same methods ------------------------------------------------------------------------
 

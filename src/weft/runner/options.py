@@ -112,6 +112,17 @@ def check_deadline(value: object) -> None:
         raise InvalidArgument(f"deadline={value!r:.80}: use a number of seconds")
 
 
+def check_grace(value: object) -> None:
+    """
+    Refuse a grace time that is not a number of seconds, 0 or more.
+
+    Raises:
+        InvalidOption: it is something else.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise InvalidOption(f"grace={value!r:.80}: use a number of seconds, 0 or more")
+
+
 def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:
     """
     Return the statuses that a caller asks for, one or several of them; None for all.
@@ -269,6 +280,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 said["on_complete"], said["on_complete_args"] = where, on_complete_args
         check_context(context)
+        check_hooks(hooks)
+        check_on_complete_args(on_complete, on_complete_args)
         return RunOptions(
             said=said or None,
             unstorable=unstorable,
@@ -276,7 +289,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             checkpoints=self.checkpoints if checkpoint is None else as_checkpoints(checkpoint),
             executor=executor or self.executor,
             on_complete=on_complete,
-            on_complete_args=on_complete_args,
+            on_complete_args=tuple(on_complete_args),
             hooks=hooks,
             context={**self.context, **(context or {})},
             check_arguments=self.check_arguments,
@@ -303,6 +316,30 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STORED: Final = frozenset({"max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args"})
+
+
+def check_hooks(hooks: object) -> None:
+    """
+    Refuse hooks that a worker could not call.
+
+    Raises:
+        InvalidOption: they are something else.
+    """
+    if not isinstance(hooks, WorkerHooks | None):
+        raise InvalidOption(f"hooks={hooks!r:.80}: use WorkerHooks(on_idle=..., on_failed=...)")
+
+
+def check_on_complete_args(callback: object, args: object) -> None:
+    """
+    Refuse arguments that a callback could not be called with.
+
+    Raises:
+        InvalidOption: they are not a tuple, or there is no callback.
+    """
+    if not isinstance(args, tuple | list):
+        raise InvalidOption(f"on_complete_args={args!r:.80}: use a tuple of arguments, such as ({args!r:.20},)")
+    if args and callback is None:
+        raise InvalidOption(f"on_complete_args={args!r:.80}: give on_complete= too, which is called with them")
 
 
 def _place_of(callback: OnComplete) -> str | None:

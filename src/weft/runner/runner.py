@@ -52,6 +52,7 @@ from weft.runner.options import (
     check_choice,
     check_context,
     check_deadline,
+    check_grace,
     check_seconds,
     check_workflow,
 )
@@ -115,6 +116,7 @@ class AsyncRunner(RunnerQueries):
                 That is for tests and for a search: it costs two encodings and a copy for each argument.
         """
         check_seconds("blocking_threshold", blocking_threshold)
+        check_grace(grace)
         self._runtime = Runtime(
             self,
             defaults.store(store),
@@ -170,6 +172,8 @@ class AsyncRunner(RunnerQueries):
         Raises:
             UnwrittenEvents: the store stayed unavailable; the runner is closed nevertheless.
         """
+        if grace is not None:
+            check_grace(grace)
         await self._runtime.close(grace)
 
     async def __aenter__(self) -> Self:
@@ -516,6 +520,8 @@ class AsyncRunner(RunnerQueries):
                 of the first one counts.
             grace: the grace time of the runner if not given.
         """
+        if grace is not None:
+            check_grace(grace)
         await self._runtime.stop(id, persist=persist, grace=grace)
 
     async def resume(
