@@ -194,6 +194,12 @@ def test_a_part_of_a_component_has_results() -> None:
     assert run.results("level.high", all=True) == {"level.high": ["high: 4", "high: 5"]}
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_hook_is_a_function(where: str) -> None:
+    with pytest.raises(InvalidComponent, match="expected a function, got 5"):
+        small.with_hooks("inc", **{where: wrong})
+
+
 # -- runners -------------------------------------------------------------------------------------
 
 
