@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from weft.errors import (
     InvalidFragment,
     InvalidOption,
     InvalidPolicy,
+    RunnerClosed,
     RunNotFound,
     StepFailed,
     UnknownComponent,
@@ -37,6 +41,8 @@ double = step(lambda x: x * 2, name="double")
 small = Workflow("small", inc)
 keyed = Workflow("keyed", step(lambda x, key=context("key"): (x, key), name="pair"))
 wrong: Any = 5
+wrong_id: Any = small
+wrong_status: Any = ["done"]
 
 
 # -- composing -----------------------------------------------------------------------------------
@@ -188,6 +194,12 @@ def test_a_part_of_a_component_has_results() -> None:
     assert run.results("level.high", all=True) == {"level.high": ["high: 4", "high: 5"]}
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_hook_is_a_function(where: str) -> None:
+    with pytest.raises(InvalidComponent, match="expected a function, got 5"):
+        small.with_hooks("inc", **{where: wrong})
+
+
 # -- runners -------------------------------------------------------------------------------------
 
 
@@ -222,11 +234,155 @@ def test_a_callback_is_a_function() -> None:
         runner.start(small, 1, on_complete=wrong)
 
 
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ({"hooks": {"on_idle": print}}, r"hooks=.*: use WorkerHooks\(on_idle=...,"),
+        ({"on_complete": print, "on_complete_args": "abc"}, "on_complete_args='abc': use a tuple"),
+        ({"on_complete_args": (1,)}, "give on_complete= too"),
+    ],
+)
+def test_what_a_run_is_to_call_can_be_called(option: dict[str, Any], hint: str) -> None:
+    """Otherwise its worker crashes again and again, or the callback is never called."""
+    with Runner() as runner:
+        for start in (runner.start, runner.start_many):
+            with pytest.raises(InvalidOption, match=hint):
+                start(small, [1], **option)
+        assert runner.count() == 0
+
+
+@pytest.mark.parametrize("grace", ["5", -1, float("nan")])
+def test_a_grace_time_is_a_number_of_seconds(grace: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"grace=.*: use a number of seconds"):
+        Runner(grace=grace)
+    with Runner() as runner:
+        runner.start(small, id="a")
+        for end in (runner.close, lambda grace: runner.stop("a", grace=grace)):
+            with pytest.raises(InvalidOption, match=r"grace=.*: use a number of seconds"):
+                end(grace=grace)
+        assert runner.send("a", 1).result(20) == 2
+
+
+def test_a_runner_that_was_closed_says_so() -> None:
+    """It cannot be opened again, so the error must not say to open it."""
+    with pytest.raises(RunnerClosed, match=r"is not open; use `with Runner"):
+        Runner().start(small, 1)
+    with Runner() as runner:
+        pass
+    with pytest.raises(RunnerClosed, match="was closed and stays closed; create a new one"):
+        runner.start(small, 1)
+
+
 def test_a_handle_is_not_an_id() -> None:
     with Runner() as runner:
         handle: Any = runner.start(small, id="a")
         with pytest.raises(RunNotFound, match=r"pass handle\.id"):
             runner.send(handle, 1)
+
+
+failing = Workflow("failing", step(lambda x: 1 // x, name="share")).add_policy(
+    "share", Policy(on_failure="dead_letter")
+)
+
+
+@pytest.mark.parametrize("by", [5, b"ann", "\ud800"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda runner, by: runner.start(small, 1, id="b", by=by),
+        lambda runner, by: runner.start_many(small, [1], ids=["b"], by=by),
+        lambda runner, by: runner.send("a", 1, by=by),
+        lambda runner, by: runner.finish("a", by=by),
+        lambda runner, by: runner.cancel("a", by=by),
+        lambda runner, by: runner.cancel("a", by),
+        lambda runner, by: runner.set_policies("a", [], by=by),
+        lambda runner, by: runner.add("a", double, by=by),
+        lambda runner, by: runner.remove("a", "share", by=by),
+        lambda runner, by: runner.retry("a", by=by),
+        lambda runner, by: runner.discard("a", by=by),
+        lambda runner, by: runner.retry("failed", by=by),
+    ],
+)
+def test_a_caller_names_itself_with_text(call: Callable[[Runner, Any], object], by: Any) -> None:
+    """Something else, such as the number of a user, would be written to a log that could not be read any more."""
+    with Runner() as runner:
+        runner.start(failing, 0, id="a", open=True).wait(20)
+        runner.start(failing, 0, id="failed").wait(20)
+        before = runner.log("a"), runner.log("failed"), runner.held
+        with pytest.raises(InvalidArgument, match=r"(by|reason)=.*: use text"):
+            call(runner, by)
+        assert (runner.log("a"), runner.log("failed"), runner.held) == before
+        with pytest.raises(RunNotFound):
+            runner.find("b")
+
+
+@pytest.mark.parametrize("option", [{"by": 5}, {"key": 5}])
+def test_what_is_said_with_an_input_can_be_read_again(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="=5: use text"):
+        Run(small).plan(1, **option)
+
+
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["memory:", "runs.db"])
+def lately(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runner]:
+    """A runner whose store, in memory or on a file, has one run that has just completed."""
+    where = request.param if request.param == "memory:" else tmp_path / request.param
+    with Runner(where) as runner:
+        runner.start(small, 1, id="a").wait(20)
+        yield runner
+
+
+def test_a_time_can_be_a_datetime(lately: Runner) -> None:
+    """SQLite would take any date for later than every number, and purge what was written a moment ago."""
+    assert lately.purge(before=LONG_AGO) == 0
+    assert lately.count(since=LONG_AGO) == len(lately.runs(since=LONG_AGO)) == 1
+    soon = datetime.now(timezone(timedelta(hours=5))) + timedelta(days=1)
+    assert lately.count(since=soon) == len(lately.runs(since=soon)) == 0
+    assert lately.purge(before=soon) == 1
+
+
+@pytest.mark.parametrize("moment", [datetime(2001, 1, 1), "2001-01-01", True, float("nan")])  # noqa: DTZ001
+def test_a_time_is_a_number_or_has_a_time_zone(lately: Runner, moment: Any) -> None:
+    for ask in (lately.runs, lately.count):
+        with pytest.raises(InvalidOption, match=r"since=.*: use "):
+            ask(since=moment)
+    with pytest.raises(InvalidOption, match=r"before=.*: use "):
+        lately.purge(before=moment)
+    assert lately.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ({"workflow": small}, "use the name of a workflow"),
+        ({"failed": "yes"}, "use True or False"),
+        ({"after": "a"}, "use the last record of the page before"),
+        ({"limit": "a"}, "use a whole number"),
+        ({"limit": -1}, "use a whole number"),
+    ],
+)
+def test_runs_are_listed_by_what_they_can_be_chosen_by(lately: Runner, asked: dict[str, Any], hint: str) -> None:
+    with pytest.raises(InvalidOption, match=hint):
+        lately.runs(**asked)
+
+
+def test_runs_are_purged_by_one_status_or_several(lately: Runner) -> None:
+    lately.start(small, id="b").finish()
+    assert lately.purge(before=time.time() + 60, statuses="failed") == 0
+    with pytest.raises(InvalidOption, match="status='done': use"):
+        lately.purge(before=0, statuses=wrong_status)
+    with pytest.raises(InvalidOption, match="use a whole number"):
+        lately.purge(before=0, limit=-1)
+    assert lately.purge(before=time.time() + 60, statuses="completed") == 2
+
+
+def test_something_else_than_an_id_is_not_found(lately: Runner) -> None:
+    """A file is not damaged because it cannot look for something that is not text."""
+    for ask in (lately.get, lately.find, lately.status, lately.result, lately.wait, lately.resume, lately.delete):
+        with pytest.raises(RunNotFound, match=r"an id is text: pass handle\.id"):
+            ask(wrong_id)
 
 
 # -- stored definitions --------------------------------------------------------------------------

@@ -213,7 +213,7 @@ def test_runs_that_can_go_on_do_although_others_cannot(weft: Callable[..., Any],
     said = weft("resume", tmp_path / "runs.db", "nobody", "r")
 
     assert said.code == 1
-    assert "no run 'nobody'" in said.err
+    assert "no run 'nobody' is stored here; weft ls" in said.err
     assert said.out == "r: has nothing left to do, 3 events\n  abs = 1\n"
 
 

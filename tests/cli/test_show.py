@@ -103,7 +103,7 @@ def test_an_unknown_run_is_one_line(weft: Callable[..., Any], file: Path) -> Non
     said = weft("show", file, "no\nbody")
 
     assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("weft: no run 'no\\nbody' is stored here")
+    assert said.err.startswith("weft: no run 'no\\nbody' is stored here; weft ls shows those that are")
     assert said.err.count("\n") == 1
 
 

@@ -266,6 +266,19 @@ def test_a_policy_may_give_the_idempotency_key() -> None:
     assert Workflow("w", keys).run(7, policies=[("keys", policy)]).output == "order-7"
 
 
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_a_policy_whose_idempotency_key_is_nothing_fails_the_attempt(nothing: Any) -> None:
+    """As text it would be "None", the same key for every call of every run."""
+    made: list[int] = []
+    flow = Workflow("w", step(made.append, name="pay")).add_policy("pay", Policy(idempotency_key=lambda _: nothing))
+
+    failure = flow.run(5).failures["pay"]
+
+    assert isinstance(failure.__cause__, InvalidPolicy)
+    assert "it must return text" in str(failure.__cause__)
+    assert made == []
+
+
 def test_priority_decides_what_starts_first() -> None:
     order: list[str] = []
     workflow = Workflow("w", *[step(lambda x, n=n: order.append(n), name=n) for n in "abc"])

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from small_flows import chain
 from weather import GatedStore, Refuses, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
-from weft import Policy, Run, Runner, Saga, Workflow, condition, each, reduce, step
+from weft import Policy, Run, Runner, Saga, Workflow, condition, context, each, reduce, step
 from weft.core.events import (
     InputReceived,
     PolicyChanged,
@@ -22,14 +23,18 @@ from weft.core.events import (
     RunFinished,
     RunnableRetried,
     RunnableSkipped,
+    WorkflowDefined,
 )
 from weft.errors import (
+    InvalidArgument,
     InvalidOption,
+    MissingContext,
     NoSuchLetter,
     NothingProduced,
     RunClosed,
     RunExists,
     RunFailed,
+    RunNotFound,
     RunNotHeld,
     RunParked,
     StepFailed,
@@ -328,7 +333,87 @@ def test_elements_of_a_later_input_are_not_among_those_of_an_earlier_one(runner:
     assert [handle.result(20) for handle in handles] == [6, 0, 6]
 
 
+# -- forgetting ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_purged_is_not_there_any_more(store: LogStore) -> None:
+    with Runner(store) as runner:
+        runner.start(chain, 5, id="a").wait(20)
+        assert runner.purge(before=time.time() + 60) == 1
+
+        for ask in (runner.find, runner.get, runner.status, runner.results, runner.result, runner.log):
+            with pytest.raises(RunNotFound):
+                ask("a")
+
+
 # -- retrying ------------------------------------------------------------------------------------
+
+
+_told: list[tuple[str, str]] = []
+
+
+def note_status(run_id: str, run: Run) -> None:
+    """Note what on_complete was told."""
+    _told.append((run_id, run.status))
+
+
+def test_on_complete_is_told_when_a_failed_run_that_was_retried_finishes_again(store: LogStore) -> None:
+    switch = Switch()
+    _told.clear()
+    with Runner(store) as runner:
+        runner.start(switched(switch), 5, id="a", on_complete=note_status).wait(20)
+        switch.is_on.set()
+        runner.retry("a").wait(20)
+
+    assert _told == [("a", "failed"), ("a", "completed")]
+
+
+def keyed(switch: Switch) -> Workflow:
+    """As :func:`switched`, of a step that needs a key to the line."""
+
+    def fetch(x: int, key: str = context("key")) -> str:
+        return f"{switch(x)} with {key}"
+
+    return Workflow("keyed", step(fetch)).with_policies([("fetch", Policy(on_failure="dead_letter"))])
+
+
+def test_a_failed_run_is_retried_with_the_context_and_the_callback_that_it_was_started_with(store: LogStore) -> None:
+    switch, told = Switch(), list[str]()
+    with Runner(store) as runner:
+        runner.start(
+            keyed(switch), 5, id="a", context={"key": "k"}, on_complete=lambda _, run: told.append(run.status)
+        ).wait(20)
+        switch.is_on.set()
+
+        assert runner.retry("a").result(20) == "10 with k"
+        assert told == ["failed", "completed"]
+
+
+def test_a_failed_run_is_retried_in_another_runner_with_the_context_that_it_is_given(store: LogStore) -> None:
+    switch = Switch()
+    flow = keyed(switch)
+    with Runner(store) as runner:
+        runner.start(flow, 5, id="a", context={"key": "k"}).wait(20)
+        runner.start(flow, 6, id="b", context={"key": "k"}).wait(20)
+        switch.is_on.set()
+        runner._inner._registry.recent.forget("a")
+        runner._inner._registry.recent.forget("b")
+
+        with pytest.raises(MissingContext, match="'key'"):
+            runner.retry("a")
+        assert runner.status("a") == "failed"
+        assert runner.retry("a", context={"key": "other"}).result(20) == "10 with other"
+        assert runner.discard("b", context={"key": "other"}).wait(20).status == "completed"
+
+
+def test_an_open_run_reads_the_context_with_which_it_is_retried(runner: Runner) -> None:
+    switch = Switch()
+    first = runner.start(keyed(switch), 5, id="a", open=True, context={"key": "old"})
+    first.wait(20)
+    switch.is_on.set()
+
+    assert runner.retry("a", context={"key": "new"}).result(20) == "10 with new"
+    assert first.send(6).result(20) == "12 with new"
 
 
 def test_retrying_dead_letters_reopens_a_failed_run_which_then_completes(store: LogStore) -> None:
@@ -834,6 +919,31 @@ def test_an_input_that_was_sent_before_its_run_finished_can_be_sent_again(runner
     assert (again, again.result(20)) == (first, 11)
     with pytest.raises(RunClosed):
         runner.send("a", 5, key="another")
+
+
+def test_an_input_that_is_refused_or_was_seen_changes_no_policies(runner: Runner) -> None:
+    rules, no_text, no_number = [("double", Policy(max_retries=1))], cast("str", 5), cast("float", "soon")
+    runner.start(chain, id="a")
+    runner.send("a", 1, key="k", policies=rules).result(20)
+    before = runner.log("a")
+
+    with pytest.raises(InvalidOption, match="key=5"):
+        runner.send("a", 2, key=no_text, policies=rules)
+    with pytest.raises(InvalidArgument, match="deadline='soon'"):
+        runner.send("a", 2, deadline=no_number, policies=rules)
+    assert runner.send("a", 2, key="k", policies=rules).result(20) == 3
+    assert runner.log("a") == before
+
+
+def test_an_input_for_a_run_that_finishes_changes_no_policies(runner: Runner) -> None:
+    gate = threading.Event()
+    runner.start(Workflow("gated", step(lambda _: gate.wait(20), name="pass_gate")), 1, id="a")
+    try:
+        with pytest.raises(RunClosed):
+            runner.send("a", 2, policies=[("pass_gate", Policy(max_retries=1))])
+        assert [type(event) for event in runner.log("a")] == [WorkflowDefined, InputReceived]
+    finally:
+        gate.set()
 
 
 def test_many_runs_can_be_started_open(runner: Runner) -> None:

@@ -19,7 +19,7 @@ from weft.cli import stored
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
 from weft.cli.progress import Progress
-from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.screen import Screen, errors_in_one_line, text_of
 from weft.cli.text import count, shown
 from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.run.run import Run
@@ -122,7 +122,7 @@ def _left(view: SQLiteView, asked: Iterable[RunId], screen: Screen) -> tuple[lis
                 continue
             _report(screen, stored.read(view, run).run())
         except WeftError as error:
-            screen.complain(str(error))
+            screen.complain(text_of(error))
             status = "failed"
         failed += status == "failed"
     return left, failed
@@ -139,7 +139,7 @@ def _candidates(
         try:
             found.append(_candidate(view, run, known, has_imported=has_imported))
         except WeftError as error:
-            screen.complain(str(error))
+            screen.complain(text_of(error))
             refused += 1
     return found, refused
 
@@ -192,7 +192,7 @@ async def _take(
             await runner.stop(run_id)
         except WeftError as error:
             progress.ended()
-            screen.complain(str(error))
+            screen.complain(text_of(error))
             return False
         progress.ended()
         _report(screen, run)

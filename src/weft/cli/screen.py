@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.text import as_json, plain
-from weft.errors import WeftError
+from weft.errors import RunNotFound, WeftError
 
 
 class _DetachableConsole(Console):
@@ -106,11 +106,18 @@ class Screen:
             self.line(f"{indent}{'  '.join(padded)}".rstrip())
 
 
+def text_of(error: WeftError) -> str:
+    """Return *error* in words, with the command to use where its own words name a call."""
+    if isinstance(error, RunNotFound):
+        return f"no run {error.run_id!r} is stored here; weft ls shows those that are"
+    return str(error)
+
+
 @contextmanager
 def errors_in_one_line(screen: Screen) -> Generator[None, None, None]:
     """Print an error of Weft in one line, without a traceback, and end with 1."""
     try:
         yield
     except WeftError as error:
-        screen.complain(str(error))
+        screen.complain(text_of(error))
         raise typer.Exit(1) from None

@@ -614,7 +614,9 @@ def _new_run(workflow: Workflow, context: Mapping[str, Any] | None, run_id: str 
 
 
 def _several(hooks: Hook | Iterable[Hook]) -> tuple[Hook, ...]:
-    return (hooks,) if callable(hooks) else tuple(hooks)
+    if callable(hooks) or not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return (hooks,)  # what is not a function is refused where it is added
+    return tuple(hooks)
 
 
 def _with_declared(rules: tuple[Any, ...], assembly: Assembly) -> tuple[Any, ...]:

@@ -37,7 +37,7 @@ from weft.core.events import (
 from weft.core.failure import PROPAGATES, describe, text_of
 from weft.core.functions.current import Addition
 from weft.core.run.runnable import Outcome, Runnable
-from weft.errors import CircuitOpen, DeadlineExceeded, SilentStep, StepTimeout
+from weft.errors import CircuitOpen, DeadlineExceeded, InvalidPolicy, SilentStep, StepTimeout
 from weft.policy.admission import Admission
 from weft.policy.decision import (
     Compensate,
@@ -108,13 +108,19 @@ def conduct(
     """
     if policy.idempotency_key is not None and runnable.own_key is None:
         try:
-            own = str(policy.idempotency_key(runnable))
-            runnable = msgspec.structs.replace(runnable, own_key=own)
+            runnable = msgspec.structs.replace(runnable, own_key=_own_key(policy.idempotency_key(runnable)))
         except PROPAGATES:
             raise
         except BaseException as error:  # noqa: BLE001 - a key that cannot be computed is a failing attempt
             runnable = msgspec.structs.replace(runnable, broken=error)
     return _Driver(runnable, policy, given, begun).run(failed)
+
+
+def _own_key(given: object) -> str:
+    """Return the key that a policy has *given*; a key that says nothing would be the same for all runnables."""
+    if given is None or given == "":
+        raise InvalidPolicy(f"the idempotency_key function returned {given!r}; it must return text that names the work")
+    return str(given)
 
 
 class _Driver:

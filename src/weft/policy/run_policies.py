@@ -16,6 +16,7 @@ from weft.core.fold.scope import Activation, Key
 from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
 from weft.core.run.run import Run
+from weft.core.run.texts import check_text_or_none
 from weft.core.workflow import Workflow
 from weft.policy.instructions import Begun
 from weft.policy.matching import PolicyRule, combine
@@ -89,6 +90,7 @@ class RunPolicies:
         Raises:
             InvalidPolicy: one that makes no sense, or cannot be honoured here; then nothing has changed.
         """
+        check_text_or_none("by", by)
         memory = self._run.memory
         rules = combine(self.rules, policies, mode)
         self._tables.of(memory.plan, rules)

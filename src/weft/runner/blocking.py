@@ -35,7 +35,7 @@ from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import IfExists, OnComplete, WorkerHooks
+from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -136,6 +136,8 @@ class Runner:
             UnwrittenEvents: the store stayed unavailable; the runner is closed nevertheless.
         """
         self._check_thread()
+        if grace is not None:
+            check_grace(grace)
         with termination.closing(self):
             if self._is_closing:
                 with suppress(RunnerClosed):  # the other thread was faster
@@ -188,7 +190,7 @@ class Runner:
             return future.result()
         except CancelledError as error:
             if self._loop is None or self._is_over.is_set():  # the runner was closed meanwhile
-                raise RunnerClosed from None
+                raise RunnerClosed(again=True) from None
             raise Interrupted from error
         except BaseException:
             future.cancel()
@@ -202,7 +204,7 @@ class Runner:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
         self._check_thread()
-        raise RunnerClosed
+        raise RunnerClosed(again=self._is_over.is_set())
 
     # -- the same methods ------------------------------------------------------------------------
 
@@ -378,7 +380,7 @@ class Runner:
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
         failed: bool | None = None,
-        since: float | None = None,
+        since: Time | None = None,
         limit: int = 100,
         after: RunRecord | None = None,
     ) -> list[RunRecord]:
@@ -393,7 +395,7 @@ class Runner:
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
         failed: bool | None = None,
-        since: float | None = None,
+        since: Time | None = None,
     ) -> int:
         """Return how many runs the store has; see :meth:`AsyncRunner.count`."""
         return self._do(self._inner.count(status=status, workflow=workflow, failed=failed, since=since))
@@ -402,7 +404,13 @@ class Runner:
         """Delete the stored run *id*; see :meth:`AsyncRunner.delete`."""
         self._do(self._inner.delete(id))
 
-    def purge(self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None) -> int:
+    def purge(
+        self,
+        *,
+        before: Time,
+        statuses: RunStatus | Collection[RunStatus] = FINISHED,
+        limit: int | None = None,
+    ) -> int:
         """Delete closed runs that were last written *before* a time; see :meth:`AsyncRunner.purge`."""
         return self._do(self._inner.purge(before=before, statuses=statuses, limit=limit))
 
@@ -501,14 +509,18 @@ class Runner:
         *,
         policy: Any = None,
         input: Any = MISSING,  # noqa: A002 - what one would say
+        context: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Handle[Self]:
         """Retry dead letters of the run *id*; see :meth:`AsyncRunner.retry`."""
-        return Handle(self, self._do(self._inner.retry(id, which, policy=policy, input=input, by=by)).ref)
+        retried = self._inner.retry(id, which, policy=policy, input=input, context=context, by=by)
+        return Handle(self, self._do(retried).ref)
 
-    def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
+    def discard(
+        self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
+    ) -> Handle[Self]:
         """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
-        return Handle(self, self._do(self._inner.discard(id, which, by=by)).ref)
+        return Handle(self, self._do(self._inner.discard(id, which, context=context, by=by)).ref)
 
 
 def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:

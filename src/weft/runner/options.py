@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal, cast, get_args
+from datetime import datetime
+from typing import Any, Final, Literal, cast, get_args, overload
 
 import msgspec
 
@@ -18,7 +19,7 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidArgument, InvalidOption, UnencodableValue
 from weft.log import Encoded, check_encodable
 from weft.log.functions import named
-from weft.ports.store import RunStatus
+from weft.ports.store import RunRecord, RunStatus
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
 from weft.typing import PoliciesMode
 
@@ -100,6 +101,28 @@ def check_seconds(name: str, value: object) -> None:
         raise InvalidOption(f"{name}={value!r}: use a number of seconds above 0, or None")
 
 
+def check_deadline(value: object) -> None:
+    """
+    Refuse a deadline that is not a number of seconds, or None.
+
+    Raises:
+        InvalidArgument: it is something else.
+    """
+    if value is not None and (not isinstance(value, int | float) or math.isnan(value)):
+        raise InvalidArgument(f"deadline={value!r:.80}: use a number of seconds")
+
+
+def check_grace(value: object) -> None:
+    """
+    Refuse a grace time that is not a number of seconds, 0 or more.
+
+    Raises:
+        InvalidOption: it is something else.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise InvalidOption(f"grace={value!r:.80}: use a number of seconds, 0 or more")
+
+
 def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[RunStatus] | None:
     """
     Return the statuses that a caller asks for, one or several of them; None for all.
@@ -113,6 +136,63 @@ def as_statuses(status: RunStatus | Collection[RunStatus] | None) -> Collection[
     for each in statuses:
         check_choice("status", each, RunStatus)
     return statuses
+
+
+Time = float | datetime
+"""A point in time: seconds since the epoch, or a datetime with a time zone."""
+
+
+@overload
+def as_time(name: str, value: Time) -> float: ...
+
+
+@overload
+def as_time(name: str, value: Time | None) -> float | None: ...
+
+
+def as_time(name: str, value: Time | None) -> float | None:
+    """
+    Return a point in time as seconds since the epoch; None for none.
+
+    A store would compare anything: in SQLite every number is less than every text.
+
+    Raises:
+        InvalidOption: it is something else, or a datetime without a time zone.
+    """
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidOption(f"{name}={value!r}: use a datetime with a time zone: datetime.now(timezone.utc)")
+        return value.timestamp()
+    if type(value) not in (int, float) or math.isnan(value):
+        raise InvalidOption(f"{name}={value!r:.80}: use seconds since the epoch, or a datetime with a time zone")
+    return float(value)
+
+
+def check_listing(workflow: object, failed: object) -> None:
+    """
+    Refuse what runs cannot be chosen by.
+
+    Raises:
+        InvalidOption: *workflow* is not the name of one, or *failed* is neither True nor False nor None.
+    """
+    if not isinstance(workflow, str | None):
+        raise InvalidOption(f"workflow={workflow!r:.80}: use the name of a workflow, such as orders.name")
+    if not isinstance(failed, bool | None):
+        raise InvalidOption(f"failed={failed!r:.80}: use True or False, or leave it out for both")
+
+
+def check_page(limit: object, after: object) -> None:
+    """
+    Refuse what is not a page of records: a number of them, and the last one of the page before.
+
+    Raises:
+        InvalidOption: it is not.
+    """
+    check_count("limit", limit)
+    if not isinstance(after, RunRecord | None):
+        raise InvalidOption(f"after={after!r:.80}: use the last record of the page before, as runs() returned it")
 
 
 class WorkerHooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,6 +280,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 said["on_complete"], said["on_complete_args"] = where, on_complete_args
         check_context(context)
+        check_hooks(hooks)
+        check_on_complete_args(on_complete, on_complete_args)
         return RunOptions(
             said=said or None,
             unstorable=unstorable,
@@ -207,11 +289,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             checkpoints=self.checkpoints if checkpoint is None else as_checkpoints(checkpoint),
             executor=executor or self.executor,
             on_complete=on_complete,
-            on_complete_args=on_complete_args,
+            on_complete_args=tuple(on_complete_args),
             hooks=hooks,
             context={**self.context, **(context or {})},
             check_arguments=self.check_arguments,
         )
+
+    def with_context(self, context: Mapping[str, Any] | None) -> RunOptions:
+        """Return these options with *context* over their own."""
+        return msgspec.structs.replace(self, context={**self.context, **context}) if context else self
 
     def restored(self, stored: object) -> RunOptions:
         """Return these options, and those that a run was *stored* with where these say nothing."""
@@ -230,6 +316,30 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STORED: Final = frozenset({"max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args"})
+
+
+def check_hooks(hooks: object) -> None:
+    """
+    Refuse hooks that a worker could not call.
+
+    Raises:
+        InvalidOption: they are something else.
+    """
+    if not isinstance(hooks, WorkerHooks | None):
+        raise InvalidOption(f"hooks={hooks!r:.80}: use WorkerHooks(on_idle=..., on_failed=...)")
+
+
+def check_on_complete_args(callback: object, args: object) -> None:
+    """
+    Refuse arguments that a callback could not be called with.
+
+    Raises:
+        InvalidOption: they are not a tuple, or there is no callback.
+    """
+    if not isinstance(args, tuple | list):
+        raise InvalidOption(f"on_complete_args={args!r:.80}: use a tuple of arguments, such as ({args!r:.20},)")
+    if args and callback is None:
+        raise InvalidOption(f"on_complete_args={args!r:.80}: give on_complete= too, which is called with them")
 
 
 def _place_of(callback: OnComplete) -> str | None:

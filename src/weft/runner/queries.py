@@ -32,7 +32,7 @@ from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles, RunRef, as_ref
-from weft.runner.options import as_statuses
+from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
@@ -311,7 +311,7 @@ class RunnerQueries:
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
         failed: bool | None = None,
-        since: float | None = None,
+        since: Time | None = None,
         limit: int = 100,
         after: RunRecord | None = None,
     ) -> list[RunRecord]:
@@ -322,13 +322,24 @@ class RunnerQueries:
             status: only runs in this status, or in one of these.
             workflow: only runs of the workflow with this name.
             failed: only runs with failures that nothing has handled, open ones included; False: only those without.
-            since: only runs that were created at this time or later, in seconds since the epoch.
+            since: only runs that were created at this time or later: seconds since the epoch, or a datetime with a
+                time zone.
             limit: how many of them at most.
             after: the last record of the page before.
+
+        Raises:
+            InvalidOption: one of these is something else.
         """
         self._runtime.check_open()
+        check_listing(workflow, failed)
+        check_page(limit, after)
         return await self._runtime.ownership.records(
-            statuses=as_statuses(status), workflow=workflow, failed=failed, since=since, limit=limit, after=after
+            statuses=as_statuses(status),
+            workflow=workflow,
+            failed=failed,
+            since=as_time("since", since),
+            limit=limit,
+            after=after,
         )
 
     async def count(
@@ -337,12 +348,13 @@ class RunnerQueries:
         status: RunStatus | Collection[RunStatus] | None = None,
         workflow: str | None = None,
         failed: bool | None = None,
-        since: float | None = None,
+        since: Time | None = None,
     ) -> int:
         """Return how many runs :meth:`runs` has on all of its pages together, without reading them."""
         self._runtime.check_open()
+        check_listing(workflow, failed)
         return await self._runtime.ownership.count(
-            statuses=as_statuses(status), workflow=workflow, failed=failed, since=since
+            statuses=as_statuses(status), workflow=workflow, failed=failed, since=as_time("since", since)
         )
 
 

@@ -35,7 +35,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
-from weft.runner.checkpoints import Checkpoints, as_checkpoints
+from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
@@ -45,9 +45,14 @@ from weft.runner.options import (
     OnComplete,
     RunOptions,
     StartRequest,
+    Time,
     WorkerHooks,
+    as_statuses,
+    as_time,
     check_choice,
     check_context,
+    check_deadline,
+    check_grace,
     check_seconds,
     check_workflow,
 )
@@ -111,6 +116,7 @@ class AsyncRunner(RunnerQueries):
                 That is for tests and for a search: it costs two encodings and a copy for each argument.
         """
         check_seconds("blocking_threshold", blocking_threshold)
+        check_grace(grace)
         self._runtime = Runtime(
             self,
             defaults.store(store),
@@ -166,6 +172,8 @@ class AsyncRunner(RunnerQueries):
         Raises:
             UnwrittenEvents: the store stayed unavailable; the runner is closed nevertheless.
         """
+        if grace is not None:
+            check_grace(grace)
         await self._runtime.close(grace)
 
     async def __aenter__(self) -> Self:
@@ -238,8 +246,10 @@ class AsyncRunner(RunnerQueries):
         """
         self._runtime.check_open()
         check_workflow(workflow)
-        if deadline is not None and input is MISSING:
-            raise InvalidOption(f"deadline={deadline!r}: it counts from an input; pass it with send()")
+        if deadline is not None:
+            check_deadline(deadline)
+            if input is MISSING:
+                raise InvalidOption(f"deadline={deadline!r}: it counts from an input; pass it with send()")
         if if_exists != "same":
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
@@ -398,7 +408,7 @@ class AsyncRunner(RunnerQueries):
         Args:
             key: makes sending it twice harmless.
             deadline: seconds within which everything that follows from the input must be done.
-            policies: rules that hold from now on.
+            policies: rules that hold from now on; if the *key* was seen before, they are ignored like the input.
             policies_mode: whether they go in front of those in force (``"merge"``) or in their place (``"replace"``).
             by: the caller, as that one names itself; kept in the log.
 
@@ -408,11 +418,11 @@ class AsyncRunner(RunnerQueries):
             UnencodableValue: the value could not be stored.
             RunClosed: the run has finished, or finishes with the input that it has.
         """
+        check_deadline(deadline)
         encoded = await encoded_input(input) if needs_encoding(input) else None
         try:
             worker = await self._runtime.changeable(id)
-            worker.check_open()
-            if policies is not None:
+            if policies is not None and worker.known_input(key) is None:
                 worker.rule(policies, policies_mode, by)
             number = worker.take(input, key=key, deadline=deadline, by=by, encoded=encoded)
         except RunClosed:
@@ -461,17 +471,31 @@ class AsyncRunner(RunnerQueries):
         await self._runtime.delete(id)
 
     async def purge(
-        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+        self,
+        *,
+        before: Time,
+        statuses: RunStatus | Collection[RunStatus] = FINISHED,
+        limit: int | None = None,
     ) -> int:
         """
-        Delete finished runs that were last written *before* a time, in seconds since the epoch; return how many.
+        Delete finished runs that were last written *before* a time; return how many.
 
         Args:
+            before: seconds since the epoch, or a datetime with a time zone.
             statuses: only runs in one of these; ``"idle"`` can be one of them, runs with work left cannot.
             limit: how many of them at most.
+
+        Raises:
+            InvalidOption: one of these is something else.
         """
         self._runtime.check_open()
-        return await self._runtime.ownership.purge(before=before, statuses=statuses, limit=limit)
+        if limit is not None:
+            check_count("limit", limit)
+        moment, chosen = as_time("before", before), as_statuses(statuses) or ()
+        try:
+            return await self._runtime.ownership.purge(before=moment, statuses=chosen, limit=limit)
+        finally:  # also if it was cut short
+            self._registry.recent.clear()
 
     # -- stopping and resuming -------------------------------------------------------------------
 
@@ -496,6 +520,8 @@ class AsyncRunner(RunnerQueries):
                 of the first one counts.
             grace: the grace time of the runner if not given.
         """
+        if grace is not None:
+            check_grace(grace)
         await self._runtime.stop(id, persist=persist, grace=grace)
 
     async def resume(
@@ -640,6 +666,7 @@ class AsyncRunner(RunnerQueries):
         *,
         policy: Any = None,
         input: Any = MISSING,  # noqa: A002 - what one would say
+        context: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Handle[Self]:
         """
@@ -649,9 +676,12 @@ class AsyncRunner(RunnerQueries):
             which: one of its ``dead_letters``, or the name of a component for all of its letters; all if not given.
             policy: how to run it this time.
             input: a value in place of what it failed on.
+            context: values for parameters that read ``context(key)``, over those that the run has here: the ones it was
+                started with, if it has failed in this runner lately, or else those of the runner.
             by: the caller, as that one names itself; kept in the log.
 
         Raises:
+            MissingContext: a required context key was not given.
             NoSuchLetter: there is no such dead letter; a failure that was not kept as one cannot be retried.
             InvalidPolicy: a policy that this runner cannot honour.
             UnencodableValue: the input could not be stored.
@@ -659,14 +689,19 @@ class AsyncRunner(RunnerQueries):
         """
         if input is not MISSING:
             check_encodable(input, "INPUT")
-        return await self._revised(id, lambda run: run.retry(which, policy=policy, input=input, by=by))
+        return await self._revised(id, lambda run: run.retry(which, policy=policy, input=input, by=by), context)
 
-    async def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
+    async def discard(
+        self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
+    ) -> Handle[Self]:
         """Discard dead letters of the run *id*, as :meth:`retry` retries them."""
-        return await self._revised(id, lambda run: run.discard(which, by=by))
+        return await self._revised(id, lambda run: run.discard(which, by=by), context)
 
-    async def _revised(self, id: str, revise: Callable[[Run], object]) -> Handle[Self]:
-        """Let *revise* change the run *id*, also if it has failed and left."""
+    async def _revised(
+        self, id: str, revise: Callable[[Run], object], context: Mapping[str, Any] | None
+    ) -> Handle[Self]:
+        """Let *revise* change the run *id*, also if it has failed and left; its components read this *context* then."""
+        check_context(context)
         while True:
             await self._runtime.gone(id)
             try:
@@ -674,7 +709,8 @@ class AsyncRunner(RunnerQueries):
             except RunClosed as closed:
                 if closed.status != "failed":
                     raise
-                reopened = await self._registry.reopen(id, self._options, lambda worker: revise(worker.run))
+                options = self._registry.options_of(id, self._options).with_context(context)
+                reopened = await self._registry.reopen(id, options, lambda worker: revise(worker.run))
                 if reopened is None:  # by another caller
                     continue
                 worker = reopened
@@ -683,6 +719,8 @@ class AsyncRunner(RunnerQueries):
                 if worker.state != "failed":  # one that is still here is not written, and goes on as it is
                     worker.check_open()
                 revise(worker.run)
+                if context:
+                    worker.give(context)
                 await self._changed(worker)
             return Handle(self, RunRef(id, None, worker))
 

@@ -65,3 +65,12 @@ def test_a_run_that_is_forgotten_makes_room() -> None:
     recent.add(later)
 
     assert kept(recent, ["a", "b"]) == ["b"]
+
+
+def test_none_is_kept_after_all_were_dropped() -> None:
+    recent = added(Left("a"), Left("b", events=EVENTS - 4))
+    recent.clear()
+    again: Any = Left("c", events=EVENTS)
+    recent.add(again)
+
+    assert kept(recent, ["a", "b", "c"]) == ["c"]

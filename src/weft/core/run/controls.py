@@ -17,6 +17,7 @@ from weft.core.functions.current import Addition
 from weft.core.functions.references import MISSING
 from weft.core.run.policies import PoliciesInForce
 from weft.core.run.queries import Queries
+from weft.core.run.texts import check_text_or_none
 from weft.errors import NoSuchLetter, WrongArity
 from weft.typing import PoliciesMode
 
@@ -119,6 +120,7 @@ class Controls(Queries):
             InvalidPolicy: a policy that a run in memory cannot keep.
             WrongArity: *input* does not have as many values as the component takes.
         """
+        check_text_or_none("by", by)
         memory, letters = self.memory, self._letters(which)
         if policy is not None:
             local().checked([("", policy)])
@@ -138,6 +140,7 @@ class Controls(Queries):
         Raises:
             NoSuchLetter: there is no such dead letter.
         """
+        check_text_or_none("by", by)
         memory = self.memory
         for letter in self._letters(which):
             event = letter.event
@@ -185,6 +188,7 @@ class Controls(Queries):
         Raises:
             DefinitionError: the workflow would not work, or not under the policies in force.
         """
+        check_text_or_none("by", by)
         memory = self.memory
         changed = memory.workflow
         for addition in additions:
@@ -196,6 +200,7 @@ class Controls(Queries):
 
     def remove(self, which: object, *, by: str | None = None) -> Self:
         """Remove a component from the workflow of this run, as an event; inputs in flight finish as they began."""
+        check_text_or_none("by", by)
         memory = self.memory
         if which in memory.workflow:
             name = memory.workflow.name_of(which)

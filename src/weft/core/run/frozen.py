@@ -145,14 +145,15 @@ class Frozen(Run):
 _SEND: Final = "to give the run an input, call runner.send({id}, value)"
 _DRIVE: Final = "its runner runs what is ready; call runner.wait({id}) to wait for it"
 _RECORD: Final = "only the runner that drives it adds to its log"
-_CHANGE: Final = "a step can change the workflow of its run, with weft.current().add(...)"
+_ADD: Final = "call runner.add({id}, ...)"
 
 INSTEAD: Final[dict[str, str]] = {
     **dict.fromkeys(("arun", "feed_back", "plan", "plan_eagerly", "run"), _SEND),
     **dict.fromkeys(("react", "react_until_satisfied"), _DRIVE),
     **dict.fromkeys(("apply", "apply_outcome", "fail", "merge", "record", "record_dispatch"), _RECORD),
-    **dict.fromkeys(("add", "extend", "remove"), _CHANGE),
+    **dict.fromkeys(("add", "extend"), _ADD),
     "discard": "call runner.discard({id}, ...)",
+    "remove": "call runner.remove({id}, component)",
     "retry": "call runner.retry({id}, ...)",
     "set_policies": "call runner.set_policies({id}, rules)",
     "under": 'call runner.set_policies({id}, rules, mode="merge")',
@@ -161,6 +162,7 @@ INSTEAD: Final[dict[str, str]] = {
 
 OF_THE_RUNNER: Final[dict[str, str]] = {
     "cancel": "call runner.cancel({id})",
+    "finish": "call runner.finish({id})",
     "send": "call runner.send({id}, value)",
     "stop": "call runner.stop({id})",
 }

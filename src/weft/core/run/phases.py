@@ -22,6 +22,7 @@ from weft.core.graph.context_keys import missing_keys
 from weft.core.plan.node import FunctionNode
 from weft.core.run.controls import Controls
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
+from weft.core.run.texts import check_text_or_none
 from weft.errors import (
     InvalidArgument,
     InvalidFallback,
@@ -77,6 +78,9 @@ class Phases(Controls):
         if key is None or memory.keys is None or key not in memory.keys:
             if deadline is not None and not isinstance(deadline, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidArgument(f"deadline={deadline!r:.80}: use a number of seconds")
+            if key is not None or by is not None:
+                check_text_or_none("key", key)
+                check_text_or_none("by", by)
             now = self._time() if at is None else at
             value, end = local().whole(value), None if deadline is None else now + deadline
             record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end, last, by))

@@ -30,6 +30,7 @@ from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.run.phases import Phases
 from weft.core.run.queries import check_fact
+from weft.core.run.texts import check_text_or_none
 from weft.errors import (
     AlreadyRunning,
     InvalidArgument,
@@ -65,6 +66,8 @@ class Run(Phases, Generic[Out_co]):
     ) -> None:
         if not isinstance(workflow, NamedGraph):
             raise InvalidArgument(f"a run is of a workflow, got {workflow!r:.120}; make one: Workflow(name, ...)")
+        if by is not None:
+            check_text_or_none("by", by)
         self._begin(over_defaults(workflow.context, context or {}) if workflow.context else context)
         record(self.memory, ev.WorkflowDefined(1, local().new_run_id() if id is None else id, workflow, options, by))
 

@@ -21,7 +21,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
@@ -230,6 +230,7 @@ class Ownership:
         Raises:
             RunNotFound: nothing is stored under this id.
         """
+        _check_id(run)
         store = self._store
         if isinstance(store, ListableStore):
             return await self._retrying("find", [run], lambda: store.find(run))
@@ -253,6 +254,7 @@ class Ownership:
             RunNotFound: nothing is stored under this id.
             RunOwned: another owner that is alive holds it.
         """
+        _check_id(run)
         store = self._listed()
         await self._asked(self._spanned("delete", [run], lambda: store.delete(run)))
 
@@ -288,6 +290,12 @@ class Ownership:
             if self._is_open():
                 raise
             raise RunnerClosed from None
+
+
+def _check_id(run: object) -> None:
+    """Refuse what cannot be an id: a store that cannot look for it may report that as damage."""
+    if not isinstance(run, str):
+        raise RunNotFound(cast("str", run))
 
 
 def _groups(records: Iterable[RunRecord]) -> Iterator[list[RunRecord]]:

@@ -96,7 +96,7 @@ class Dispatcher:
             RunnerClosed: it is not.
         """
         if not self.is_open or self.is_closing:
-            raise RunnerClosed
+            raise RunnerClosed(again=self.is_closing)
 
     def guard(self, worker: Worker, call: Callable[..., object], *args: object) -> None:
         """Call a method of *worker*; any exception of it, even ``SystemExit``, is a crash of this worker."""

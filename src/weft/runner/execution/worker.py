@@ -18,7 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from weft.core.fold.scope import Activation
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
+from weft.core.run.texts import check_text_or_none
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
@@ -268,24 +269,37 @@ class Worker:
             RunClosed: the run accepts no more input.
             RunParked: it needs a person.
         """
-        self.check_open()
-        known = (self.run.memory.keys or {}).get(key) if key is not None else None
+        known = self.known_input(key)
         if known is not None:
             return known
-        if self.run.memory.is_ending:
-            raise RunClosed(self.id, status=self.state)
-        if self.state == "parked":
-            raise RunParked(self.id, self.reason)
         if encoded is None and needs_encoding(value):
             encoded = exhausted(encode_once(value, "INPUT"))
-        if key is not None:
-            check_text("key", key)
         self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time(), last=last, by=by)
         self.untimed_until = self.monotonic() + ev.PRECISION
         if encoded is not None:
             self._unsaved.keep(encoded)
         self.changed()
         return self.run.memory.received
+
+    def known_input(self, key: str | None) -> int | None:
+        """
+        Return the number of the input that the run has had with this *key*; None if it would accept one.
+
+        Raises:
+            RunClosed, RunParked: as :meth:`take`.
+            InvalidOption: *key* is not text.
+        """
+        self.check_open()
+        memory = self.run.memory
+        if key is not None:
+            check_text("key", key)
+            if memory.keys is not None and key in memory.keys:
+                return memory.keys[key]
+        if memory.is_ending:
+            raise RunClosed(self.id, status=self.state)
+        if self.state == "parked":
+            raise RunParked(self.id, self.reason)
+        return None
 
     def end(self, by: str | None) -> None:
         """
@@ -298,6 +312,7 @@ class Worker:
         if self.state == "cancelled" or not memory.is_ending or self.lost is not None:
             self.check_open()
         if not memory.is_ending:
+            check_text_or_none("by", by)
             record(memory, ev.RunFinished(len(memory.log) + 1, by))
             self.changed()
 
@@ -330,6 +345,10 @@ class Worker:
         self.check_open()
         change(self.run)
         self._told()
+
+    def give(self, context: Mapping[str, Any]) -> None:
+        """Let components of the run read *context*, over what it has."""
+        self.options, self.run.context = self.options.with_context(context), {**self.run.context, **context}
 
     def check_open(self) -> None:
         """
@@ -398,6 +417,8 @@ class Worker:
             RunParked: as :meth:`check_open`.
         """
         self.check_open()
+        check_text_or_none("reason", reason)
+        check_text_or_none("by", by)
         memory = self.run.memory
         self.report.busy()
         self.abandon()

@@ -38,6 +38,11 @@ class RecentRuns:
         """Return the worker that *run* has finished with, if it is kept."""
         return self._workers.get(run)
 
+    def clear(self) -> None:
+        """Keep none: some of them were deleted."""
+        self._workers.clear()
+        self._events = 0
+
     def forget(self, run: str) -> None:
         """Keep *run* no longer: it goes on, or is deleted."""
         worker = self._workers.pop(run, None)

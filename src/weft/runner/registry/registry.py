@@ -283,6 +283,11 @@ class RunRegistry:
             await asyncio.shield(back)
         return self._workers.get(run) or self.recent.get(run)
 
+    def options_of(self, run: str, usual: RunOptions) -> RunOptions:
+        """Return the options with which *run* has finished here, if that is remembered; else the *usual* ones."""
+        known = self.recent.get(run)
+        return usual if known is None else known.options
+
     async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
         """
         Load *run*, which has finished, make a *change* after which it has something to do, and continue it.
@@ -366,6 +371,7 @@ class RunRegistry:
         worker.policies.check_all()
         if change is not None:
             change(worker)
+            worker.owes_notice = options.on_complete is not None  # it was told of all that had happened before
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:

@@ -283,7 +283,7 @@ class SQLiteStore:
         """Forget finished runs that no live session owns and that were last written before a time; return how many."""
         if unfinished := sorted(set(statuses) - AT_REST):
             raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
-        gone, more = 0, True
+        gone, more, before = 0, True, float(before)  # for SQLite every number is less than any text or date
         while more and gone != limit:
             most = None if limit is None else limit - gone
             some, more = await self._remove(None, commands.purge, before, statuses, most)
