@@ -42,6 +42,9 @@ T = TypeVar("T")
 AT_ONCE: Final = 512
 """How many runs of a group are processed before other work of the event loop runs."""
 
+_HAS_OUTCOME: Final = FINISHED - {"cancelled"}
+"""A run in another state has no result: it goes on, was cancelled, or the store has refused its end."""
+
 
 class RunnerQueries:
     """The methods of a runner that change nothing."""
@@ -167,7 +170,7 @@ class RunnerQueries:
         found = await self._done(ref, timeout, of_input=True)
         if isinstance(found, Worker):
             known = found.outcome
-            if known is not None and ref.input in (None, known.ordinal) and found.state != "cancelled":
+            if known is not None and ref.input in (None, known.ordinal) and found.state in _HAS_OUTCOME:
                 return checked_output(ref.id, known, found.run)
             return output_of(_settled(found), ref.input)
         if found.status == "cancelled":
