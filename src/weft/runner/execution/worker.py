@@ -649,10 +649,10 @@ class Worker:
         """Return the unsaved events as an append *at* this time; None if there are none or they cannot be written."""
         if self.lost is not None:
             return None
-        if self.upcoming is not None and (lone := self._unsaved.lone(at)) is not None:  # as nearly always
+        is_busy = self.upcoming is not None or self.queue.by_key
+        if is_busy and (lone := self._unsaved.lone(at)) is not None:  # as nearly always
             self.units = 0
             return lone
-        is_busy = self.upcoming is not None or self.queue.by_key
         if self.is_stopping and self.is_idle and self.state in ("running", "waiting"):
             self._conclude()  # the last of it has ended while the run was stopped
         append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
