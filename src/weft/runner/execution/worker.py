@@ -584,7 +584,12 @@ class Worker:
             self._conclude()
         if self.options.checkpoints.at_idle and not self._is_stored():
             self.checkpoint()
-        elif not self.is_settled:
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Tell the owner that the run is settled, unless it knows; a run that has finished was concluded before."""
+        if not self.is_settled and not self.is_stopping:
             self.is_settled = True
             self.queue.rest()
             self.owner.settled(self)
@@ -673,7 +678,10 @@ class Worker:
         if self.observer is not None:
             self.observer(self)
         try:  # what Dispatcher.guard does, without a call for each commit of each run
-            self.turn()
+            if append.release:
+                self._rest()
+            else:
+                self.turn()
         except BaseException as error:  # noqa: BLE001 - it is handled there
             self.dispatcher.crashed(self, error)
         if append.release:
