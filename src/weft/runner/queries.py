@@ -42,6 +42,9 @@ T = TypeVar("T")
 AT_ONCE: Final = 512
 """How many runs of a group are processed before other work of the event loop runs."""
 
+_HAS_OUTCOME: Final = FINISHED - {"cancelled"}
+"""A run in another state has no result: it goes on, was cancelled, or the store has refused its end."""
+
 
 class RunnerQueries:
     """The methods of a runner that change nothing."""
@@ -118,6 +121,14 @@ class RunnerQueries:
         stored = await self._runtime.ownership.record(ref.id)
         return stored if left is None or left.acknowledged != stored.head else left  # else it was retried since
 
+    def _here(self, ref: RunRef) -> Worker | None:
+        """Return the worker of a run that is here for certain; None where :meth:`_found` has to wait for that."""
+        runtime = self._runtime
+        worker = runtime.registry.get(ref.id)
+        if worker is None or not worker.acknowledged or runtime.registry.supervisor.is_at_work or not runtime.is_open():
+            return None
+        return worker
+
     def _left(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that has finished here, if it is still in memory."""
         kept = self._runtime.registry.recent.get(ref.id) or ref.worker
@@ -164,12 +175,14 @@ class RunnerQueries:
             RunClosed: the run was cancelled.
         """
         ref = as_ref(run)
-        found = await self._done(ref, timeout, of_input=True)
+        here = self._here(ref) if timeout is None else None
+        found: Worker | RunRecord
+        if here is not None and here.run.memory.is_ending:  # as nearly always: what _done() does, in two coroutines
+            found = here if is_done(here) else await self._runtime.waiters.done(here)
+        else:
+            found = await self._done(ref, timeout, of_input=True)
         if isinstance(found, Worker):
-            known = found.outcome
-            if known is not None and ref.input in (None, known.ordinal) and found.state != "cancelled":
-                return checked_output(ref.id, known, found.run)
-            return output_of(_settled(found), ref.input)
+            return _output(found, ref)
         if found.status == "cancelled":
             raise RunClosed(ref.id, found.reason)
         stored = decode_outcome(found.outcome)
@@ -202,7 +215,7 @@ class RunnerQueries:
         if isinstance(runs, str | Handle):
             raise InvalidOption(f"gather({runs!r}): use a list of ids or handles")
         refs = runs.refs if isinstance(runs, Handles) else [as_ref(each) for each in runs]
-        group = WaitGroup(refs, lambda worker, ref: output_of(_settled(worker), ref.input))
+        group = WaitGroup(refs, _output)
         try:
             await self._joined(group, timeout)
         finally:
@@ -221,7 +234,13 @@ class RunnerQueries:
         try:
             async with wait:
                 for number, member in enumerate(group.members, start=1):
-                    await self._join(member)
+                    here = self._here(member.ref)
+                    if here is None:
+                        await self._join(member)
+                    elif is_done(here):
+                        member.settled(here)
+                    else:
+                        self._runtime.waiters.add(here, member)
                     if number % AT_ONCE == 0:
                         await pause()
                 await group.future
@@ -375,6 +394,19 @@ def output_of(run: Run, number: int | None) -> Any:
     if not memory.failures and memory.received == 1:  # as nearly always
         return run.output
     return checked_output(run.id, outcome_of(run, memory.received if number is None else number), run)
+
+
+def _output(worker: Worker, ref: RunRef) -> Any:
+    """
+    Return the output of the input that *ref* refers to; *worker* is done.
+
+    Raises:
+        RunFailed, NothingProduced, RunClosed, RunParked: there is none.
+    """
+    known = worker.outcome
+    if known is not None and ref.input in (None, known.ordinal) and worker.state in _HAS_OUTCOME:
+        return checked_output(ref.id, known, worker.run)
+    return output_of(_settled(worker), ref.input)
 
 
 def checked_output(run_id: str, outcome: RunOutcome, run: Run | None = None) -> Any:

@@ -217,3 +217,20 @@ async def test_a_retry_of_a_run_whose_end_the_store_refuses_is_told_so() -> None
 
         assert await ended(finishing) == "OwnershipLost"
         assert await ended(retrying) in ("OwnershipLost", "RunParked")
+
+
+@virtually
+@pytest.mark.parametrize("call", ["result", "gather"])
+async def test_a_result_whose_end_the_store_refuses_is_not_returned(call: str) -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store) as runner:
+        handle = await runner.start(Workflow("w", double), 1, id="a")
+        gate = store.hold("append")
+        waiting = started(handle.result() if call == "result" else runner.gather([handle]))
+        await until_nothing_moves()
+
+        await inner.acquire("a")  # another owner: the end of the run is refused
+        gate.open()
+
+        assert await ended(waiting) == "RunParked"

@@ -160,17 +160,22 @@ def react(
 
     *activation* is ready, has no policy and no earlier attempt, and its node only delivers what it makes.
     """
-    name, inputs = key = activation.key
-    ready, log = memory.ready, memory.log
+    key, ready, log = activation.key, memory.ready, memory.log
     del ready[key]
     if memory.unopened is not None and not ready:
         memory.open_more()
     seq = len(log) + 1
-    event = ev.ReactionOccurred(seq, name, inputs, value, attempt, duration_ns, timing)
-    node = activation.node
-    if node.plain_targets:
+    event = ev.ReactionOccurred(seq, key[0], key[1], value, attempt, duration_ns, timing)
+    targets = activation.node.plain_targets
+    if targets:  # what Memory.deliver does, without a call for each step
+        facts, scope, order = (event,), activation.scope, activation.order
         address = ALONE[seq] if seq < len(ALONE) else (seq,)
-        memory.deliver(node, (event,), address, activation.scope, activation.order)
+        for target in targets:
+            place = (target.name, address)
+            ready[place] = following = Activation(target, place, facts, scope, order)
+            memory.newly_ready.append(following)
+            if target.settling is not None:
+                scope.count(target.name, 1)
     log.append(event)
 
 

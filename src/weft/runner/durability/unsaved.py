@@ -96,23 +96,34 @@ class UnsavedLog:
         """Whether the store has everything."""
         return self.acknowledged == len(self._run.memory.log)
 
+    def lone(self, at: float) -> Append | None:
+        """
+        Return the next append of a run that is running, and is known to be, if that is one short reaction; else None.
+
+        It is what :meth:`append` returns, for nearly all appends.
+        """
+        memory, known, link = self._run.memory, self.acknowledged, self._link
+        log = memory.log
+        if self.status != "running" or len(log) != known + 1 or self.is_dropped:
+            return None
+        body = lone_reaction(log[known])
+        if body is None:
+            return None
+        self.is_behind = False
+        return Append(
+            run=memory.run_id,
+            expected=known,
+            epoch=self._epoch,
+            count=1,
+            body=body,
+            chain=chain(link, body),
+            previous=link,
+            at=at,
+        )
+
     def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
         """Return the next append: the events since the last one, and the status if it has changed."""
         memory = self._run.memory
-        if status == self.status and len(memory.log) == self.acknowledged + 1 and not self.is_dropped:
-            body = lone_reaction(memory.log[-1])
-            if body is not None:
-                self.is_behind = False
-                return Append(
-                    run=memory.run_id,
-                    expected=self.acknowledged,
-                    epoch=self._epoch,
-                    count=1,
-                    body=body,
-                    chain=chain(self._link, body),
-                    previous=self._link,
-                    at=at,
-                )
         events = memory.log[self.acknowledged : self.acknowledged + MOST]
         self.is_behind = len(events) == MOST and self.acknowledged + MOST < len(memory.log)
         if self.is_behind:
@@ -155,6 +166,8 @@ class UnsavedLog:
     def stored(self, append: Append) -> None:
         """*append* is durable."""
         self.acknowledged, self._link = append.expected + append.count, append.chain
+        if append.status is not None:
+            self.status, self._counts = append.status, (append.failures, append.dead_letters)
         if self._encoded:
             for seq in [seq for seq in self._encoded if seq <= self.acknowledged]:
                 del self._encoded[seq]
@@ -163,8 +176,6 @@ class UnsavedLog:
                 self._encoder = Encoder()
             self._encoder.stored(self._segment)
             self._segment = None
-        if append.status is not None:
-            self.status, self._counts = append.status, (append.failures, append.dead_letters)
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""

@@ -102,10 +102,15 @@ class Dispatcher:
         """Call a method of *worker*; any exception of it, even ``SystemExit``, is a crash of this worker."""
         try:
             call(*args)
-        except BaseException as error:
-            if is_ctrl_c(error):
-                raise
-            worker.owner.crashed(worker, error)
+        except BaseException as error:  # noqa: BLE001 - it is handled there
+            self.crashed(worker, error)
+
+    @staticmethod
+    def crashed(worker: Worker, error: BaseException) -> None:
+        """*worker* has raised *error*: let its owner rebuild it, unless that is a Ctrl-C."""
+        if is_ctrl_c(error):
+            raise error
+        worker.owner.crashed(worker, error)
 
     # -- turns -----------------------------------------------------------------------------------
 

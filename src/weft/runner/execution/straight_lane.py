@@ -45,9 +45,9 @@ class StraightLane:
     def __init__(self, executor: str, queue: ExecutorQueue, immediate: ImmediateExecutor) -> None:
         self._executor, self._queue, self._run = executor, queue, immediate.run
 
-    def start(self, worker: Worker, activation: Activation) -> None:
+    def start(self, worker: Worker, activation: Activation) -> bool:
         """
-        Run the upcoming runnable of *worker* here and now.
+        Run the upcoming runnable of *worker* here and now; return whether that was all, and nothing was queued.
 
         It is queued instead if it would overtake queued runnables, a policy holds the run, or there is a listener.
         """
@@ -57,10 +57,10 @@ class StraightLane:
         if self._queue.line or not worker.at_once or worker.queue.barrier or bus.runnable_start or bus.runnable_stop:
             worker.queue_upcoming(activation)
             worker.start()
-            return
+            return False
         worker.upcoming = None
         if ready.get(key) is not activation:  # it was removed from the run meanwhile
-            return
+            return False
         worker.at_once -= 1
         runnable = bind(activation, memory, run.context)
         runnable.family = worker.dispatcher.family
@@ -70,11 +70,11 @@ class StraightLane:
         finally:
             worker.is_in_lane = False
         if ready.get(key) is not activation or worker.is_dead:  # it has cancelled its own run
-            return
+            return False
         result, encoded = outcome.result, None
         if outcome.status != "completed":
             self._hand_on(worker, activation, runnable, outcome)
-            return
+            return False
         if kind_of(result) in SHORT or not needs_encoding(result) or (encoded := encode_at_once(result)) is not None:
             if encoded is None and node.only_delivers and not outcome.added:  # as nearly always
                 worker.units += 1
@@ -86,8 +86,9 @@ class StraightLane:
                 worker.fold(activation, outcome, encoded)
             if worker.observer is not None:
                 worker.observer(worker)
-        else:
-            self._hand_on(worker, activation, runnable, outcome)
+            return True
+        self._hand_on(worker, activation, runnable, outcome)
+        return False
 
     def _hand_on(self, worker: Worker, activation: Activation, runnable: Runnable, outcome: Outcome) -> None:
         """Go on as if the runnable had been queued and started: it has failed, or has made a large value."""

@@ -44,6 +44,10 @@ class HeldLock:
         self._lines, self._run, self._is_released_later = lines, run, False
 
     async def __aenter__(self) -> Self:
+        return await self.acquire()
+
+    async def acquire(self) -> Self:
+        """Wait until the run is not locked, and lock it."""
         lines, run = self._lines, self._run
         if run not in lines:
             lines[run] = None
@@ -62,6 +66,10 @@ class HeldLock:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Unlock the run, unless a task does that later."""
         if not self._is_released_later:
             self.release()
 

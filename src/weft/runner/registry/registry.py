@@ -129,10 +129,13 @@ class RunRegistry:
         """
         if request.encoded is None and needs_encoding(request.input):
             request = replace(request, encoded=await encoded_input(request.input))
-        async with self._locks.lock(run) as lock:
+        lock = self._locks.try_lock(run)  # as nearly always: neither this nor leave() needs a coroutine
+        if lock is None:
+            lock = await self._locks.lock(run).acquire()
+        try:
             worker, position = self.begin(run, workflow, options, request)
             try:
-                await self._waiters.durable(worker, position)
+                await self._waiters.stored_at(worker, position)
             except RunExists:
                 self.drop(worker)
                 raise
@@ -144,6 +147,8 @@ class RunRegistry:
                 if isinstance(error, Exception) and worker.lost is not None:  # the store may have taken it all the same
                     lock.release_after(self.shielded.start(self._ownership.release([run])))
                 raise
+        finally:
+            lock.leave()
         return worker
 
     def begin(self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest) -> tuple[Worker, int]:

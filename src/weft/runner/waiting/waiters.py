@@ -142,7 +142,7 @@ class Waiters:
             StoreError: it never will be, or whatever else keeps the run from being written.
         """
         if worker.acknowledged < position:
-            await self._writing(worker, position, None)
+            await self.stored_at(worker, position)
 
     async def stored(self, worker: Worker, status: RunStatus) -> None:
         """
@@ -153,18 +153,23 @@ class Waiters:
         """
         position = len(worker.run.memory.log)
         if not _is_stored(worker, position, status):
-            await self._writing(worker, position, status)
+            await self.stored_at(worker, position, status)
 
-    def _writing(self, worker: Worker, position: int, status: RunStatus | None) -> asyncio.Future[None]:
+    def stored_at(self, worker: Worker, position: int, status: RunStatus | None = None) -> asyncio.Future[None]:
+        """
+        Return a future that ends when the event at *position*, and the *status* if that is given, are stored.
+
+        Raises:
+            StoreError: as :meth:`durable`.
+        """
         if worker.lost is not None:
             raise worker.lost.with_traceback(None)  # which would grow with every caller
         if self._is_closed:
             raise RunnerClosed
 
-        def answer(worker: Worker) -> Exception | bool | None:
-            return worker.lost or _is_stored(worker, position, status) or None
-
-        return self._added(worker, answer).future  # a caller that is cancelled is forgotten at the next commit
+        waiter = _UntilStored(position, status)
+        self._put(worker, waiter)
+        return waiter.future  # a caller that is cancelled is forgotten at the next commit
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -344,13 +349,12 @@ class Waiter(Protocol):
         ...
 
 
-class _Waiter:
+class _Caller:
     """A caller that waits for one run."""
 
-    __slots__ = ("answer", "future")
+    __slots__ = ("future",)
 
-    def __init__(self, answer: Answer | None) -> None:
-        self.answer = answer
+    def __init__(self) -> None:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def tell(self, answer: Any) -> None:
@@ -371,6 +375,30 @@ class _Waiter:
         self.tell(RunnerClosed())
         if not self.future.cancelled():
             self.future.exception()  # a caller that waits hears of it; without one, that is not news
+
+
+class _Waiter(_Caller):
+    """A caller that waits for an answer, or, without one, until the run is done."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Answer | None) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class _UntilStored(_Caller):
+    """A caller that waits until an event, and perhaps a status, is stored: every start does, so it is one object."""
+
+    __slots__ = ("_position", "_status")
+
+    def __init__(self, position: int, status: RunStatus | None) -> None:
+        super().__init__()
+        self._position, self._status = position, status
+
+    def answer(self, worker: Worker) -> Exception | bool | None:
+        """Return True if it is stored, or why it never will be; None if it is not stored yet."""
+        return worker.lost or _is_stored(worker, self._position, self._status) or None
 
 
 class _Predicate:

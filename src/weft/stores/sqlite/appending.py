@@ -32,7 +32,9 @@ Row = tuple[Any, ...]
 
 _CREATE = RowStatement("create")
 _ADVANCE = RowStatement("advance")
+_SAY = RowStatement("say")
 _CHANGE = RowStatement("change")
+_FIRST = RowStatement("segment")
 _SEGMENT = query("segment")
 _FACT = query("fact")
 _LARGE_FACT = query("large_fact")
@@ -111,7 +113,9 @@ class Appender:
     ) -> tuple[dict[RunId, int], set[ContentHash]]:
         """Write *batch*; return the keys of new runs, and the definitions that were not known to be there."""
         creates: list[Row] = []
+        firsts: list[Row] = []
         advances: list[Row] = []
+        said: list[Row] = []
         changes: list[Row] = []
         facts: list[tuple[int, Append]] = []
         definitions: dict[ContentHash, bytes] = {}
@@ -122,22 +126,31 @@ class Appender:
                 next_key = next_key + 1 if next_key else _next_key(db)
                 key = created[each.run] = next_key
                 creates.append(_new_run(key, each, self._session))
+                if each.count:  # the key is new, so there is nothing to compare with
+                    firsts.append(_segment(key, each))
             else:
                 key = created.get(each.run) or keys.get(each.run) or self._look_up(db, each.run)
-                if not each.count or each.changes_record:
+                if each.count:
+                    advances.append(_advance(key, each))
+                    if each.changes_record:
+                        if each.status is None or each.workflow is not None or each.version is not None:
+                            changes.append(_change(key, each))
+                        else:
+                            said.append(_said(key, each))
+                else:
                     changes.append(_change(key, each))
-            if each.count:
-                advances.append(_advance(key, each))
             if each.facts:
                 facts.append((key, each))
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
-        for statement, rows in ((_CREATE, creates), (_ADVANCE, advances), (_CHANGE, changes)):
+        steps = ((_CREATE, creates), (_FIRST, firsts), (_ADVANCE, advances), (_SAY, said), (_CHANGE, changes))
+        for statement, rows in steps:
             if rows and statement.execute(db, rows) != len(rows):
                 raise _NotAsExpected
-        if advances:
-            self.last = advances[-1][0], bytes(advances[-1][2])
+        if advances or firsts:
+            place, _, link, *_ = (advances or firsts)[-1]
+            self.last = place, bytes(link)
         if facts:
             _keep(db, facts, loaded)
         new = definitions.keys() - self._definitions
@@ -270,9 +283,25 @@ def _segment(key: int, append: Append) -> Row:
 
 
 def _advance(key: int, append: Append) -> Row:
-    # The row of a new run holds the link that these very events make: there is nothing to compare with before it.
-    previous = None if append.create or append.previous is None else bytearray(append.previous)
-    return (*_segment(key, append), key, append.epoch, append.run, previous)
+    body, previous = append.body, append.previous
+    return (  # what _segment() returns, and more, without a call for each append
+        (key << 32) + append.expected + 1,
+        append.count,
+        bytearray(append.chain),
+        append.at,
+        bytearray(body) if len(body) <= _COPIED else body,
+        key,
+        append.epoch,
+        append.run,
+        None if previous is None else bytearray(previous),
+    )
+
+
+def _said(key: int, append: Append) -> Row:
+    return (
+        *(key, append.epoch, append.run, append.at, bytearray(append.chain)),
+        *(append.status, append.reason, int(append.release), *_came_of(append)),
+    )
 
 
 def _change(key: int, append: Append) -> Row:
