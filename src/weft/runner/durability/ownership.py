@@ -45,10 +45,14 @@ EVENTS = 20_000
 class AcquiredRun:
     """A run that was acquired and loaded, or why it could not be loaded."""
 
-    __slots__ = ("_answer", "_ownership", "run")
+    __slots__ = ("_answer", "_ownership", "owned", "run")
 
-    def __init__(self, ownership: Ownership, run: str, answer: LoadedRun | StoreError) -> None:
+    def __init__(
+        self, ownership: Ownership, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None
+    ) -> None:
         self._ownership, self.run, self._answer = ownership, run, answer
+        self.owned = owned
+        """Its record when it was acquired; None if it was not, or if the store does not know owners."""
 
     async def recover(
         self,
@@ -165,7 +169,7 @@ class Ownership:
         """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
         if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
             answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
-        return AcquiredRun(self, run, answer)
+        return AcquiredRun(self, run, answer, owned)
 
     @contextmanager
     def decoder(self, record: RunRecord, workflow: Workflow | None, *, strict: bool) -> Generator[Decoder, None, None]:
