@@ -334,6 +334,25 @@ def test_a_run_that_waits_for_time_is_not_suspected() -> None:
     assert look(store, lambda store: store.find("a")).status == "running"
 
 
+def test_a_run_that_dies_of_inputs_that_were_never_written_is_parked_too() -> None:
+    store = MemoryStore()
+
+    async def begin(runner: AsyncRunner) -> None:
+        await runner.start(fatal, id="a", checkpoint="manual")
+        await runner.send("a", 1, key="one")
+
+    async def again(runner: AsyncRunner) -> None:
+        await runner.resume("a")
+        await runner.send("a", 1, key="one")
+
+    life(store, begin)
+    for _ in range(2):
+        life(store, again)
+
+    assert life(store, everything) == []
+    assert executed["fatal"] == 3
+
+
 def test_an_idle_run_is_not_suspected() -> None:
     store = MemoryStore()
 

@@ -404,7 +404,8 @@ class RunRegistry:
     @staticmethod
     def _taken_over(worker: Worker, owned: RunRecord | None, *, was_parked: bool) -> Takeover | None:
         """Return what the log of a run that was acquired has to note before something of it starts."""
-        if owned is None or (worker.is_idle and not worker.owes_notice):
+        is_at_rest = worker.is_idle and not worker.owes_notice and worker.options.checkpoints.takes_input_first
+        if owned is None or is_at_rest:  # under other strategies the log may not know of what was in flight
             return None
         was_parked = was_parked or owned.status == "parked"
         return takeover(worker.run.memory.log, owned.epoch, owner_died=owned.owner_died, was_parked=was_parked)
