@@ -135,7 +135,7 @@ class MemoryStore:
     Keeps runs in this process.
 
     Its only owner is the process that has it open, so no run is ever held by another owner;
-    closing it frees all runs.
+    closing it frees all runs.  Runners that share it ask each other, and take nothing from each other.
     """
 
     is_durable = False

@@ -68,6 +68,7 @@ class RunRegistry:
         """Create an empty registry, whose workers share *dispatcher*."""
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
         self._workers: dict[str, Worker] = {}
+        ownership.is_here = self._workers.__contains__
         self.recent = RecentRuns()
         """Runs that have finished here, for callers that ask right after."""
         self._registered: dict[tuple[str, str], Workflow] = {}
@@ -351,9 +352,7 @@ class RunRegistry:
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
             loaded = await self._ownership.load(run, owned)
-            worker = await self.come_in(
-                loaded, workflow, options, strict=strict, change=change, was_parked=was_parked
-            )
+            worker = await self.come_in(loaded, workflow, options, strict=strict, change=change, was_parked=was_parked)
             free.clear()
             return worker
 
