@@ -102,7 +102,6 @@ class Session:
             if not _remove_if_dead(db, self._database, key, rows.token(f"session {key}", token))
         }
 
-
     def is_left_by_death(self, db: sqlite3.Connection, owner: int | None) -> bool:
         """Whether *owner*, the session that a free run names, died without releasing it."""
         if owner is None or owner == self.key:
