@@ -90,7 +90,7 @@ class Ownership:
     ) -> None:
         self._store, self._is_open, self._may_wait, self._time = store, is_open, may_wait, time
         self._kept: dict[str, None] = {}
-        """Runs that may be owned and are not here: they are being loaded, or the store has not said that they are free."""
+        """Runs that may be owned and are not here: they are being loaded, or were not given back for certain."""
         self.is_here: Callable[[str], bool] = lambda _: False
         """Whether a run is in the registry."""
         self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
@@ -230,7 +230,7 @@ class Ownership:
 
     @asynccontextmanager
     async def freeing(self, runs: Iterable[str]) -> AsyncGenerator[set[str], None]:
-        """Yield *runs*, which were acquired, as a set; release those that are left in it in the end, or after an error."""
+        """Yield *runs*, which were acquired, as a set; release those that are left in it, also after an error."""
         acquired = list(runs)
         left = set(acquired)
         try:
