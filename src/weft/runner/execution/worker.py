@@ -234,6 +234,12 @@ class Worker:
         return self._unsaved.status
 
     @property
+    def is_status_stored(self) -> bool:
+        """Whether the store knows the status of the run."""
+        is_busy = self.upcoming is not None or self.queue.by_key
+        return self.stored_status == ("running" if is_busy else status_to_store(self))
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is in flight and nothing can be started."""
         return not self.queue.by_key and not self.run.memory.ready
