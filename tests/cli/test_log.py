@@ -229,6 +229,12 @@ def test_a_run_that_was_told_to_finish_says_so_and_by_which_caller() -> None:
     assert told(ev.InputReceived(2, 5, 1, last=True)) == "input 1 = 5, the last one"
 
 
+def test_a_run_that_was_taken_over_says_how_often_its_owners_have_died() -> None:
+    assert told(ev.RunTakenOver(7, 1, 3, "crash")) == "its owner died"
+    assert told(ev.RunTakenOver(7, 2, 3, "crash")) == "its owners died 2 times without progress"
+    assert told(ev.RunTakenOver(7, 0, 3, "crash")) == "a person resumed it after it was parked"
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_run_that_is_closed_is_followed_to_its_end(weft: Callable[..., Any], file: Path, options: list[str]) -> None:
     with Runner(SQLiteStore(file)) as runner:

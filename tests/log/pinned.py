@@ -66,6 +66,7 @@ EVENTS: dict[str, Any] = {
     "run_cancelled": ev.RunCancelled(15, "not wanted"),
     "run_cancelled by": ev.RunCancelled(15, "not wanted", "ann"),
     "run_finished": ev.RunFinished(14),
+    "run_taken_over": ev.RunTakenOver(14, 2, 7, "absolute", 1700000000.5),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }

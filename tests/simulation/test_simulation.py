@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Container, Sequence
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ from weft.policy.driver import Attempt
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import Append
 from weft.runner.checkpoints import as_checkpoints
+from weft.runner.durability.takeover import Takeover
 from weft.runner.execution import worker as worker_module
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.executor_queue import ExecutorQueue
@@ -40,6 +41,7 @@ from weft.runner.waiting.waiters import Waiters
 from weft.stores import MemoryStore
 from weft.testing import Scenario, Trial, Weather, simulate
 from weft.testing.simulation.scenario import TIMEOUT, Closing
+from weft.testing.simulation.scenario_draw import draw_scenario
 
 FIXED = 240
 """How many seeds are always the same."""
@@ -436,3 +438,27 @@ def kept_letters() -> tuple[Trial, Scenario]:
     verdict = Verdict(network, [1])
     trial = network.told_to(Trial(wired(Workflow("w"), network, None), (1,), verdict), verdict)
     return trial, Scenario(rules=((DEFAULT, Policy(on_failure="dead_letter")),), breaks=0.9, amends=1.0)
+
+
+def test_runs_whose_processes_keep_dying_are_parked_and_come_to_the_same_when_they_are_resumed() -> None:
+    by_hand, failed = 0, list[str]()
+    for seed in range(60):
+        dice = Random(seed)  # noqa: S311 - the same every time
+        trial = draw(dice)
+        scenario, turn = draw_scenario(dice, trial), dice.randint(5, 60)
+        crashes = tuple(turn + dice.randint(-4, 4) for _ in range(9))
+        report = simulate(seed, draw, scenario=replace(scenario, crashes=crashes, closings=()))
+        by_hand += sum("resumed by hand" in line for line in report.story)
+        failed += [str(report)] if report.problems else []
+
+    assert failed == []
+    assert by_hand > 10
+
+
+def test_a_run_that_is_not_parked_although_its_processes_keep_dying_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Takeover, "is_poison", property(lambda _: False))
+    one = Workflow("one", step(lambda x: x, name="one"))
+
+    report = simulate(1, lambda _: Trial(one, (1,)), scenario=Scenario(crashes=(14, 9, 9, 9, 9), resumes_all=True))
+
+    assert "a is started again after 3 processes have died without progress" in report.problems

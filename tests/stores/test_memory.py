@@ -17,3 +17,6 @@ class TestMemoryStore(LogStoreContract, FactStoreContract, OwnedStoreContract, L
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()
+
+    async def crash(self, store: MemoryStore) -> None:
+        store.crash()

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import pytest
 
-from weft import Runner, Workflow, step
-from weft.errors import BrokenChain, CorruptLog, InvalidOption, RunExists, RunNotFound
-from weft.ports.store import LoadedRun, LogStore, RunRecord, Segment, Store
-from weft.stores.whole_log import WholeLogAdapter
+from weft import AsyncRunner, Runner, Workflow, step
+from weft.errors import (
+    BrokenChain,
+    CorruptLog,
+    InvalidOption,
+    InvalidStoreOption,
+    RunExists,
+    RunNotFound,
+    RunOwned,
+)
+from weft.ports.store import AT_REST, FINISHED, LoadedRun, LogStore, RunRecord, Segment, Store
+from weft.stores.whole_log import WholeLogAdapter, as_log_store
+from weft.testing import ListableStoreContract
 from weft.testing.contracts.cases import first, more
 
 
@@ -124,3 +136,106 @@ def test_events_that_follow_another_link_than_the_last_one_are_refused() -> None
         return [type(each) for each in await logs.append(batch)]
 
     assert asyncio.run(main()) == [type(None), BrokenChain, type(None)]
+
+
+# -- stores that can list ----------------------------------------------------------------------------
+
+
+class Catalogue(Shelf):
+    """One that can list what it has."""
+
+    def _asked(self, **asked: Any) -> list[RunRecord]:
+        statuses, workflow, failed, since = (asked[name] for name in ("statuses", "workflow", "failed", "since"))
+        found = [
+            record
+            for record, _ in self.logs.values()
+            if (statuses is None or record.status in statuses)
+            and (workflow is None or record.workflow == workflow)
+            and (failed is None or failed == (record.failures > 0))
+            and (since is None or record.created_at >= since)
+        ]
+        return sorted(found, key=lambda record: (record.created_at, record.id), reverse=True)
+
+    async def exists(self, run: str) -> bool:
+        return run in self.logs
+
+    async def find(self, run: str) -> RunRecord:
+        return (await self.load(run)).record
+
+    async def list(self, *, after: RunRecord | None = None, limit: int = 100, **asked: Any) -> Sequence[RunRecord]:
+        found = self._asked(**asked)
+        if after is not None:
+            found = [each for each in found if (each.created_at, each.id) < (after.created_at, after.id)]
+        return found[:limit]
+
+    async def count(self, **asked: Any) -> int:
+        return len(self._asked(**asked))
+
+    async def delete(self, run: str) -> None:
+        await self.load(run)
+        del self.logs[run]
+
+    async def purge(self, *, before: float, statuses: Collection[str] = FINISHED, limit: int | None = None) -> int:
+        if not set(statuses) <= AT_REST:
+            raise InvalidStoreOption(f"runs with work left: {statuses}")
+        old = [record for record, _ in self.logs.values() if record.status in statuses and record.updated_at < before]
+        for record in sorted(old, key=lambda record: (record.created_at, record.id))[:limit]:
+            del self.logs[record.id]
+        return len(old) if limit is None else min(limit, len(old))
+
+
+class TestListableWholeLogAdapter(ListableStoreContract):
+    @pytest.fixture
+    def store(self) -> WholeLogAdapter:
+        return as_log_store(Catalogue())
+
+    test_purging_leaves_what_is_owned: Any = None
+    """Such a store knows no owners."""
+
+
+def test_a_store_that_can_list_its_runs_is_asked_for_them() -> None:
+    with Runner(Catalogue()) as runner:
+        for number, run in enumerate("abc"):
+            runner.start(workflow, number, id=run).wait(20)
+
+        assert {record.id for record in runner.runs()} == {"a", "b", "c"}
+        assert (runner.count(status="completed"), runner.find("b").status) == (3, "completed")
+        runner.delete("b")
+        with pytest.raises(RunNotFound):
+            runner.get("b")
+        assert runner.start(workflow, 7, id="b").result(20) == 7
+        assert runner.purge(before=time.time() + 1) == 3
+        assert runner.runs() == []
+
+
+def test_a_store_that_cannot_list_is_named_in_the_error_and_so_is_what_it_lacks() -> None:
+    with Runner(Shelf()) as runner, pytest.raises(InvalidOption, match=r"^Shelf cannot list .*ListableStore$"):
+        runner.runs()
+
+
+def test_runners_that_share_a_store_see_what_the_others_have_written_and_take_nothing_from_them() -> None:
+    shelf = Shelf()
+
+    async def main() -> None:
+        await shelf.open()
+        async with AsyncRunner(shelf) as mine, AsyncRunner(shelf) as other:
+            await mine.start(workflow, 3, id="a", open=True)
+            assert await other.status("a") in ("running", "idle")
+            with pytest.raises(RunOwned):
+                await other.resume("a", workflow=workflow)
+            await mine.stop("a")
+            await other.resume("a", workflow=workflow)
+            assert await (await other.send("a", 4)).result() == 4
+
+    asyncio.run(main())
+    assert shelf.logs["a"][0].head == 7
+
+
+def test_a_run_that_has_finished_leaves_no_log_in_memory() -> None:
+    async def main() -> int:
+        logs = as_log_store(Shelf())
+        async with AsyncRunner(logs.adapted) as runner:
+            await (await runner.start(workflow, 3)).result()
+            return len(logs._known)
+
+    assert asyncio.run(main()) == 0

@@ -166,6 +166,12 @@ def _failed(event: ev.RunnableFailed) -> str:
     return f"{error(event.error)} after {count(event.attempts, 'attempt')}{then}"
 
 
+def _taken_over(event: ev.RunTakenOver) -> str:
+    if not event.deaths:
+        return "a person resumed it after it was parked"
+    return "its owner died" if event.deaths == 1 else f"its owners died {event.deaths} times without progress"
+
+
 def error(detail: ev.ErrorDetail) -> str:
     """Return an exception on one line."""
     first = detail.message.splitlines()[0] if detail.message else ""
@@ -190,6 +196,7 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.PolicyChanged: lambda event: count(len(event.rules), "rule"),
     ev.ChildStarted: lambda event: f"{event.child}{'' if event.with_parent else ', on its own'}",
     ev.Notified: lambda _: "",
+    ev.RunTakenOver: _taken_over,
     ev.RunFinished: lambda event: f"no more input{_by(event)}",
     ev.RunCancelled: lambda event: f"{event.reason}{_by(event)}",
     UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",

@@ -263,6 +263,23 @@ class Notified(Event, frozen=True, tag="notified"):
     """The callback for a run that has nothing left to do was called."""
 
 
+class RunTakenOver(Event, frozen=True, tag="run_taken_over"):
+    """
+    An owner of the run has died without releasing it, and the present one is about to start something.
+
+    It is written before the first start, so that a run that keeps killing its process is noticed.
+    """
+
+    deaths: int
+    """How many owners have died without progress; 0 if a person has resumed the run after it was parked."""
+    epoch: int
+    """How often the run had been acquired by then: the present owner is the last one that has."""
+    component: str = ""
+    """The component that is started first; empty if on_complete is called."""
+    at: float = 0.0
+    """When, in seconds since the epoch."""
+
+
 class RunFinished(Event, frozen=True, tag="run_finished"):
     """The run was told that no more input comes: it finishes when nothing is left to do."""
 
@@ -304,6 +321,7 @@ AnyEvent = (
     | PolicyChanged
     | ChildStarted
     | Notified
+    | RunTakenOver
     | RunFinished
     | RunCancelled
 )

@@ -77,6 +77,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When it was last finished; None if it is not."""
     owner: str | None = None
     """The process that acquired it, in words.  It may have died since: only :meth:`OwnedStore.acquire` finds out."""
+    owner_died: bool = False
+    """
+    In the answer of :meth:`OwnedStore.acquire`: whether the owner before died without releasing the run.  A store that
+    cannot tell says False; then a run that keeps killing its process is not noticed.
+    """
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -322,6 +327,9 @@ class OwnedStore(Protocol):
     async def acquire(self, run: RunId) -> RunRecord:
         """
         Own the run, in a new epoch: earlier owners can no longer append, nor can earlier workers of this owner.
+
+        The record says whether the owner before died without releasing the run (``owner_died``): a store that was
+        closed has released its runs, and an owner that acquires its own run again has not died.
 
         Raises:
             RunNotFound: nothing was ever stored under this id.

@@ -29,9 +29,9 @@ def store(given: Store | str | Path | None) -> LogStore:
         raise InvalidOption(f"Runner({given!r:.60}): {_USE}")
     if isinstance(given, LogStore):
         return given
-    from weft.stores.whole_log import WholeLogAdapter
+    from weft.stores.whole_log import as_log_store
 
-    return WholeLogAdapter(given)
+    return as_log_store(given)
 
 
 def _store_at(where: str | Path) -> LogStore:

@@ -500,7 +500,9 @@ class AsyncRunner(RunnerQueries):
     # -- stopping and resuming -------------------------------------------------------------------
 
     async def checkpoint(self, id: str) -> None:
-        """Write everything that has happened in the run *id*; of a run that has finished, all of it is written."""
+        """
+        Write everything that has happened in the run *id*, and its status; all of a run that has finished is written.
+        """
         try:
             worker = await self._runtime.changeable(id)
         except RunClosed:
@@ -508,6 +510,7 @@ class AsyncRunner(RunnerQueries):
         else:
             worker.checkpoint()
             await self._runtime.written(worker)
+            await self._waiters.status_stored(worker)
 
     async def stop(self, id: str, *, persist: bool = True, grace: float | None = None) -> None:
         """

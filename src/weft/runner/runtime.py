@@ -161,6 +161,7 @@ class Runtime:
         try:
             self.children.open()
             self.dispatcher.open()
+            self.ownership.open()
         except BaseException:
             if self._owns_store:
                 self._owns_store = False
@@ -239,6 +240,7 @@ class Runtime:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
             raise
         self.registry.clear()
+        self.ownership.close()
         dispatcher.is_open, self._is_spent = False, True
         if self._thresholds is not None:
             collector.release(self._thresholds)

@@ -135,7 +135,7 @@ class MemoryStore:
     Keeps runs in this process.
 
     Its only owner is the process that has it open, so no run is ever held by another owner;
-    closing it frees all runs.
+    closing it frees all runs.  Runners that share it ask each other, and take nothing from each other.
     """
 
     is_durable = False
@@ -144,6 +144,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._runs: dict[RunId, _Stored] = {}
         self._definitions: dict[ContentHash, bytes] = {}
+        self._abandoned: set[RunId] = set()
+        """Runs whose owner died, as :meth:`crash` says."""
         self._is_open = False
 
     def __repr__(self) -> str:
@@ -165,6 +167,21 @@ class MemoryStore:
         self._is_open = False
         for stored in self._runs.values():
             stored.record = structs.replace(stored.record, owner=None)
+
+    def crash(self) -> None:
+        """
+        Be closed as by the death of a process, for tests: all runs are free, and none of them was released.
+
+        >>> store = MemoryStore()
+        >>> store.crash()
+        >>> store.is_open
+        False
+        """
+        self._is_open = False
+        for run, stored in self._runs.items():
+            if stored.record.owner is not None:
+                stored.record = structs.replace(stored.record, owner=None)
+                self._abandoned.add(run)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -271,8 +288,11 @@ class MemoryStore:
         ]  # a page does not sort all runs
 
     def _own(self, stored: _Stored) -> RunRecord:
-        stored.record = structs.replace(stored.record, owner=_OWNER, epoch=stored.record.epoch + 1)
-        return stored.record
+        stored.record = record = structs.replace(stored.record, owner=_OWNER, epoch=stored.record.epoch + 1)
+        if record.id not in self._abandoned:
+            return record
+        self._abandoned.remove(record.id)
+        return structs.replace(record, owner_died=True)
 
     async def release(self, runs: Iterable[RunId]) -> None:
         """Give these runs up."""
@@ -324,7 +344,7 @@ class MemoryStore:
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
         self._stored(run)
-        del self._runs[run]
+        self._forget(run)
 
     async def purge(
         self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
@@ -339,8 +359,12 @@ class MemoryStore:
             if each.record.status in statuses and each.record.updated_at < before and each.record.owner is None
         ][:limit]
         for run in old:
-            del self._runs[run]
+            self._forget(run)
         return len(old)
+
+    def _forget(self, run: RunId) -> None:
+        del self._runs[run]
+        self._abandoned.discard(run)
 
     # --------------------------------------------------------------------------------------------
 

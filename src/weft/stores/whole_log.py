@@ -2,19 +2,34 @@
 An adapter that lets a runner use a store that only knows whole logs.
 
 The simplest store can only save and load a log by its id.  The adapter turns that into a log that grows: it keeps the
-events in memory, and every append saves the whole log again.  The cost grows with the length of the log, so it is for
-short runs.
+events in memory until the run has finished, and every append saves the whole log again.  The cost grows with the
+length of the log, so it is for short runs.
+
+A store that can list its runs can do so behind the adapter too.  Runners that share a store share its adapter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec.structs import replace
 
 from weft.errors import BrokenChain, ConcurrentAppend, CorruptLog, MissingContent, RunExists, RunNotFound, StoreError
-from weft.ports.store import FINISHED, FIRST_EPOCH, Append, ContentHash, LoadedRun, RunRecord, Segment, Store
+from weft.ports.store import (
+    FINISHED,
+    FIRST_EPOCH,
+    Append,
+    ContentHash,
+    ListableStore,
+    LoadedRun,
+    RunRecord,
+    RunStatus,
+    Segment,
+    Store,
+)
 from weft.typing import RunId
 
 
@@ -31,11 +46,20 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Whole).decode
 
 
+def as_log_store(store: Store) -> WholeLogAdapter:
+    """Return the adapter of *store*: the same one as long as a runner has it."""
+    known = _adapters.get(id(store))
+    if known is None:
+        kind = ListableWholeLogAdapter if isinstance(store, ListableStore) else WholeLogAdapter
+        known = _adapters[id(store)] = kind(store)
+    return known
+
+
 class WholeLogAdapter:
     """*store*, as one whose logs grow."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store = self.adapted = store
         self._known: dict[RunId, tuple[RunRecord, _Whole]] = {}
         self._definitions: dict[ContentHash, bytes] = {}
 
@@ -107,6 +131,8 @@ class WholeLogAdapter:
         grown = _Whole(segments, {**whole.facts, **append.facts}, {**whole.definitions, **append.definitions})
         await self._store.save(changed, _encode(grown))
         self._keep(changed, grown)
+        if append.release:
+            del self._known[append.run]
         return None
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:
@@ -167,3 +193,64 @@ class WholeLogAdapter:
         self._definitions.update(whole.definitions)
         known = self._known[record.id] = (record, whole)
         return known
+
+
+class ListableWholeLogAdapter(WholeLogAdapter):
+    """*store*, which can list its runs, as one whose logs grow."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        assert isinstance(store, ListableStore)  # noqa: S101 - the factory has looked
+        self._list: ListableStore = store
+
+    async def exists(self, run: RunId) -> bool:
+        """Whether something is stored under this id."""
+        return await self._list.exists(run)
+
+    async def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        return await self._list.find(run)
+
+    async def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs."""
+        return await self._list.list(
+            statuses=statuses, workflow=workflow, failed=failed, since=since, after=after, limit=limit
+        )
+
+    async def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
+        """Return how many runs there are."""
+        return await self._list.count(statuses=statuses, workflow=workflow, failed=failed, since=since)
+
+    async def delete(self, run: RunId) -> None:
+        """Delete a run."""
+        await self._list.delete(run)
+        self._known.pop(run, None)
+
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
+        """Delete old runs."""
+        gone = await self._list.purge(before=before, statuses=statuses, limit=limit)
+        for run in [run for run, (record, _) in self._known.items() if record.status in statuses]:
+            del self._known[run]  # perhaps it is still there: then it is read again
+        return gone
+
+
+_adapters: Final[WeakValueDictionary[int, WholeLogAdapter]] = WeakValueDictionary()
+"""By id of the store, which its adapter keeps, so that the id stays its own."""

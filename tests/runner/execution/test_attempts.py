@@ -20,6 +20,7 @@ from weft.policy import ConcurrencyLimit, Value
 from weft.policy.limits import UseState
 from weft.runner import WorkerHooks
 from weft.stores import MemoryStore
+from weft.testing.wrapping import WrappedStore
 
 
 class Flaky:
@@ -45,7 +46,7 @@ async def cut_off(workflow: Workflow, seconds: float, *, crashes: bool = True, l
         if not crashes:
             await first.close()
 
-        async with runner_on(store, **how) as runner:
+        async with runner_on(WrappedStore(store), **how) as runner:  # as of another process
             await runner.resume("a", workflow=workflow)
             return await runner.wait("a")
 

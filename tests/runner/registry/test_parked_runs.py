@@ -108,3 +108,42 @@ async def test_callers_of_a_run_that_the_store_has_refused_leave_nothing_in_memo
 
         assert depths == depths[:1] * 3
         await runner.resume("a", workflow=double)
+
+
+@pytest.mark.parametrize("strategy", ["every_cycle", "manual"])
+@virtually
+async def test_a_checkpoint_of_a_parked_run_returns_when_the_store_knows_that_it_is_parked(strategy: str) -> None:
+    inner = MemoryStore()
+    store = GatedStore(inner)
+    async with runner_on(store, refuses=lambda _: True) as runner:
+        await runner.start(double, 1, id="a", checkpoint=strategy)
+        gate = store.hold("append")
+        await gate.reached.wait()
+        assert await runner.status("a") == "parked"
+
+        writing = started(runner.checkpoint("a"))
+        await until_nothing_moves()
+        assert (writing.done(), (await inner.find("a")).status) == (False, "running")
+        gate.open()
+        await writing
+
+        assert (await inner.find("a")).status == "parked"
+
+
+@pytest.mark.parametrize("strategy", ["every_cycle", "manual", "on_complete"])
+@virtually
+async def test_a_checkpoint_of_a_run_that_is_given_more_to_do_meanwhile_returns(strategy: str) -> None:
+    store = GatedStore(MemoryStore())
+    async with runner_on(store, lasts=1.0) as runner:
+        await runner.start(double, id="a", checkpoint=strategy)
+        gate = store.hold("append", times=1)
+        sending = started(runner.send("a", 1))
+        await until_nothing_moves()
+        writing = started(runner.checkpoint("a"))
+        await gate.reached.wait()
+        again = started(runner.send("a", 2))
+        await until_nothing_moves()
+        gate.open()
+
+        assert [await ended(task) for task in (sending, writing, again)] == ["returned"] * 3
+        assert (await runner.wait("a")).values("double") == [2, 4]

@@ -14,6 +14,7 @@ from weft import AsyncRunner, Run, Workflow, step
 from weft.errors import OwnershipLost, RunExists, RunNotHeld, RunParked
 from weft.stores import MemoryStore
 from weft.testing import Fault, FaultyStore
+from weft.testing.wrapping import WrappedStore
 
 
 @virtually
@@ -60,7 +61,7 @@ async def test_a_run_that_is_started_while_it_is_deleted_is_a_new_one() -> None:
 
 @virtually
 async def test_a_run_that_another_process_has_taken_over_can_be_let_go_of() -> None:
-    async with MemoryStore() as store, runner_on(store, lasts=1.0) as one, runner_on(store) as other:
+    async with MemoryStore() as store, runner_on(store, lasts=1.0) as one, runner_on(WrappedStore(store)) as other:
         handle = await one.start(double, 1, id="a", open=True)
         await other.resume("a", workflow=double)
         with pytest.raises(RunParked):

@@ -16,6 +16,7 @@ from opening import inside, nothing
 
 from weft.errors import StoreError
 from weft.stores import SQLiteStore
+from weft.stores.sqlite import ownership
 from weft.testing.contracts.cases import first, more, write
 
 
@@ -44,7 +45,7 @@ def test_a_killed_process_frees_its_runs_at_once_and_loses_nothing_it_was_told(p
     told = max(told, killed(process))
     record = inside(SQLiteStore(path), lambda store: store.acquire("r"))
 
-    assert record.epoch == 2
+    assert (record.epoch, record.owner_died) == (2, True)
     assert told <= record.head <= told + 1  # the last one may have been written and not told
     loaded = inside(SQLiteStore(path), lambda store: store.load("r"))
     assert [each.first for each in loaded.segments] == list(range(1, record.head + 1))
@@ -160,3 +161,41 @@ def test_a_store_is_closed_and_its_runs_are_free_while_another_process_holds_the
             return (await other.find("r")).owner
 
     assert asyncio.run(main()) is not None
+
+
+def test_a_store_that_was_closed_while_the_file_was_locked_has_not_died(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def main() -> bool:
+        async with SQLiteStore(path) as store:
+            await write(store, first("r"))
+            holder = sqlite3.connect(path, isolation_level=None)
+            holder.execute("begin immediate")
+        holder.rollback()
+        holder.close()
+        async with SQLiteStore(path) as other:
+            return (await other.acquire("r")).owner_died
+
+    assert asyncio.run(main()) is False
+
+
+def test_only_the_last_deaths_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.db"
+    monkeypatch.setattr(ownership, "_MOST_DEATHS", 2)
+
+    async def dies(run: str) -> None:
+        store = SQLiteStore(path)
+        await store.open()
+        await write(store, first(run))
+        opened, store._opened = store._opened, None
+        assert opened is not None
+        opened.session.abandon()
+        await opened.reader.stop()
+        await opened.writer.stop()
+
+    for run in "abc":
+        asyncio.run(dies(run))
+
+    taken = inside(SQLiteStore(path), lambda store: store.acquire_many("abc"))
+
+    assert {run: record.owner_died for run, record in taken.items()} == {"a": False, "b": True, "c": True}

@@ -34,6 +34,14 @@ class TestSQLiteStore(
     def another(self, tmp_path: Path) -> SQLiteStore:
         return SQLiteStore(str(tmp_path / "runs.db"))
 
+    async def crash(self, store: SQLiteStore) -> None:
+        """Give up the lock, and leave the file of the session, as the operating system does."""
+        opened, store._opened = store._opened, None
+        assert opened is not None
+        opened.reader.abandon()
+        opened.writer.abandon()
+        opened.session.abandon()
+
 
 class TestSQLiteStoreInParts(TestSQLiteStore):
     """Every value is written ahead of its append, byte by byte."""

@@ -453,6 +453,10 @@ def _notified(memory: Memory, event: ev.Notified) -> None:
     memory.notified = event.seq
 
 
+def _taken_over(_: Memory, __: ev.RunTakenOver) -> None:
+    """Change nothing: what follows from it is decided when the run is taken over again."""
+
+
 def _finished(memory: Memory, _: ev.RunFinished) -> None:
     memory.is_ending = True
 
@@ -497,6 +501,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.PolicyChanged: _ruled,
     ev.ChildStarted: _child_started,
     ev.Notified: _notified,
+    ev.RunTakenOver: _taken_over,
     ev.RunFinished: _finished,
     ev.RunCancelled: _cancelled,
 }

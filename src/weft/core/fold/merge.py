@@ -66,7 +66,7 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
                 # A state that both have changed cannot be taken over: it does not know of the change here.
                 moved[event.seq] = done[key] = seq
                 record(memory, replace(event, seq=seq, inputs=inputs))
-        else:
+        elif not isinstance(event, ev.RunTakenOver):  # that is about the process, and changes nothing
             raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
 
 

@@ -2,6 +2,7 @@
 The stored runs that a runner owns: acquires, loads and releases them.
 
 All of these calls are safe to repeat, so they are retried while the store is unavailable and the runner may wait.
+A run that another runner holds, which shares the open store, is refused as one that another process holds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
 from weft.log import Decoder
 from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
+from weft.runner.durability import neighbours
 from weft.runner.durability.recovery import Recovered, recover
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.durability.store_spans import spanned
@@ -45,10 +47,12 @@ EVENTS = 20_000
 class AcquiredRun:
     """A run that was acquired and loaded, or why it could not be loaded."""
 
-    __slots__ = ("_answer", "_ownership", "run")
+    __slots__ = ("_answer", "_ownership", "owned", "run")
 
-    def __init__(self, ownership: Ownership, run: str, answer: LoadedRun | StoreError) -> None:
+    def __init__(self, ownership: Ownership, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None) -> None:
         self._ownership, self.run, self._answer = ownership, run, answer
+        self.owned = owned
+        """Its record when it was acquired; None if it was not, or if the store does not know owners."""
 
     async def recover(
         self,
@@ -86,7 +90,9 @@ class Ownership:
     ) -> None:
         self._store, self._is_open, self._may_wait, self._time = store, is_open, may_wait, time
         self._kept: dict[str, None] = {}
-        """Runs that may be owned and are not here: the store has not said so far that they were given back."""
+        """Runs that may be owned and are not here: they are being loaded, or were not given back for certain."""
+        self.is_here: Callable[[str], bool] = lambda _: False
+        """Whether a run is in the registry."""
         self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
         """By workflow, its version, the live one of them and whether they are strict: many runs share a definition."""
 
@@ -95,25 +101,52 @@ class Ownership:
         """Whether another process may continue the runs."""
         return getattr(self._store, "is_durable", True)
 
+    # -- runners that share the store ------------------------------------------------------------
+
+    def open(self) -> None:
+        """Let other runners that share the store know of this one."""
+        neighbours.join(self._store, self)
+
+    def close(self) -> None:
+        """All runs were released."""
+        neighbours.leave(self._store, self)
+
+    def holds(self, run: str) -> bool:
+        """Whether *run* is here, or is being acquired or released."""
+        return run in self._kept or self.is_here(run)
+
+    def _check_neighbours(self, run: str) -> None:
+        """
+        Refuse *run* if another runner holds it.
+
+        Raises:
+            RunOwned: one that shares the store does.
+        """
+        if neighbours.held(self._store, [run], self):
+            raise RunOwned(run, "another runner of this process")
+
+    # -- acquiring and releasing -----------------------------------------------------------------
+
     async def acquire(self, run: str) -> RunRecord | None:
         """
         Acquire *run*, in a new epoch, and return its record; None if the store does not know owners.
+
+        It is held from now on; after loading it, or if that fails, :meth:`freeing` has to follow.
 
         Raises:
             RunNotFound: nothing is stored under this id.
             RunOwned: another owner that is alive holds it.
         """
         store = self._store
+        self._check_neighbours(run)
+        self._kept[run] = None
         if not isinstance(store, OwnedStore):
             return None
-        self._kept[run] = None
         try:
-            record = await self._retrying("acquire", [run], lambda: store.acquire(run))
+            return await self._retrying("acquire", [run], lambda: store.acquire(run))
         except (RunNotFound, RunOwned):
             self._kept.pop(run, None)
             raise
-        self._kept.pop(run, None)
-        return record
 
     async def free(self, statuses: Collection[RunStatus]) -> AsyncIterator[Sequence[str]]:
         """Yield pages of the runs in one of *statuses* that no owner that is alive holds, oldest first."""
@@ -134,17 +167,20 @@ class Ownership:
         self, runs: Collection[str], refused: Callable[[str, StoreError], object]
     ) -> list[RunRecord]:
         """Acquire *runs*, and return the records of those that were; runs that are deleted or owned are left out."""
-        if not runs:
-            return []
         store = self._owned()
+        others = neighbours.held(self._store, runs, self)
+        asked = [run for run in runs if run not in others]
+        if not asked:
+            return []
         owned: list[RunRecord] = []
-        self._kept.update(dict.fromkeys(runs))
-        answers = await self._retrying("acquire_many", list(runs), lambda: store.acquire_many(runs))
+        self._kept.update(dict.fromkeys(asked))
+        answers = await self._retrying("acquire_many", asked, lambda: store.acquire_many(asked))
         for run, answer in answers.items():
-            self._kept.pop(run, None)
             if isinstance(answer, RunRecord):
                 owned.append(answer)
-            elif not isinstance(answer, RunNotFound | RunOwned):
+                continue
+            self._kept.pop(run, None)
+            if not isinstance(answer, RunNotFound | RunOwned):
                 refused(run, answer)
         return owned
 
@@ -165,7 +201,7 @@ class Ownership:
         """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
         if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
             answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
-        return AcquiredRun(self, run, answer)
+        return AcquiredRun(self, run, answer, owned)
 
     @contextmanager
     def decoder(self, record: RunRecord, workflow: Workflow | None, *, strict: bool) -> Generator[Decoder, None, None]:
@@ -194,23 +230,34 @@ class Ownership:
 
     @asynccontextmanager
     async def freeing(self, runs: Iterable[str]) -> AsyncGenerator[set[str], None]:
-        """Yield *runs* as a set, and release those that are left in it at the end, also after an error."""
-        left = set(runs)
+        """Yield *runs*, which were acquired, as a set; release those that are left in it, also after an error."""
+        acquired = list(runs)
+        left = set(acquired)
         try:
             yield left
         except (Exception, asyncio.CancelledError):
-            await self.release(list(left))
+            await self._free(acquired, left)
             raise
+        await self._free(acquired, left)
+
+    async def _free(self, acquired: Iterable[str], left: Collection[str]) -> None:
+        """Release those of the *acquired* runs that are *left*; the others are here."""
+        for run in acquired:
+            if run not in left:
+                self._kept.pop(run, None)
         await self.release(list(left))
 
     async def release(self, runs: Sequence[str]) -> None:
-        """Release *runs*."""
-        store = self._store
-        if runs and isinstance(store, OwnedStore):
+        """Release *runs*, except those that another runner holds, which shares the store."""
+        store, others = self._store, neighbours.held(self._store, runs, self)
+        runs = [run for run in runs if run not in others]
+        if not runs:
+            return
+        if isinstance(store, OwnedStore):
             self._kept.update(dict.fromkeys(runs))
             await self._retrying("release", runs, lambda: store.release(runs))
-            for run in runs:
-                self._kept.pop(run, None)
+        for run in runs:
+            self._kept.pop(run, None)
 
     async def release_all(self, runs: Iterable[str]) -> None:
         """Release *runs*, and those that could not be released before, when the runner is closed."""
@@ -218,7 +265,7 @@ class Ownership:
 
     def _owned(self) -> OwnedStore:
         if not isinstance(self._store, OwnedStore):
-            raise InvalidOption(f"{type(self._store).__name__} does not know which runs are free; resume() them by id")
+            raise InvalidOption(f"{self._name} does not know which runs are free; resume() them by id")
         return self._store
 
     # -- what is stored --------------------------------------------------------------------------
@@ -256,6 +303,7 @@ class Ownership:
         """
         _check_id(run)
         store = self._listed()
+        self._check_neighbours(run)
         await self._asked(self._spanned("delete", [run], lambda: store.delete(run)))
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus], limit: int | None) -> int:
@@ -267,8 +315,15 @@ class Ownership:
 
     def _listed(self) -> ListableStore:
         if not isinstance(self._store, ListableStore):
-            raise InvalidOption(f"{type(self._store).__name__} cannot list its runs")
+            raise InvalidOption(
+                f"{self._name} cannot list its runs; a store that can has all methods of weft.ports.store.ListableStore"
+            )
         return self._store
+
+    @property
+    def _name(self) -> str:
+        """The class of the store that the application has passed."""
+        return type(getattr(self._store, "adapted", self._store)).__name__
 
     # -- asking ----------------------------------------------------------------------------------
 

@@ -33,11 +33,11 @@ class UnsavedLog:
         "_counts",
         "_encoded",
         "_encoder",
-        "_epoch",
         "_link",
         "_run",
         "_segment",
         "acknowledged",
+        "epoch",
         "is_behind",
         "is_dropped",
         "outcome",
@@ -62,7 +62,9 @@ class UnsavedLog:
             link: the head of the hash chain there.
             status: what the store says of the run; None if it does not know it.
         """
-        self._run, self._epoch, self._link = run, epoch, link
+        self._run, self._link = run, link
+        self.epoch = epoch
+        """The epoch in which this runner owns the run."""
         self.status: RunStatus | None = status
         """The status of the run in the store."""
         self._counts: tuple[int, int] | None = None
@@ -113,7 +115,7 @@ class UnsavedLog:
         return Append(
             run=memory.run_id,
             expected=known,
-            epoch=self._epoch,
+            epoch=self.epoch,
             count=1,
             body=body,
             chain=chain(link, body),
@@ -144,7 +146,7 @@ class UnsavedLog:
         return Append(
             run=memory.run_id,
             expected=self.acknowledged,
-            epoch=self._epoch,
+            epoch=self.epoch,
             count=count,
             body=body,
             chain=link,

@@ -92,7 +92,7 @@ class Attempts:
             self._go_on(inflight, None)
             return
         inflight.executor = self._executor(inflight)
-        if policy is None and worker.at_once:
+        if policy is None and worker.at_once and not self._queue.barrier:
             worker.at_once -= 1
             queue = self._dispatcher.queues[inflight.executor]
             if queue.run is not None and not runnable.node.is_async and not queue.line:
@@ -121,7 +121,7 @@ class Attempts:
         """Hand the *attempt* to its executor."""
         worker = self._worker
         if worker.is_stopping and (self._dispatcher.is_closing or inflight.state != "calling_policy"):
-            self._drop(inflight)
+            self.drop(inflight)
             return
         if attempt.until is not None:
             remaining = attempt.until - self._dispatcher.clock.time()
@@ -214,7 +214,7 @@ class Attempts:
             if inflight.state == "done":  # a listener has cancelled the run
                 return
         if self._worker.is_stopping:
-            self._drop(inflight)
+            self.drop(inflight)
             return
         inflight.awaited, inflight.waiting_since = awaited, self._dispatcher.monotonic()
         if not isinstance(awaited, Await):
@@ -341,7 +341,7 @@ class Attempts:
         if inflight.timers:
             inflight.disarm()
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
-            self._drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
+            self.drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
             return
         made = outcome.result
         if inflight.state == "calling_policy":
@@ -422,7 +422,7 @@ class Attempts:
             outcome = replace(outcome, duration_ns=inflight.spent_ns)
         self._worker.finish(inflight, outcome)
 
-    def _drop(self, inflight: InFlight) -> None:
+    def drop(self, inflight: InFlight) -> None:
         """Abandon *inflight*, which would have to wait: the run is being stopped."""
         self._queue.move(inflight, "done")
         self.give_up(inflight)

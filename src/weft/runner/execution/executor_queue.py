@@ -9,7 +9,9 @@ Invariants:
 1. An attempt is started only if it is still the current attempt of its runnable, and no policy holds its run.
 2. An attempt that only waits for another run lends its slot, so waiting attempts never block the runs they wait for.
 3. An error while an attempt is started crashes the worker of its run, and no other.
-4. An attempt under a rate limit takes its turn when a worker of the executor is free for it, and starts at once.
+4. The first attempt of a run whose last owner died starts when its log says so; until then it has its place, so that
+   a run that only waits for one has not started anything.
+5. An attempt under a rate limit takes its turn when a worker of the executor is free for it, and starts at once.
 """
 
 from __future__ import annotations
@@ -36,7 +38,19 @@ _tickets = itertools.count(1)
 class ExecutorQueue:
     """The runnables that wait for one executor, and those that it has."""
 
-    __slots__ = ("_guard", "_lent", "_mean_ns", "_order", "_running", "_workers", "executor", "is_used", "line", "run")
+    __slots__ = (
+        "_guard",
+        "_lent",
+        "_mean_ns",
+        "_order",
+        "_reserved",
+        "_running",
+        "_workers",
+        "executor",
+        "is_used",
+        "line",
+        "run",
+    )
 
     def __init__(self, executor: Executor, guard: Callable[..., None]) -> None:
         """Create an empty queue; *guard* calls a method of a worker, and an exception crashes only that worker."""
@@ -51,6 +65,8 @@ class ExecutorQueue:
         self._running: dict[Ticket, tuple[Worker, InFlight]] = {}
         self._lent: dict[Ticket, int] = {}
         """By ticket whose place others have: for how many waits."""
+        self._reserved: set[Ticket] = set()
+        """Those that have a place, and start when the log says that their run was taken over."""
         self._workers: int | None = getattr(executor, "max_workers", None)
         self._mean_ns = 1e9  # long, until the first ones have shown otherwise
 
@@ -80,7 +96,7 @@ class ExecutorQueue:
             self._guard(worker, self._start, worker, inflight, attempt)
 
     def _has_room(self, attempt: Attempt) -> bool:
-        if self.executor.free <= 0:
+        if self.executor.free <= len(self._reserved):
             return False
         workers = self._workers
         if workers is None:
@@ -92,7 +108,8 @@ class ExecutorQueue:
         is_due = inflight.state == "executing" or inflight.state == "calling_policy"
         if not is_due or inflight.attempt is not attempt:  # it has waited too long
             return
-        if worker.queue.barrier:
+        barrier = worker.queue.barrier
+        if barrier > 0:
             worker.attempts.held(inflight)
             return
         if attempt.begins is not None and not attempt.begins():
@@ -101,8 +118,25 @@ class ExecutorQueue:
         inflight.called = None
         ticket = inflight.ticket = next(_tickets)
         self._running[ticket] = (worker, inflight)
+        if barrier:  # it is the first since an owner of the run died
+            self._reserved.add(ticket)
+            worker.note_takeover(inflight.activation.node.name, lambda: self._start_reserved(worker, inflight, attempt))
+            return
         worker.attempts.starting(inflight, attempt)
         if inflight.state != "done":  # else a listener has cancelled the run
+            self.executor.submit(ticket, attempt.runnable)
+
+    def _start_reserved(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
+        """Start the *attempt*, which has a place, unless it was withdrawn meanwhile."""
+        ticket = inflight.ticket
+        if ticket not in self._reserved or inflight.attempt is not attempt:
+            return
+        if worker.is_stopping:
+            worker.attempts.drop(inflight)
+            return
+        self._reserved.discard(ticket)
+        worker.attempts.starting(inflight, attempt)
+        if inflight.state != "done":
             self.executor.submit(ticket, attempt.runnable)
 
     def collect(self) -> list[tuple[Worker, InFlight, Outcome]]:
@@ -122,7 +156,10 @@ class ExecutorQueue:
         if self._running.pop(ticket, None) is None:
             return False
         self._lent.pop(ticket, None)
-        self.executor.cancel(ticket)
+        if ticket in self._reserved:
+            self._reserved.remove(ticket)
+        else:
+            self.executor.cancel(ticket)
         return bool(self.line)
 
     def started(self, inflight: InFlight) -> float | None:

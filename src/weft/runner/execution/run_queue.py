@@ -21,6 +21,9 @@ from weft.runner.execution.inflight import TRANSITIONS, InFlight, State
 _NO_LINE: Final[deque[InFlight]] = deque(maxlen=0)
 """The line of all runs that rest: an empty deque takes 760 bytes."""
 
+UNNOTED: Final = -1
+"""The barrier of a run whose log has to note that it was taken over, when the first of its runnables is to start."""
+
 
 class RunQueue:
     """The runnables of one run that are in flight.  Others read its attributes, and do not change them."""
@@ -34,7 +37,10 @@ class RunQueue:
         """Those that are queued, by priority and then in order."""
         self.slots_used = 0
         self.barrier = 0
-        """How many events must be durable before anything starts, since a policy says ``checkpoint_after``; else 0."""
+        """
+        How many events must be durable before anything starts, since a policy says ``checkpoint_after`` or since the
+        log notes that the run was taken over; :data:`UNNOTED` if it does not yet; else 0.
+        """
 
     def add(self, inflight: InFlight) -> None:
         """Queue a new runnable."""
@@ -88,7 +94,7 @@ class RunQueue:
 
     def stored(self, position: int) -> None:
         """*position* events are durable."""
-        if self.barrier and self.barrier <= position:
+        if 0 < self.barrier <= position:
             self.barrier = 0
 
     def drop(self, kept: Container[InFlight] = ()) -> list[InFlight]:

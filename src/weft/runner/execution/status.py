@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Final
 from weft.core import events as ev
 from weft.core.run.run import Run
 from weft.ports.store import FINISHED, RunStatus
+from weft.runner.durability.takeover import Takeover
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
+_NAMED: Final = 3
+"""How many components a reason names."""
 _CALLED_BACK: Final = frozenset({"idle", "completed", "failed"})
 """The states of which on_complete is told."""
 
@@ -55,7 +58,7 @@ def has_news(run: Run) -> bool:
     """Whether *run* has done something since on_complete was last called."""
     memory = run.memory
     since = islice(memory.log, memory.notified, None)
-    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged) for event in since)
+    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged | ev.RunTakenOver) for event in since)
 
 
 def stuck(run: Run) -> str:
@@ -71,6 +74,15 @@ def stuck(run: Run) -> str:
         f"a saga cannot be undone: {failed} failed for good, {event.error.type}: {event.error.message}; "
         "retry() goes on from there, discard() goes on without it"
     )
+
+
+def text_of_poison(run: Run, takeover: Takeover) -> str:
+    """Return why *run*, whose owners keep dying, is parked: what they may have died of, and what to do about it."""
+    names = list(dict.fromkeys(repr(activation.node.name) for activation in run.memory.ready.values()))
+    more = f" or {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    suspects = " or ".join(names[:_NAMED]) + more or "on_complete"
+    remedy = "run it with executor='process', where a crash fails one attempt, or mend it" if names else "mend it"
+    return f"its process has died {takeover.deaths} times without progress while {suspects} was in flight; {remedy}"
 
 
 def text_of_failures(run: Run) -> str:

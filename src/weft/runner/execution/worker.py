@@ -46,6 +46,7 @@ from weft.log.ext_types import HASHED
 from weft.log.outcome import RunOutcome
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import FINISHED, Append, RunStatus
+from weft.runner.durability.takeover import Takeover
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.dispatcher import Dispatcher
@@ -53,8 +54,15 @@ from weft.runner.execution.inflight import InFlight, Wait, dispatched
 from weft.runner.execution.large_collections import open_more
 from weft.runner.execution.large_values import encode_rest, exhausted
 from weft.runner.execution.reporting import Reporter
-from weft.runner.execution.run_queue import RunQueue
-from weft.runner.execution.status import has_news, orphans, status_to_store, stuck, text_of_failures
+from weft.runner.execution.run_queue import UNNOTED, RunQueue
+from weft.runner.execution.status import (
+    has_news,
+    is_to_call_back,
+    orphans,
+    status_to_store,
+    stuck,
+    text_of_failures,
+)
 from weft.runner.options import RunOptions, check_text
 from weft.typing import PoliciesMode
 
@@ -92,6 +100,7 @@ class Worker:
         "_lane",
         "_needed",
         "_own_lane",
+        "_takeover",
         "_test_lane",
         "_unsaved",
         "at_once",
@@ -197,6 +206,8 @@ class Worker:
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self.is_opening = False
         """Whether another turn is scheduled, to make more elements of a large collection ready."""
+        self._takeover: Takeover | Callable[[], object] | None = None
+        """Until the log notes that an owner of the run died: what it has to note, then what starts when it has."""
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
             run.memory.newly_ready[:] = run.memory.opened()
@@ -222,6 +233,12 @@ class Worker:
     def stored_status(self) -> RunStatus | None:
         """The status of the run in the store."""
         return self._unsaved.status
+
+    @property
+    def is_status_stored(self) -> bool:
+        """Whether the store knows the status of the run."""
+        is_busy = self.upcoming is not None or self.queue.by_key
+        return self.stored_status == ("running" if is_busy else status_to_store(self))
 
     @property
     def is_idle(self) -> bool:
@@ -398,6 +415,27 @@ class Worker:
         for inflight in self.queue.drop(kept):
             self.attempts.give_up(inflight)
 
+    def take_over(self, takeover: Takeover) -> None:
+        """Start nothing before the log says that an owner of the run died; it says so when something is to start."""
+        self._takeover, self.queue.barrier = takeover, UNNOTED
+
+    def note_takeover(self, component: str, start: Callable[[], object] | None = None) -> None:
+        """Write that an owner of the run died and *component* is about to start; then *start* it."""
+        takeover, memory = self._takeover, self.run.memory
+        assert isinstance(takeover, Takeover)  # noqa: S101
+        now, epoch = self.dispatcher.clock.time(), self._unsaved.epoch
+        record(memory, ev.RunTakenOver(len(memory.log) + 1, takeover.deaths, epoch, component, now))
+        self._takeover = start
+        self.queue.hold(len(memory.log))
+        self.checkpoint()
+
+    def _start_noted(self) -> None:
+        """Start what was waiting for the log to say that the run was taken over, if it does."""
+        start = self._takeover
+        if callable(start) and not self.queue.barrier:
+            self._takeover = None
+            self.dispatcher.guard(self, start)
+
     def forget(self) -> None:
         """Drop the unsaved events: the run is stopped with ``persist=False``."""
         self._unsaved.drop()
@@ -566,7 +604,7 @@ class Worker:
         if not unsaved.acknowledged:  # the run may turn out to exist: then all of this has happened before
             return
         while line and queue.slots_used < self.options.max_concurrency:
-            if queue.barrier:  # perhaps since just now: something has ended at once
+            if queue.barrier > 0:  # perhaps since just now: something has ended at once
                 return
             inflight = line[0]
             activation = inflight.activation
@@ -603,6 +641,10 @@ class Worker:
             return
         if self.state != "cancelled":
             self._conclude()
+        if self.queue.barrier and is_to_call_back(self):  # a callback can kill the process too
+            if self.queue.barrier == UNNOTED:
+                self.note_takeover("")
+            return
         if self.options.checkpoints.at_idle and not self._is_stored():
             self.checkpoint()
         else:
@@ -694,6 +736,7 @@ class Worker:
         unsaved.stored(append)
         if self.queue.barrier:
             self.queue.stored(unsaved.acknowledged)
+            self._start_noted()
         if unsaved.is_behind:
             self.checkpoint()
         if self.observer is not None:

@@ -63,8 +63,9 @@ class BulkResume:
             async with ownership.freeing(record.id for record in owned) as free:
                 async for loaded in ownership.load_many(owned):
                     if await self._came(loaded.run, registry.come_in(loaded, None, options, strict=False)):
-                        came.append(loaded.run)
                         free.discard(loaded.run)
+                        if not self._is_parked(loaded.run):
+                            came.append(loaded.run)
                     held.pop(loaded.run).release()
                     if len(held) % AT_ONCE == 0:  # the runs that are here have their turn
                         await pause(threads=self._is_writing())
@@ -77,7 +78,13 @@ class BulkResume:
         """Resume *runs* one after the other, when their locks are free; return which were resumed."""
         registry = self._registry
         back = {run: partial(registry.bring_back, run, None, options, strict=False) for run in runs}
-        return [run for run, work in back.items() if await self._came(run, registry.locked(run, work))]
+        came = [run for run, work in back.items() if await self._came(run, registry.locked(run, work))]
+        return [run for run in came if not self._is_parked(run)]
+
+    def _is_parked(self, run: str) -> bool:
+        """Whether *run*, which came, was parked at once: it keeps killing its process."""
+        worker = self._registry.get(run)
+        return worker is not None and worker.state == "parked"
 
     async def _came(self, run: str, coming: Awaitable[object]) -> bool:
         """Return whether *run* was resumed; an error is logged, so that the other runs are still resumed."""

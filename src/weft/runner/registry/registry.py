@@ -34,9 +34,11 @@ from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
+from weft.runner.durability.takeover import Takeover, takeover
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
+from weft.runner.execution.status import text_of_poison
 from weft.runner.execution.worker import Worker
 from weft.runner.options import IfExists, RunOptions, StartRequest, check_text
 from weft.runner.portability import check_portable
@@ -66,6 +68,7 @@ class RunRegistry:
         """Create an empty registry, whose workers share *dispatcher*."""
         self._ownership, self._waiters, self._dispatcher = ownership, waiters, dispatcher
         self._workers: dict[str, Worker] = {}
+        ownership.is_here = self._workers.__contains__
         self.recent = RecentRuns()
         """Runs that have finished here, for callers that ask right after."""
         self._registered: dict[tuple[str, str], Workflow] = {}
@@ -215,6 +218,8 @@ class RunRegistry:
         """
         Create a run as :meth:`create` does; if there is one with this id, do what *if_exists* says.
 
+        A run that is stored as parked stays so: it needs a person, and a program that is started again is not one.
+
         Returns:
             The worker of a run that is here, or was a moment ago.
 
@@ -237,7 +242,7 @@ class RunRegistry:
                     differs = difference(known, workflow, request)
                     if differs:
                         raise RunExists(run, differs)
-                return await self.resume(run, workflow, options)
+                return await self.resume(run, workflow, options, parked=False)
             except RunNotFound:  # it was deleted meanwhile: then this is a new one
                 pass
 
@@ -268,12 +273,12 @@ class RunRegistry:
         return await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
 
     async def resume(
-        self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False
+        self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False, parked: bool = True
     ) -> Worker | None:
         """
         Load the stored *run*, and continue it; a run that is here already is left as it is, unless it is parked.
 
-        A run that has finished is not loaded.
+        A run that has finished is not loaded, nor is one that is stored as parked, unless *parked* is set.
 
         Returns:
             The worker of the run; None if it has finished, unless that was a moment ago.
@@ -284,8 +289,8 @@ class RunRegistry:
         """
         known = self._workers.get(run)
         if known is None or known.state == "parked" or self._locks.is_locked(run):
-            back = self.change(run, partial(self.bring_back, run, workflow, options, strict=strict))
-            await asyncio.shield(back)
+            back = partial(self.bring_back, run, workflow, options, strict=strict, parked=parked)
+            await asyncio.shield(self.change(run, back))
         return self._workers.get(run) or self.recent.get(run)
 
     def options_of(self, run: str, usual: RunOptions) -> RunOptions:
@@ -319,9 +324,11 @@ class RunRegistry:
         self.recent.forget(run)
         return worker
 
-    async def bring_back(self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool) -> bool:
+    async def bring_back(
+        self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool, parked: bool = True
+    ) -> bool:
         """
-        Load *run*, which is locked, and continue it; return False if it was here already.
+        Load *run*, which is locked, and continue it; return False if it was here already, or is left as it is.
 
         Raises:
             RunNotFound, RunOwned: as :meth:`resume`.
@@ -331,10 +338,14 @@ class RunRegistry:
         if known is not None and known.state != "parked":
             return False
         if known is not None:
+            if not parked and known.lost is None:
+                return False
             await self._write(known)
-        elif (await self._ownership.record(run)).status in FINISHED:
-            return False
-        await self._take_over(run, workflow, options, strict=strict)
+        else:
+            status = (await self._ownership.record(run)).status
+            if status in FINISHED or (status == "parked" and not parked):
+                return False
+        await self._take_over(run, workflow, options, strict=strict, was_parked=known is not None)
         return True
 
     async def _take_over(
@@ -345,12 +356,13 @@ class RunRegistry:
         *,
         strict: bool,
         change: Callable[[Worker], object] | None = None,
+        was_parked: bool = False,
     ) -> Worker:
         """Acquire *run*, load it, make a *change*, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
             loaded = await self._ownership.load(run, owned)
-            worker = await self.come_in(loaded, workflow, options, strict=strict, change=change)
+            worker = await self.come_in(loaded, workflow, options, strict=strict, change=change, was_parked=was_parked)
             free.clear()
             return worker
 
@@ -362,8 +374,14 @@ class RunRegistry:
         *,
         strict: bool,
         change: Callable[[Worker], object] | None = None,
+        was_parked: bool = False,
     ) -> Worker:
-        """Continue a run that was acquired and *loaded*, after a *change*."""
+        """
+        Continue a run that was acquired and *loaded*, after a *change*; park it if it keeps killing its owners.
+
+        Args:
+            was_parked: whether it was parked here, which the store may not know yet.
+        """
         found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
         self._dispatcher.check_open()  # the runner may have been closed meanwhile
         options = options.restored(getattr(found.run.memory.log[0], "options", None))
@@ -377,15 +395,30 @@ class RunRegistry:
         if change is not None:
             change(worker)
             worker.owes_notice = options.on_complete is not None  # it was told of all that had happened before
+        taken = self._taken_over(worker, loaded.owned, was_parked=was_parked)
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
         if old is not None:
             self._waiters.moved(old, worker)
         worker.report.begun(self._dispatcher.clock.time, is_resumed=True)
+        if taken is not None and taken.is_poison:
+            self._parked(worker, text_of_poison(found.run, taken))
+            return worker
+        if taken is not None:
+            worker.take_over(taken)
         self._dispatcher.guard(worker, worker.turn)
         if worker.orphans and self.children is not None:
             self.children.orphaned(worker)
         return worker
+
+    @staticmethod
+    def _taken_over(worker: Worker, owned: RunRecord | None, *, was_parked: bool) -> Takeover | None:
+        """Return what the log of a run that was acquired has to note before something of it starts."""
+        is_at_rest = worker.is_idle and not worker.owes_notice and worker.options.checkpoints.takes_input_first
+        if owned is None or is_at_rest:  # under other strategies the log may not know of what was in flight
+            return None
+        was_parked = was_parked or owned.status == "parked"
+        return takeover(worker.run.memory.log, owned.epoch, owner_died=owned.owner_died, was_parked=was_parked)
 
     async def visit(self, run: str, call: Callable[[Worker], Awaitable[T]]) -> T:
         """

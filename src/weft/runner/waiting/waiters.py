@@ -162,14 +162,34 @@ class Waiters:
         Raises:
             StoreError: as :meth:`durable`.
         """
+        self._check_writing(worker)
+        waiter = _UntilStored(position, status)
+        self._put(worker, waiter)
+        return waiter.future  # a caller that is cancelled is forgotten at the next commit
+
+    async def status_stored(self, worker: Worker) -> None:
+        """
+        Wait until the status that *worker* has is stored, after its events; or another one, if it changes meanwhile.
+
+        Raises:
+            StoreError: as :meth:`durable`.
+        """
+        position, before = worker.acknowledged, worker.stored_status
+        if not worker.is_status_stored:
+            self._check_writing(worker)
+
+            def answer(worker: Worker) -> Exception | bool | None:
+                has_moved = worker.stored_status != before or worker.acknowledged > position
+                return worker.lost or has_moved or None
+
+            await self._added(worker, answer).future
+
+    def _check_writing(self, worker: Worker) -> None:
+        """Raise why nothing more is written, if that is so."""
         if worker.lost is not None:
             raise worker.lost.with_traceback(None)  # which would grow with every caller
         if self._is_closed:
             raise RunnerClosed
-
-        waiter = _UntilStored(position, status)
-        self._put(worker, waiter)
-        return waiter.future  # a caller that is cancelled is forgotten at the next commit
 
     # -- what happens ----------------------------------------------------------------------------
 

@@ -66,9 +66,9 @@ def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
     """Own the run, in a new epoch."""
     with transaction(db):
         key = _key_if_free(db, session, run)
-        find(db, run)  # what is damaged is not touched
+        _, owner, _ = find_owned(db, run)  # what is damaged is not touched
         db.execute(_ACQUIRE, (session.key, key))
-        return find(db, run)[1]
+        return replace(find(db, run)[1], owner_died=session.is_left_by_death(db, owner))
 
 
 def acquire_many(
@@ -88,7 +88,8 @@ def acquire_many(
             if owner in holders:
                 taken[run] = RunOwned(run, holders[owner])
             else:
-                taken[run] = replace(record, epoch=record.epoch + 1, owner=session.words)
+                died = session.is_left_by_death(db, owner)
+                taken[run] = replace(record, epoch=record.epoch + 1, owner=session.words, owner_died=died)
                 keys.append(key)
         db.executemany(_ACQUIRE, [(session.key, key) for key in keys])
     return taken

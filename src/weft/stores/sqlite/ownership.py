@@ -9,6 +9,8 @@ taken, it is dead**, and its runs are free at once, even after ``kill -9``.
 The lock belongs to an open file, not to a process, so two stores in one process are two
 owners.  A forked child would share it, so it closes its copy before anything else runs there.
 The row and the file of a dead session are removed by the first session that finds it dead, while holding its lock.
+A session that is closed removes its own file, so a file that is left behind tells a death from a close: it is noted,
+and the next owner of a run is told whether the last one died.
 See docs/adr/0008-ownership-and-compare-and-set.md.
 """
 
@@ -28,6 +30,12 @@ from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
 
 _OPEN_SESSION = query("open_session")
+_NOTE_DEATH = query("note_death")
+_FORGET_DEATHS = query("forget_deaths")
+_HAS_DIED = query("has_died")
+
+_MOST_DEATHS = 1_000
+"""How many dead sessions are remembered."""
 
 
 class Session:
@@ -93,6 +101,12 @@ class Session:
             for key, token, pid, host in found
             if not _remove_if_dead(db, self._database, key, rows.token(f"session {key}", token))
         }
+
+    def is_left_by_death(self, db: sqlite3.Connection, owner: int | None) -> bool:
+        """Whether *owner*, the session that a free run names, died without releasing it."""
+        if owner is None or owner == self.key:
+            return False
+        return bool(db.execute(_HAS_DIED, (owner,)).fetchone()[0])
 
 
 def is_alive(database: Path, token: str) -> bool:
@@ -166,6 +180,8 @@ def _remove_if_dead(db: sqlite3.Connection, database: Path, key: int, token: str
         return False
     db.execute("delete from sessions where key = ?", (key,))
     if file is not None:
+        db.execute(_NOTE_DEATH, (key,))
+        db.execute(_FORGET_DEATHS, (_MOST_DEATHS,))
         path.unlink(missing_ok=True)
         os.close(file)
     return True

@@ -72,6 +72,43 @@ class OwnedStoreContract:
         assert (await store.find("r")).owner is None
         assert [each.id for each in await take_free(store)] == ["r"]
 
+    async def crash(self, store: Any) -> None:
+        """Leave *store* as the death of its process would; a store that cannot tell a death from a close has none."""
+        pytest.skip(f"override crash(store) to see that {type(store).__name__} tells of a death")
+
+    @opened
+    async def test_the_next_owner_of_a_run_is_told_that_the_last_one_died(self, store: OwnedLogStore) -> None:
+        await write(store, first("a"), first("b", at=2.0), first("released", at=3.0))
+        await store.release(["released"])
+        await self.crash(store)
+        await store.open()
+
+        listed = await store.list_free()
+        one, many = await store.acquire("a"), await store.acquire_many(["b", "released"])
+
+        assert [each.id for each in listed] == ["a", "b", "released"]
+        assert one.owner_died
+        assert {run: isinstance(each, RunRecord) and each.owner_died for run, each in many.items()} == {
+            "b": True,
+            "released": False,
+        }
+        assert not (await store.acquire("a")).owner_died
+        assert not (await store.find("a")).owner_died
+
+    @opened
+    async def test_an_owner_that_has_released_a_run_has_not_died(self, store: OwnedLogStore) -> None:
+        await write(store, first("a"), first("b"), first("c"))
+        await store.release(["a"])
+        await write(store, more("b", 1, release=True))
+
+        assert not (await store.acquire("a")).owner_died
+        assert not (await store.acquire("b")).owner_died
+        assert not (await store.acquire("c")).owner_died  # its owner takes it again
+        await store.close()
+        await store.open()
+        taken = await store.acquire_many("abc")
+        assert [isinstance(each, RunRecord) and each.owner_died for each in taken.values()] == [False] * 3
+
     @opened
     async def test_only_what_has_something_to_do_is_taken_unless_more_is_asked_for(self, store: OwnedLogStore) -> None:
         statuses: tuple[RunStatus, ...] = ("running", "waiting", "idle", "parked", *sorted(FINISHED))

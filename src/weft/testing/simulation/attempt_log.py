@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 
 from weft.core.run.runnable import Runnable
+from weft.runner.durability.takeover import MOST, NO_PROGRESS
 from weft.runner.execution.policy_call import PolicyCall
 from weft.testing.simulation.committed import Committed
 from weft.testing.simulation.executor import Ending, Late
@@ -86,6 +87,12 @@ class AttemptLog:
         """The runs whose cancellation was acknowledged, and the children that are cancelled with them."""
         self.amended: Counter[str] = Counter()
         """By run: how many retries of dead letters with another input were acknowledged."""
+        self._starts: dict[str, list[tuple[int, int]]] = {}
+        """By run: the lives in which something of it began, and how many of its events were durable then."""
+        self._crashed: set[int] = set()
+        """The lives that ended with a crash."""
+        self._counts_deaths = scenario.has_plain_lives and not trial.children
+        """Whether the store counts the same deaths as this log."""
         self._reopened: set[str] = set()
         """The runs of which a client has retried or discarded a dead letter in this life."""
 
@@ -102,6 +109,17 @@ class AttemptLog:
         """Note that the runner of this process was closed, and reported that everything is written."""
         self._closed.add(self._life)
 
+    def ended(self, *, has_crashed: bool) -> None:
+        """Note that a process has ended."""
+        if has_crashed:
+            self._crashed.add(self._life)
+
+    def resumed_by_hand(self, run: str) -> None:
+        """Note that a client has resumed *run*, which was parked: it may be started again."""
+        self._starts.pop(run, None)
+        if len(self._crashed) < MOST:
+            self.problems.append(f"{run} is parked after {len(self._crashed)} crashes")
+
     def of(self, key: str) -> list[Execution]:
         """Return the executions under an idempotency key, in order."""
         return self._by_key.get(key, [])
@@ -117,6 +135,7 @@ class AttemptLog:
             del self._by_key[key]
             self._asked.pop(key, None)
         del self.amended[run]
+        self._starts.pop(run, None)
 
     def reopen(self, run: str) -> None:
         """Note that a client changes *run*, which may have failed: it may execute something again."""
@@ -182,6 +201,7 @@ class AttemptLog:
         key, run, now = self._key(runnable), runnable.run_id, asyncio.get_running_loop().time()
         component, durable = runnable.component, self._seen.heads.get(run, 0)
         self._in_flight[run] += 1
+        self._check_starts(run, durable, runnable)
         if self._in_flight[run] > self._scenario.max_concurrency:
             self.problems.append(f"{run}: {self._in_flight[run]} runnables are in flight at once")
         if isinstance(runnable, PolicyCall):
@@ -261,6 +281,19 @@ class AttemptLog:
             self.problems.append(f"{name} was started after the run had finished: {status}")
         if not new.durable:
             self.problems.append(f"{name} was started before the run was stored")
+
+    def _check_starts(self, run: str, durable: int, runnable: Runnable) -> None:
+        """
+        Check that *run* is not started again after it was started in each of the last three processes, and these have
+        died without progress.  One that died while it parked the run leaves no trace, so then it is started once more.
+        """
+        log = runnable.lineage.log[:durable]
+        progress = next((event.seq for event in reversed(log) if not isinstance(event, NO_PROGRESS)), 0)
+        starts = self._starts.setdefault(run, [])
+        fatal = {life for life, at in starts if life in self._crashed and at >= progress}
+        if self._counts_deaths and {self._life - before for before in range(1, MOST + 1)} <= fatal:
+            self.problems.append(f"{run} is started again after {len(fatal)} processes have died without progress")
+        starts.append((self._life, durable))
 
     def _check_sources(self, new: Execution, runnable: Runnable) -> None:
         """Check that results with ``checkpoint_after`` are durable before anything uses them."""

@@ -123,6 +123,7 @@ class Clients:
         if run in self._attempts.cancelled:
             return
         await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self._scenario.is_wanted_twice)))
+        await self._unpark(runner, run)
         try:
             for number, value in enumerate(self._trial.inputs):
                 if self._scenario.is_patient:
@@ -148,6 +149,8 @@ class Clients:
     async def _begin(self, runner: AsyncRunner, run: str) -> None:
         scenario = self._scenario
         if run in self._begun:
+            if await self._is_poison(runner, run):
+                self._resumes_by_hand(run)
             await self._callers.made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         elif scenario.starts_whole or scenario.ends == "input":
             options, is_open = self._first_options(), scenario.ends != "input"
@@ -164,6 +167,20 @@ class Clients:
                 await self._callers.made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
         self._begun.add(run)
         self._tell(f"{run} has begun")
+
+    async def _unpark(self, runner: AsyncRunner, run: str) -> None:
+        """Resume a run by hand that is parked since its owners have died."""
+        if await self._is_poison(runner, run):
+            self._resumes_by_hand(run)
+            await self._callers.made(lambda: runner.resume(run, workflow=self._workflow, **self._options()))
+
+    def _resumes_by_hand(self, run: str) -> None:
+        self._attempts.resumed_by_hand(run)
+        self._tell(f"{run} is parked, and resumed by hand")
+
+    async def _is_poison(self, runner: AsyncRunner, run: str) -> bool:
+        """Return whether a run is parked, and not because of a saga that cannot be undone."""
+        return await runner.status(run) == "parked" and not (await runner.get(run)).dead_letters
 
     async def _begin_together(self, runner: AsyncRunner) -> None:
         """Start all runs with their first input in one call; those of another life are found."""

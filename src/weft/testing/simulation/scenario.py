@@ -152,6 +152,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     crowds: float = 0.0
     """How often several callers start, stop, resume, use and wait for a run at once after an input."""
 
+    @property
+    def has_plain_lives(self) -> bool:
+        """Whether a process acquires a run once, knows when it has, and loses it only when it ends."""
+        is_lost = self.stops or self.crowds or self.refusals or self.weather.lies
+        return not is_lost and not self.is_wanted_twice
+
     def policies_of(self, component: str) -> tuple[Policy, ...]:
         """Return the policies that may apply to *component*; none, if there are no rules."""
         known = self._known.get(component)

@@ -5,7 +5,8 @@ A simulation starts runs of a workflow in a process that crashes at a random mom
 loop, so also inside an append, before or after the commit.  Everything that the store has committed stays, all else is
 lost; a new process resumes, and so on until everything is settled.  Meanwhile the store fails, reports false failures
 and is slow, steps fail and hang, and everything takes a random time.  In the end the runs must be what they would
-have been without any of this, and nothing that had completed in the log may have been executed again.
+have been without any of this, and nothing that had completed in the log may have been executed again.  A run that is
+parked because its owners have died is resumed by hand: no run may be started more than three times without progress.
 
 Some processes do not crash: their runner is closed while it is used, and the store may be unavailable just then, for
 less or for longer than the grace time.  Either everything is written, and nothing that had completed is executed again,
@@ -184,7 +185,9 @@ class _Simulation:
             return False
         finally:
             connection.die()
-            self.storage.lose()
+            # A child that is parked would fail the step that waits for it, and its parent would have another result.
+            self.storage.lose(counts=not self.trial.children)
+            self.attempts.ended(has_crashed=has_crashed)
             self.now = loop.time()
             loop.kill()
             self.report.turns += loop.turns

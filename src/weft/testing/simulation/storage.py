@@ -3,7 +3,7 @@ The storage that outlives a simulated process: runs in memory, or in a real SQLi
 
 A process gets the store from :meth:`Storage.connect`.  When it dies, :meth:`Storage.lose` takes the store away from it
 without closing it, so that nothing more is written and no run is released: only the lock of the owner is released, as
-the operating system would do.
+the operating system would do.  The next owner of a run is told of the death, unless deaths are not to count.
 
 A file needs threads, and virtual time has none.  So the store is in an event loop on a separate thread, and a caller
 stands still, with its whole virtual world, until it has answered: a call takes no virtual time.
@@ -35,8 +35,8 @@ class Storage(Protocol):
         """Return the store for the next process."""
         ...
 
-    def lose(self) -> None:
-        """Note that the process that was last connected has died."""
+    def lose(self, *, counts: bool) -> None:
+        """Note that the process that was last connected has died; *counts* says whether its runs are told of that."""
         ...
 
     def clean(self) -> None:
@@ -54,8 +54,10 @@ class InMemory:
         """Return the store."""
         return self._store
 
-    def lose(self) -> None:
-        """Do nothing: there is no lock to release."""
+    def lose(self, *, counts: bool) -> None:
+        """Free all runs."""
+        if counts:
+            self._store.crash()
 
     def clean(self) -> None:
         """Do nothing: there is nothing to remove."""
@@ -73,9 +75,9 @@ class OnFile:
         self._connected.append(Aside(SQLiteStore(Path(self._folder.name) / "runs.db")))
         return self._connected[-1]
 
-    def lose(self) -> None:
+    def lose(self, *, counts: bool) -> None:
         """Release the lock; connections stay as they are, so that the next process finds the file as it was left."""
-        self._connected[-1].lose()
+        self._connected[-1].lose(counts=counts)
 
     def clean(self) -> None:
         """End the threads, and remove the file."""
@@ -99,9 +101,11 @@ class Aside(WrappedStore):
             self._opened = self._sqlite._opened  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return result
 
-    def lose(self) -> None:
-        """Release the lock without writing to the database."""
-        if self._opened is not None:
+    def lose(self, *, counts: bool) -> None:
+        """Release the lock without writing to the database; the file of a session that dies stays."""
+        if self._opened is not None and counts:
+            self._opened.session.abandon()
+        elif self._opened is not None:
             self._opened.session.close()
 
     def abandon(self) -> None:

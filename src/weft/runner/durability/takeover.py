@@ -1,0 +1,92 @@
+"""
+Decides what happens to a run whose last owner died: its next start is noted in the log first, or the run is parked.
+
+A step can kill its process: by a segmentation fault, ``os._exit``, or more memory than there is.  Resuming its run
+starts the step again, so without a limit it would kill one process after the other.  The log counts the deaths:
+
+    an owner dies ──► another one takes the run over ──► RunTakenOver is durable ──► something starts ──► it dies, ...
+                                                                                        │
+                                                                                        └── progress: nothing counts
+                                                                                            any more
+See docs/adr/0028-poison.md.
+
+Invariants:
+
+1. Only starts count: a run that was taken over and has started nothing has not killed its process.  Of the first death
+   it is not known, since nothing is noted before; so it counts.
+2. Only progress resets the count, or a person.  Progress is an event that says that something has ended, or that the
+   run was changed; a step that is announced is not, and neither is an input, which may come before every death.
+3. A release does not count, whatever was in flight then; it does not reset the count either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from weft.core import events as ev
+
+MOST: Final = 3
+"""A run is parked when so many owners in a row have died after they had started something of it, without progress."""
+
+NO_PROGRESS: Final = (
+    ev.WorkflowDefined,
+    ev.InputReceived,
+    ev.RunFinished,
+    ev.RunnableDispatched,
+    ev.RunnableDelayed,
+    ev.ChildStarted,
+    ev.RunTakenOver,
+)
+"""The events that an owner can write before it dies of what it starts; those that are not known here are progress."""
+
+_NOTHING: Final = ev.RunTakenOver(0, 0, 0)
+
+
+class Takeover(msgspec.Struct, frozen=True):
+    """The log has to say how many owners have died, before something of the run starts."""
+
+    deaths: int
+    """How many owners in a row have died without progress."""
+
+    @property
+    def is_poison(self) -> bool:
+        """Whether the run is parked instead: starting it would probably kill this process too."""
+        return self.deaths >= MOST
+
+
+def takeover(log: Sequence[Any], epoch: int, *, owner_died: bool, was_parked: bool) -> Takeover | None:
+    """
+    Return what to note in *log* before something starts; None if there is nothing to note.
+
+    Args:
+        epoch: the epoch in which the run was acquired just now; that of the owner before is one less.
+        owner_died: whether that one died without releasing the run.
+        was_parked: whether the run was parked, so that a person has resumed it: then the count begins again.
+
+    >>> started = [ev.WorkflowDefined(1, "r", None), ev.InputReceived(2, 5, 1)]
+    >>> takeover(started, 2, owner_died=False, was_parked=False)
+    >>> takeover(started, 2, owner_died=True, was_parked=False)
+    Takeover(deaths=1)
+    >>> takeover([*started, ev.RunTakenOver(3, 2, 3, "crash")], 4, owner_died=True, was_parked=False).is_poison
+    True
+    """
+    noted = _last_noted(log)
+    if was_parked:
+        return Takeover(0) if noted.deaths else None
+    if not noted.deaths:  # whether that one had started something is not known
+        return Takeover(1) if owner_died else None
+    has_started = noted.epoch == epoch - 1
+    return Takeover(noted.deaths + (owner_died and has_started))
+
+
+def _last_noted(log: Sequence[Any]) -> ev.RunTakenOver:
+    """Return what *log* notes since the last progress."""
+    for event in reversed(log):
+        if isinstance(event, ev.RunTakenOver):
+            return event
+        if not isinstance(event, NO_PROGRESS):
+            break
+    return _NOTHING

@@ -1,0 +1,1 @@
+insert into deaths (session) values (?) on conflict (session) do nothing
