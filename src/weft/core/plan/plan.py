@@ -34,7 +34,17 @@ D = TypeVar("D", bound=AnyDraft)
 class Plan:
     """The tables that runs of one definition share."""
 
-    __slots__ = ("__weakref__", "entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
+    __slots__ = (
+        "__weakref__",
+        "entries",
+        "has_async",
+        "nodes",
+        "openings",
+        "released",
+        "required_context",
+        "signals",
+        "stateful",
+    )
 
     def __init__(self, wiring: Wiring) -> None:
         compiler = Compiler(wiring)
@@ -55,6 +65,8 @@ class Plan:
             self.released[region] = () if frozen.plain_targets else entry.tracked_dependents
         functions = [node for node in self.nodes.values() if isinstance(node, FunctionNode)]
         self.stateful = frozenset(node.name for node in functions if node.stateful)
+        self.signals = frozenset(str(node.wait.signal) for node in functions if node.wait and node.wait.signal)
+        """The signals that its components wait for."""
         self.has_async = any(node.is_async for node in functions)
         self.required_context = tuple(
             (node.name, node.owner, ref.key)
