@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from weft.core.components.waits import Waits, called_while_waiting, checked_moment, checked_seconds
 from weft.core.compose.component import Component
+from weft.core.draw.progress import duration
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, WrongArity
@@ -70,9 +71,28 @@ class Sleep(Component):
         seconds = self.seconds if self.until is None and self.moment is None else None
         into.feed(into.wait(Waits(seconds=seconds, length=self.length, until=self.until, moment=self.moment)))
 
+    @property
+    def note(self) -> str:
+        """For how long, or until when, in the few words that a picture has room for."""
+        if self.until is not None:
+            return f"◷ until {_stamp(self.until)}"
+        if self.moment is not None:
+            return f"◷ until {self.moment.name or '…'}"
+        if self.length is None:
+            return f"◷ {duration(self.seconds) if self.seconds > 0 else 'no time'}"
+        return f"◷ {self.length.name or '…'}{f' + {duration(self.seconds)}' if self.seconds > 0 else ''}"
+
     def details(self) -> bytes:
         """For how long, or until when."""
         return canonical((self.seconds, self.until))
+
+
+def _stamp(seconds: float) -> str:
+    """Return *seconds* since the epoch as one would write it, in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # beyond what a datetime can say
+        return f"{seconds:g}"
 
 
 def sleep(

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 from weft.core.components.schema import Schema, schema_of
 from weft.core.components.waits import Waits, called_while_waiting, checked_seconds
-from weft.core.compose.component import Component, check_name
+from weft.core.compose.component import Component, abridged, check_name
+from weft.core.draw.progress import duration
 from weft.core.functions.annotations import ANY
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
@@ -84,6 +85,14 @@ class WaitFor(Component[Out_co]):
         """One node that waits."""
         schema = None if self.schema is None else self.schema.type
         into.feed(into.wait(Waits(signal=self.signal, seconds=self.timeout, match=self.match, schema=schema)))
+
+    @property
+    def note(self) -> str:
+        """The signal, and how long it is waited for, in the few words that a picture has room for."""
+        said = [] if self.label.rpartition(".")[2] == self.signal else [abridged(self.signal)]
+        if self.timeout is not None:
+            said.append(f"at most {duration(self.timeout) if self.timeout else 'no time'}")
+        return f"✉ {' · '.join(said)}".strip()
 
     def details(self) -> bytes:
         """The signal, and how long it is waited for."""
