@@ -132,9 +132,8 @@ class _Loop:
         if self.threads > 1 or self.off_loop:
             self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
         try:
+            self._look_at_timers()
             while True:
-                if run.memory.waiting is not None:
-                    self._look_at_timers()
                 self._line_up(run.memory.newly_ready)
                 run.memory.newly_ready.clear()
                 self._dispatch()
@@ -153,6 +152,7 @@ class _Loop:
                     await self.wake.wait()
                 self.wake.clear()
                 self._apply()
+                self._look_at_timers()
                 if self.checkpoint is not None:
                     answer: Any = self.checkpoint(run)
                     if type(answer) is CoroutineType:
@@ -170,12 +170,13 @@ class _Loop:
 
     def _look_at_timers(self) -> None:
         """Begin what waits, and end what is due."""
-        if self.timers is None:
-            self.timers = Timers(self.run)
         if self.alarm is not None and self.alarm.done():
             seconds, self.alarm = self.alarm.result(), None
-            self.timers.slept(seconds)
-        self.timers.look()
+            if self.timers is not None:
+                self.timers.slept(seconds)
+        if self.run.memory.waiting is not None:
+            self.timers = self.timers or Timers(self.run)
+            self.timers.look()
 
     def _pause(self) -> float | None:
         """Return for how long something sleeps; None if nothing does."""

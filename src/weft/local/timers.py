@@ -30,6 +30,8 @@ class Timers:
         self.clock: Clock = _SYSTEM if run.known_policies is None else run.known_policies.clock
         self._heap: list[tuple[float, int, Key]] = []
         self._number = 0
+        self._awaited: tuple[float, int, Key] | None = None
+        """The timer that the loop sleeps for."""
         for key, due, _ in timers(run.memory):
             self._push(key, due)
 
@@ -45,15 +47,16 @@ class Timers:
         """For how many seconds to sleep, until the next timer is due; None if nothing sleeps."""
         if not self._is_something_asleep():
             return None
+        self._awaited = self._heap[0]
         return min(max(0.0, self._heap[0][0] - self.clock.time()), LONGEST)
 
     def slept(self, seconds: float) -> None:
         """End what is due after a sleep of *seconds*, also if the clock was set back meanwhile."""
-        waiting = self._run.memory.waiting or {}
-        due, _, key = self._heap[0]
-        now = self.clock.time()
-        if key in waiting and waiting[key].is_relative and seconds < LONGEST:
-            now = max(now, due)
+        now, waiting = self.clock.time(), self._run.memory.waiting or {}
+        if self._awaited is not None and self._heap and self._heap[0] is self._awaited and seconds < LONGEST:
+            due, _, key = self._awaited
+            if key in waiting and waiting[key].is_relative:
+                now = max(now, due)
         self._fire(now)
 
     def _begin(self, now: float) -> None:

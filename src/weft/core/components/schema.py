@@ -37,11 +37,11 @@ _NAMED: dict[str, Any] = {
     **{kind.__name__: kind for kind in (bool, int, float, str, bytes, list, tuple, dict, set, frozenset)},
     **{kind.__name__: kind for kind in (dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID)},
 }
-"""What every process has, by the name that it has in definitions."""
+"""The classes that every process has, by the name that they have in definitions."""
 _NAMES = {id(kind): name for name, kind in _NAMED.items()} | {id(type(None)): "none", id(object): "any"}
 
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
-"""What a ``msgspec.Meta`` says of values."""
+"""The limits of values that a ``msgspec.Meta`` can name."""
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -78,6 +78,12 @@ class Schema(msgspec.Struct, frozen=True):
                 yield from inner.classes()
 
     @property
+    def missing(self) -> Unresolved | None:
+        """The placeholder of a class that this process does not know, if there is one."""
+        inner = (each.missing for each in self.arguments if isinstance(each, Schema))
+        return self.origin if isinstance(self.origin, Unresolved) else next(filter(None, inner), None)
+
+    @property
     def identity(self) -> bytes:
         """The names of the classes, and how they are put together."""
         inner = [each.identity if isinstance(each, Schema) else _constant(each) for each in self.arguments]
@@ -88,9 +94,9 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 def _name_of(origin: Any) -> str:
-    if isinstance(origin, Unresolved):
-        return origin.label.rpartition(".")[2]
-    return origin if isinstance(origin, str) else f"class {origin.__qualname__}"
+    if isinstance(origin, str):
+        return origin
+    return f"class {dict(origin.reference)['name'] if isinstance(origin, Unresolved) else origin.__qualname__}"
 
 
 def _constant(value: Any) -> bytes:

@@ -61,7 +61,7 @@ class WaitFor(Component[Out_co]):
     @property
     def makes(self) -> Any:
         """The type of the signal's value."""
-        return ANY if self.schema is None else self.schema.type
+        return ANY if self.schema is None or self.schema.missing else self.schema.type
 
     def classes(self) -> Iterable[type]:
         """Return the classes of the schema."""
@@ -83,7 +83,7 @@ class WaitFor(Component[Out_co]):
 
     def expand(self, into: Expansion) -> None:
         """One node that waits."""
-        schema = None if self.schema is None else self.schema.type
+        schema = None if self.schema is None else self.schema.missing or self.schema.type
         into.feed(into.wait(Waits(signal=self.signal, seconds=self.timeout, match=self.match, schema=schema)))
 
     @property

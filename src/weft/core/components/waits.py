@@ -1,5 +1,5 @@
 """
-What a node waits for before it has a value: a time, a signal, or whichever of the two comes first.
+The waits of nodes: for a time, for a signal, or for the first of the two.
 
 ``sleep`` and ``wait_for`` put such a record on their node.  The fold only sees that there is one; its functions are
 called by the driver of a run (``weft.core.run.waits``), which knows the time.
@@ -19,12 +19,12 @@ from weft.core.functions.unresolved import Unresolved
 from weft.errors import InvalidComponent, InvalidSignal, InvalidWait, WeftError
 
 AWARE = "give it a time zone: datetime(..., tzinfo=timezone.utc), or the_time.astimezone() if it is local time"
-"""What to do with a datetime that does not say when it is."""
+"""The advice for a datetime that does not say when it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """What one node waits for.  Without a *signal* it sleeps."""
+    """The wait of one node.  Without a *signal* it sleeps."""
 
     signal: str | None = None
     seconds: float | None = None
@@ -37,7 +37,7 @@ class Waits:
     match: Function | None = None
     """Says of the value of a signal, and of what waits for it, whether the one is for the other."""
     schema: Any = None
-    """The type that the value of a signal is converted to."""
+    """The type that the value of a signal is converted to; a placeholder, if a class of it is not known here."""
 
     def due(self, component: str, value: Any, now: float) -> tuple[float, bool] | None:
         """
@@ -63,9 +63,12 @@ class Waits:
 
         Raises:
             InvalidSignal: it does not fit; the error says where.
+            UnresolvedFunction: this process does not know a class of the type.
         """
         if self.schema is None:
             return value
+        if isinstance(self.schema, Unresolved):
+            return self.schema()
         try:
             return msgspec.convert(value, self.schema, dec_hook=_validated)
         except WeftError:
@@ -82,8 +85,6 @@ class Waits:
 
 def _validated(kind: type, value: Any) -> Any:
     """Return *value* as a *kind*, a class that msgspec leaves to others: a pydantic model, or any other class."""
-    if isinstance(kind, Unresolved):
-        return kind()
     validate = getattr(kind, "model_validate", None)
     if validate is not None:
         return validate(value)
@@ -163,6 +164,6 @@ def called_while_waiting(what: str, call: Any, most: int = 1) -> Function:
     if function.unfilled or not any(function.takes(count) for count in range(1, most + 1)):
         takes = "one value" if most == 1 else f"one to {most} values"
         raise InvalidComponent(
-            f"{what}={function.label} takes {takes}, got parameters ({', '.join(function.required)})"
+            f"{what}={function.label} is called with {takes}, and takes ({', '.join(function.required)})"
         )
     return function

@@ -28,7 +28,7 @@ INPUTS: Final = 20
 """How many inputs a diagram shows, the latest."""
 _LONG: Final = 40
 _SIGNALS: Final = "\0signals"
-"""The participant that sends signals: whoever that is, they come from outside."""
+"""The participant that signals come from."""
 _NO_ARROWS: Final = (ev.RunnableDispatched, ev.RunnableDelayed, ev.TimerStarted)
 """Events that bring no fact anywhere."""
 

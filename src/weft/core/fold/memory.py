@@ -174,7 +174,7 @@ class Memory:
     def awaited_signals(self) -> frozenset[str]:
         """The signals that components of the workflow wait for, those that were removed meanwhile included."""
         waits = [each.activation.node.wait for each in (self.waiting or {}).values()]
-        return self.plan.signals.union(wait.signal for wait in waits if wait is not None and wait.signal is not None)
+        return frozenset((*self.plan.signals, *(wait.signal for wait in waits if wait is not None and wait.signal)))
 
     def fail(self, event: ev.RunnableFailed) -> None:
         """Keep the failure that *event* tells of: nothing has handled it."""

@@ -219,7 +219,11 @@ class Lineage:
         return None
 
     def ancestry(self, address: Address) -> list[Address]:
-        """Return all that the fact at *address* came from, in the order of the log, itself last."""
+        """
+        Return all that the fact at *address* came from, in the order of the log, itself last.
+
+        A signal stands before the wait that took it: it may have come before the input.
+        """
         done: dict[Address, None] = {}
         stack: list[tuple[Address, bool]] = [(address, False)]
         while stack:
@@ -229,7 +233,13 @@ class Lineage:
             elif at not in done:
                 stack.append((at, True))
                 stack.extend((parent, False) for parent in self.parents(at) if parent not in done)
-        return sorted(done, key=self._position)
+        takers = {taken.signal: taken.seq for taken in map(self._event_at, done) if isinstance(taken, ev.SignalTaken)}
+        if not takers:
+            return sorted(done, key=self._position)
+        return sorted(done, key=lambda at: (takers[at], -2, 0) if at in takers else self._position(at))
+
+    def _event_at(self, address: Address) -> ev.AnyEvent | None:
+        return self.log[address - 1] if isinstance(address, int) and address > 0 else None
 
     def _position(self, address: Address) -> tuple[int, int, int]:
         if isinstance(address, tuple):

@@ -228,7 +228,7 @@ class FunctionNode(Receiver):
     """Whether it decides over a state: its result is a change, or that nothing changes."""
     # The arguments.
     wait: Waits | None = None
-    """What it waits for, if it does that instead of running its function."""
+    """The wait of a node that does not run its function, but waits for time or a signal."""
     arguments: Arguments | None = None
     """How it is called; None if that is with the values of its facts and nothing else."""
     readings: tuple[Reading, ...] = ()

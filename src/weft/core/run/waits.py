@@ -17,7 +17,9 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, Final
 
 from weft.core import events as ev
 from weft.core.components.waits import Waits
@@ -27,6 +29,9 @@ from weft.core.fold.memory import Memory
 from weft.core.fold.scope import Activation, Key, Waiting
 from weft.core.run.phases import Phases
 from weft.errors import DeadlineExceeded, InvalidSignal, SignalTimeout, UnknownSignal
+
+_UNFIT: Final = object()
+"""Stands for a value that does not fit the schema of a wait."""
 
 
 def begin_waits(run: Phases, now: float) -> list[Key]:
@@ -101,7 +106,7 @@ def check_signal(memory: Memory, name: str, value: Any) -> None:
         InvalidSignal: it fits none; the error says why, and where.
     """
     refused: InvalidSignal | None = None
-    for wait in _waits_for(memory, name):
+    for wait in chain(memory.plan.signals.get(name, ()), _waits_in_flight(memory, name)):
         try:
             wait.converted(value)
         except InvalidSignal as error:
@@ -148,8 +153,8 @@ def next_due(memory: Memory) -> float | None:
     return min((at for _, each in _waiting(memory) if (at := each.next_at) is not None), default=None)
 
 
-def _waiting(memory: Memory) -> list[tuple[Key, Waiting]]:
-    return list((memory.waiting or {}).items())
+def _waiting(memory: Memory) -> Iterable[tuple[Key, Waiting]]:
+    return () if memory.waiting is None else memory.waiting.items()
 
 
 def _next_at(memory: Memory, key: Key) -> float | None:
@@ -162,11 +167,12 @@ def _is_relative(waiting: Waiting, at: float) -> bool:
     return waiting.is_relative if waiting.due == at else False
 
 
-def _waits_for(memory: Memory, name: str) -> list[Waits]:
-    """Return what the workflow has for the signal *name*, and what waits for it since before the workflow changed."""
-    nodes = [*memory.plan.nodes.values(), *(each.activation.node for _, each in _waiting(memory))]
-    found = {id(node): wait for node in nodes if (wait := getattr(node, "wait", None)) and wait.signal == name}
-    return list(found.values())
+def _waits_in_flight(memory: Memory, name: str) -> Iterator[Waits]:
+    """Yield what is said of the waits for the signal *name* that have begun, also before the workflow changed."""
+    for _, waiting in _waiting(memory):
+        wait = waiting.activation.node.wait
+        if wait is not None and wait.signal == name:
+            yield wait
 
 
 def _start_timer(memory: Memory, activation: Activation, now: float) -> None:
@@ -184,11 +190,8 @@ def _take_early_signal(memory: Memory, activation: Activation, now: float) -> bo
     if wait.signal is None or memory.signals is None:
         return False
     for signal in memory.signals.get(wait.signal, ()):
-        try:
-            value = wait.converted(signal.value)
-        except InvalidSignal:
-            continue  # it fits another wait: that was checked when it came
-        if wait.is_for(value, activation.facts[0].value):
+        value = _converted(wait, signal.value)
+        if value is not _UNFIT and wait.is_for(value, activation.facts[0].value):
             record(memory, ev.SignalTaken(len(memory.log) + 1, *activation.key, value, signal.seq, now))
             return True
     return False
@@ -201,18 +204,26 @@ def _oldest_wait(memory: Memory, name: str, value: Any) -> tuple[Activation, Any
     One that has not begun takes no signal yet: those that came before are its first.
     """
     not_begun = {activation.key for activation in memory.newly_waiting}
+    fitting: dict[int, Any] = {}  # what the value is for waits of one node, converted once
     for key, waiting in _waiting(memory):
         activation = waiting.activation
         wait = activation.node.wait
         if wait is None or wait.signal != name or key in not_begun:
             continue
-        try:
-            converted = wait.converted(value)
-        except InvalidSignal:
-            continue  # it fits another wait
-        if _is_for(wait, name, key, converted, activation):
+        if id(wait) not in fitting:
+            fitting[id(wait)] = _converted(wait, value)
+        converted = fitting[id(wait)]
+        if converted is not _UNFIT and _is_for(wait, name, key, converted, activation):
             return activation, converted
     return None
+
+
+def _converted(wait: Waits, value: Any) -> Any:
+    """Return *value* as *wait* takes it; a mark if it does not: then it fits another wait."""
+    try:
+        return wait.converted(value)
+    except InvalidSignal:
+        return _UNFIT
 
 
 def _is_for(wait: Waits, signal: str, key: Key, value: Any, activation: Activation) -> bool:
