@@ -23,8 +23,10 @@ from weft.core.components.repeat import Repeat, repeat
 from weft.core.components.rule import Rule, RuleCheck, rule
 from weft.core.components.saga import Saga
 from weft.core.components.saga_outcome import SagaOutcome
+from weft.core.components.sleep import Sleep, sleep
 from weft.core.components.state_machine import StateMachine, state_machine
 from weft.core.components.step import Step, step
+from weft.core.components.wait_for import WaitFor, wait_for
 from weft.core.compose.component import Component
 from weft.core.compose.flow import INPUT, Flow, Fragment
 from weft.core.failure import Failure
@@ -76,10 +78,12 @@ __all__ = [
     "Runner",
     "Saga",
     "SagaOutcome",
+    "Sleep",
     "StateMachine",
     "Step",
     "Stop",
     "Transition",
+    "WaitFor",
     "Workflow",
     "accumulator",
     "aexecute_with_policies",
@@ -100,9 +104,11 @@ __all__ = [
     "reduce",
     "repeat",
     "rule",
+    "sleep",
     "state_machine",
     "state_of",
     "step",
     "step_ran",
+    "wait_for",
     "workflow",
 ]

@@ -25,10 +25,12 @@ All errors that this library raises on purpose, in one tree.
     │   ├── DescribedError          an exception of another process, known by description
     │   ├── InvalidFallback         a fallback returned something that cannot be used
     │   ├── InvalidTurn             a handler returned an invalid state change
+    │   ├── InvalidWait             a function said for how long to sleep, and that is not a time
     │   ├── LoopExhausted           ``repeat`` made all its turns and was not done
     │   ├── NotACollection          ``each`` or ``reduce`` over something else
     │   ├── NotTransferable         a value cannot be sent to a worker process, or back
     │   ├── QueueTimeout            a component waited too long to be started
+    │   ├── SignalTimeout           no signal came within the timeout of a wait
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   ├── StepTimeout             an attempt took longer than its policy allows
     │   │   └── SilentStep          an attempt sent no heartbeat
@@ -39,13 +41,15 @@ All errors that this library raises on purpose, in one tree.
     │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or twice at once
+    │   ├── InvalidSignal           a signal does not fit what the run waits for
     │   ├── MissingContext          a required context key is missing
     │   ├── NoRun                   a function that reads a run was called without one
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
     │   ├── NothingProduced         the component exists and has produced no value
     │   ├── RunFrozen               a run from a runner can be read, not changed
-    │   └── UnknownRunnable         an outcome of work that this run never offered
+    │   ├── UnknownRunnable         an outcome of work that this run never offered
+    │   └── UnknownSignal           nothing in the workflow waits for such a signal
     ├── LogError                    a log that is not the history of a run
     │   ├── CorruptLog              bytes that are not a log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
@@ -306,6 +310,22 @@ class StepTimeout(ExecutionError, TimeoutError):
         self.component, self.seconds = component, seconds
 
 
+class SignalTimeout(ExecutionError, TimeoutError):
+    """The *signal* that *component* waited for did not come within *seconds*."""
+
+    def __init__(self, component: str, signal: str, seconds: float) -> None:
+        super().__init__(f"{component!r} waited {seconds:g} s for the signal {signal!r}, which did not come")
+        self.component, self.signal, self.seconds = component, signal, seconds
+
+
+class InvalidWait(ExecutionError, ValueError):
+    """A function was to say for how long *component* sleeps, and returned something that is not a time."""
+
+    def __init__(self, component: str, given: object, hint: str) -> None:
+        super().__init__(f"{component!r} cannot sleep: its function returned {shown(given)}; {hint}")
+        self.component = component
+
+
 class SilentStep(StepTimeout):
     """An attempt sent no heartbeat for *seconds*."""
 
@@ -465,6 +485,24 @@ class NoSuchLetter(RunError, LookupError):
             )
         super().__init__(f"no dead letter{asked}: {known}; {what}")
         self.which, self.halted = which, tuple(halted)
+
+
+class InvalidSignal(RunError, ValueError):
+    """The *signal* was refused, for *reason*; the run has not changed."""
+
+    def __init__(self, signal: str, reason: str, hint: str = "") -> None:
+        super().__init__(f"the signal {signal!r} was refused: {reason}{f'; {hint}' if hint else ''}")
+        self.signal, self.reason = signal, reason
+
+
+class UnknownSignal(RunError, LookupError):
+    """Nothing in the run waits for a signal of this name, or ever will."""
+
+    def __init__(self, signal: str, run_id: str, known: Iterable[str]) -> None:
+        listed = ", ".join(map(repr, sorted(known)))
+        waits = f"it waits for {listed}" if listed else "no component of it waits for signals; wait_for(...) makes one"
+        super().__init__(f"run {run_id!r} does not wait for a signal {signal!r}; {waits}")
+        self.signal = signal
 
 
 class NothingProduced(RunError, LookupError):

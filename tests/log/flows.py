@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import functools
 import operator
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from weft import (
     FSM,
@@ -30,10 +34,12 @@ from weft import (
     reduce,
     repeat,
     rule,
+    sleep,
     state_machine,
     state_of,
     step,
     step_ran,
+    wait_for,
     workflow,
 )
 from weft.core.components.rule import Rule
@@ -256,6 +262,25 @@ patterns = [
     rule(given=4, then=str, name="equals"),
 ]
 
+
+def no_time(x: int) -> float:
+    """Say for how long to sleep."""
+    return x * 0.0
+
+
+def long_ago(x: int) -> dt.datetime:
+    """Say until when to sleep."""
+    return dt.datetime(1970, 1, x, tzinfo=dt.UTC)
+
+
+def is_first(orders: list[Order] | None, waiting: int) -> bool:
+    """Say whether *orders* are for what waits."""
+    return orders is not None and orders[0].amount == waiting
+
+
+of_orders = wait_for("orders", timeout=60, match=is_first, schema=list[Order] | None, name="of_orders")
+limited = wait_for("limited", schema=Annotated[dict[str, tuple[int, ...]], msgspec.Meta(min_length=1)])
+
 WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "pipeline": (Workflow("pipeline", order >> price >> double), 12),
     "async": (Workflow("async", later >> double), 3),
@@ -278,6 +303,8 @@ WORKFLOWS: dict[str, tuple[Workflow, object]] = {
     "process_manager": (Workflow("manager", manager), 4),
     "saga": (Workflow("saga", undertaking), 4),
     "repeat": (Workflow("repeat", double >> grow), 4),
+    "sleep": (Workflow("sleep", sleep(no_time) >> sleep(seconds=0) >> sleep(until=long_ago) >> sleep(until=1.5)), 4),
+    "wait_for": (Workflow("wait", wait_for("approved") >> double, of_orders, double.on_error(then=limited)), 4),
     "traced": (summary, 4),
     "traced_in_traced": (sum_of_both, 4),
     "nested": (Workflow("outer", inner >> step(pair)), 4),

@@ -69,6 +69,14 @@ EVENTS: dict[str, Any] = {
     "run_taken_over": ev.RunTakenOver(14, 2, 7, "absolute", 1700000000.5),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
+    "signal_received": ev.SignalReceived(8, "approved", {"by": "Ada"}, 1700000000.5, "key", "ann"),
+    "signal_received plainly": ev.SignalReceived(8, "approved", True),
+    "signal_refused": ev.SignalRefused(8, "approved", "Expected `str`, got `int` - at `$.by`", 1.5, "key", "ann"),
+    "signal_taken": ev.SignalTaken(9, "approval", (4,), {"by": "Ada"}, 8, 1700000000.5),
+    "signal_taken of an element": ev.SignalTaken(9, "approval", ((6, 1),), "x" * 2000, 8),
+    "timer_started": ev.TimerStarted(8, "nap", (4,), 1700000060.5, 1700000000.5),
+    "timer_started until": ev.TimerStarted(8, "nap", (4,), 1700000060.0, 1700000000.5, is_relative=False),
+    "timer_fired": ev.TimerFired(9, "nap", (4,), [1, 2], 1700000060.75),
 }
 """One event of each kind; the names begin with the tag."""
 

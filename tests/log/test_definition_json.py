@@ -338,6 +338,7 @@ def test_the_names_of_records_are_wire_format() -> None:
         "reduce": "Stop",
         "references": "AllValues Context FactCount Latest StateOf StepRan",
         "saga": "Deed",
+        "schema": "Schema",
         "state_machine": "Reactor",
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft import Policy, Rule, Runner, Workflow, each, step
+from weft import Policy, Rule, Runner, Sleep, WaitFor, Workflow, each, sleep, step, wait_for
 from weft.policy import DEFAULT, kind, matching, tag
 from weft.policy.advice import unused_fields
 
@@ -20,6 +20,19 @@ def under(*rules: Any) -> Workflow:
 
 def findings(workflow: Workflow) -> list[tuple[str, str]]:
     return [(finding.kind, finding.component) for finding in workflow.check()]
+
+
+def test_a_field_that_cannot_matter_for_what_only_waits_is_found() -> None:
+    flow = Workflow("pages", FETCH >> sleep(5, name="nap") >> wait_for("approved"))
+    waits = kind(Sleep, WaitFor)
+
+    def unused(matcher: Any, **fields: Any) -> list[str]:
+        return [found.message.split()[0] for found in flow.with_policies([(matcher, Policy(**fields))]).check()]
+
+    assert unused("approved", on_failure="skip", metadata={"team": "sales"}) == []
+    assert unused("approved", timeout=5.0, max_retries=2) == ["max_retries", "timeout"]
+    assert unused(waits, on_failure="fallback", fallback=print) == ["on_failure", "fallback"]
+    assert unused(DEFAULT, timeout=5.0) == unused(matching("."), timeout=5.0) == []
 
 
 @pytest.mark.parametrize(

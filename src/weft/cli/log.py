@@ -127,7 +127,12 @@ def _received(event: ev.InputReceived) -> str:
     return f"input {event.ordinal} = {shown(event.value)}{key}{', the last one' * event.last}{_by(event)}"
 
 
-def _by(event: ev.InputReceived | ev.RunFinished | ev.RunCancelled | ev.RunnableRetried) -> str:
+def _signalled(event: ev.SignalReceived) -> str:
+    key = "" if event.key is None else f", key {event.key}"
+    return f"{event.name} = {shown(event.value)}{key}{_by(event)}"
+
+
+def _by(event: Any) -> str:
     return "" if event.by is None else f", by {event.by}"
 
 
@@ -183,9 +188,14 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.ComponentAdded: lambda event: f"{', '.join(event.components)}; now {_defined(event)}",
     ev.ComponentRemoved: _defined,
     ev.InputReceived: _received,
+    ev.SignalReceived: _signalled,
+    ev.SignalRefused: lambda event: f"{event.name}: {event.reason}{_by(event)}",
     ev.ReactionOccurred: _reacted,
     ev.FannedOut: _fanned_out,
     ev.StateChanged: _turned,
+    ev.SignalTaken: lambda event: f"= {shown(event.value)} (signal {event.signal})",
+    ev.TimerStarted: lambda event: f"until {stamp(event.due)}",
+    ev.TimerFired: lambda event: f"= {shown(event.value)}",
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: lambda event: f"attempt {event.attempt}",
     ev.RunnableDelayed: lambda event: f"from {stamp(event.at)}",

@@ -138,6 +138,8 @@ def tallies(run: Run) -> dict[str, Tally]:
         if isinstance(event, ev.ENDINGS):
             tally = found.setdefault(event.component, Tally())
             tally.states[_ending(event)] += 1
+            if isinstance(event, ev.SignalTaken | ev.TimerFired):
+                continue  # it waited, and ran nothing
             tally.attempts += (
                 event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
             )
@@ -149,6 +151,10 @@ def tallies(run: Run) -> dict[str, Tally]:
         waits = "ready" if failed is None else "to be retried" if failed.failed else "delayed"
         tally.states["in flight" if dispatched > last else waits] += 1
         tally.attempts += max(last, dispatched)
+    for (name, _), waiting in (memory.waiting or {}).items():
+        wait = waiting.activation.node.wait
+        state = "sleeping" if wait is None or wait.signal is None else f"waiting for {wait.signal!r}"
+        found.setdefault(name, Tally()).states[state] += 1
     for name, _ in memory.blocked or ():
         found.setdefault(name, Tally()).states["waiting"] += 1
     return found

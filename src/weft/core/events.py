@@ -79,6 +79,35 @@ class InputReceived(Event, frozen=True, tag="input_received"):
         return self.seq
 
 
+class SignalReceived(Event, frozen=True, tag="signal_received"):
+    """
+    The signal *name* was sent to the run, with *value*; it is kept until a wait takes it.
+
+    *key* makes sending it again harmless; *at* is seconds since the epoch.
+    """
+
+    name: str
+    value: Any
+    at: float | None = None
+    key: str | None = None
+    by: str | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where the value that it brought stands."""
+        return self.seq
+
+
+class SignalRefused(Event, frozen=True, tag="signal_refused"):
+    """A signal that was sent to the run did not fit, for *reason*: nothing has changed."""
+
+    name: str
+    reason: str
+    at: float | None = None
+    key: str | None = None
+    by: str | None = None
+
+
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """
     When a component ended, and for how many seconds it waited before, by reason.
@@ -164,6 +193,40 @@ class StateChanged(Activated, frozen=True, tag="state_changed"):
     @property
     def address(self) -> Address:
         """Where the state stands."""
+        return self.seq
+
+
+class SignalTaken(Activated, frozen=True, tag="signal_taken"):
+    """A wait is over: it took the signal that was received at the position *signal*, and made *value* of it."""
+
+    value: Any
+    signal: int
+    at: float | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where the fact that it brought stands."""
+        return self.seq
+
+
+class TimerStarted(Activated, frozen=True, tag="timer_started"):
+    """A component began at *at* to wait, until *due* at the latest; both are seconds since the epoch."""
+
+    due: float
+    at: float
+    is_relative: bool = True
+    """Whether it waits for a length of time, rather than for a time of day."""
+
+
+class TimerFired(Activated, frozen=True, tag="timer_fired"):
+    """A sleep is over, at *at*; *value* is what it took."""
+
+    value: Any
+    at: float
+
+    @property
+    def address(self) -> Address:
+        """Where the fact that it brought stands."""
         return self.seq
 
 
@@ -300,17 +363,30 @@ class PolicyChanged(Event, frozen=True, tag="policy_changed"):
     by: str | None = None
 
 
-ENDINGS = (ReactionOccurred, FannedOut, StateChanged, ConditionEvaluated, RunnableFailed, RunnableSkipped)
-"""The events after which a runnable is no longer pending."""
+PRODUCTIONS = (ReactionOccurred, SignalTaken, TimerFired)
+"""The events that are the one fact which a component has made of its inputs."""
+
+Production = ReactionOccurred | SignalTaken | TimerFired
+
+ENDINGS = (
+    *(ReactionOccurred, FannedOut, StateChanged, ConditionEvaluated, RunnableFailed, RunnableSkipped),
+    *(SignalTaken, TimerFired),
+)
+"""The events after which a runnable, or a wait, is no longer pending."""
 
 AnyEvent = (
     WorkflowDefined
     | ComponentAdded
     | ComponentRemoved
     | InputReceived
+    | SignalReceived
+    | SignalRefused
     | ReactionOccurred
     | FannedOut
     | StateChanged
+    | SignalTaken
+    | TimerStarted
+    | TimerFired
     | ConditionEvaluated
     | RunnableDispatched
     | RunnableDelayed

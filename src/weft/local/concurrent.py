@@ -27,6 +27,7 @@ from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import AlreadyRunning
 from weft.local.policies import current_policy, dispatch, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
+from weft.local.timers import Timers
 from weft.policy.policy import Policy
 
 MOST_TASKS = 256
@@ -118,6 +119,9 @@ class _Loop:
         self.ended: deque[Outcome | BaseException] = deque()
         self.in_flight: set[asyncio.Future[Outcome]] = set()
         self.wake = asyncio.Event()
+        self.timers: Timers | None = None
+        self.alarm: asyncio.Future[float] | None = None
+        """Ends when the next timer is due, with how long it slept."""
 
     async def go(self) -> None:
         """Dispatch and apply until nothing is ready and nothing is in flight."""
@@ -128,6 +132,7 @@ class _Loop:
         if self.threads > 1 or self.off_loop:
             self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="weft")
         try:
+            self._look_at_timers()
             while True:
                 self._line_up(run.memory.newly_ready)
                 run.memory.newly_ready.clear()
@@ -135,16 +140,19 @@ class _Loop:
                 if not self.ended and not self.in_flight:
                     if not self.waiting:  # waiting activations are offered too, and must not be started twice
                         self._line_up(run.memory.offered())  # a callback may have looked at what became ready
-                    if not self.waiting:
+                    if self.waiting:
+                        continue
+                    if self._pause() is None:
                         return
-                    continue
                 if self.waiting and not self.ended and len(self.in_flight) < self.limit:
                     await asyncio.sleep(0)
                     continue
                 if not self.ended:
+                    self._set_alarm()
                     await self.wake.wait()
                 self.wake.clear()
                 self._apply()
+                self._look_at_timers()
                 if self.checkpoint is not None:
                     answer: Any = self.checkpoint(run)
                     if type(answer) is CoroutineType:
@@ -153,10 +161,45 @@ class _Loop:
         finally:
             run.is_driven = False
             self.stop.set()
+            if self.alarm is not None:
+                self.alarm.cancel()
             await self._abandon()
             for pool in (self.pool, self.extra_pool):
                 if pool is not None:
                     pool.shutdown(wait=True)
+
+    def _look_at_timers(self) -> None:
+        """Begin what waits, and end what is due."""
+        if self.alarm is not None and self.alarm.done():
+            seconds, self.alarm = self.alarm.result(), None
+            if self.timers is not None:
+                self.timers.slept(seconds)
+        if self.run.memory.waiting is not None:
+            self.timers = self.timers or Timers(self.run)
+            self.timers.look()
+
+    def _pause(self) -> float | None:
+        """Return for how long something sleeps; None if nothing does."""
+        return None if self.timers is None or self.run.memory.waiting is None else self.timers.pause
+
+    def _set_alarm(self) -> None:
+        """Wake the loop when the next timer is due, if something sleeps."""
+        pause = self._pause()
+        if self.alarm is not None:  # a timer that began since may be due before
+            self.alarm.cancel()
+            self.alarm = None
+        if pause is not None:
+            self.alarm = asyncio.ensure_future(self._sleep(pause))
+            self.alarm.add_done_callback(self._ring)
+
+    async def _sleep(self, seconds: float) -> float:
+        if self.timers is not None:
+            await self.timers.clock.asleep(seconds)
+        return seconds
+
+    def _ring(self, alarm: asyncio.Future[float]) -> None:
+        if not alarm.cancelled():
+            self.wake.set()
 
     def _line_up(self, activations: list[Activation]) -> None:
         if activations:

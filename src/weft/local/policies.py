@@ -115,6 +115,7 @@ def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:
     memory = run.memory
     now = run.workflow.policies if memory.rules is None else memory.rules
     waiting = [*memory.open_all().values(), *(memory.blocked or {}).values()]
+    waiting += [each.activation for each in (memory.waiting or {}).values()]
     waiting += [letter.activation for letter in (memory.letters or {}).values()]
     found: list[Effect] = []
     for activation in waiting:

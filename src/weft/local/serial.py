@@ -22,12 +22,13 @@ from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.local.concurrent import drive_concurrently, enter, raise_first
 from weft.local.policies import current_policy, dispatch, policies_of, policy_of
 from weft.local.policy_driver import PolicyDriver
+from weft.local.timers import Timers
 from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
 
 
-def react(run: Run) -> None:
-    """Run one cycle of *run*."""
+def react(run: Run, timers: Timers | None = None) -> None:
+    """Run one cycle of *run*; *timers* are those of the loop that does this, if there is one."""
     run.check_context()
     memory = run.memory
     memory.newly_ready.clear()
@@ -35,6 +36,8 @@ def react(run: Run) -> None:
     outer = announced()
     enter(run)
     try:
+        if memory.waiting is not None:
+            (timers or Timers(run)).look()
         offered = memory.offered()
         policies = None
         is_told = run.known_policies is not None or memory.workflow.policies or memory.rules
@@ -133,6 +136,21 @@ def _needs_threads(run: Run) -> bool:
     return policies is not None and policies.table(run.workflow, run.memory.plan).needs_threads
 
 
+def _pass_time(run: Run, timers: Timers) -> bool:
+    """Sleep until the next timer of *run*, in which nothing is ready, is due; return whether something has happened."""
+    before = len(run.memory.log)
+    enter(run)
+    try:
+        timers.look()
+        pause = None if run.memory.ready else timers.pause
+        if pause is not None:
+            timers.clock.sleep(pause)
+            timers.slept(pause)
+    finally:
+        run.is_driven = False
+    return pause is not None or len(run.memory.log) > before
+
+
 def drive(
     run: Run,
     *,
@@ -141,12 +159,17 @@ def drive(
     raise_on_failure: bool = False,
 ) -> None:
     """Run *run* until there is nothing to do."""
-    since = len(run.memory.log)
+    since, memory = len(run.memory.log), run.memory
     if (parallel is not None and parallel != 1) or run.memory.plan.has_async or _needs_threads(run):
         drive_concurrently(run, parallel=parallel, checkpoint=checkpoint)
     else:
-        while run.memory.ready:
-            react(run)
+        timers = None
+        while memory.ready or memory.waiting is not None:
+            if memory.waiting is not None:
+                timers = timers or Timers(run)
+                if not memory.ready and not _pass_time(run, timers):
+                    break
+            react(run, timers)
             if checkpoint is not None:
                 answer: Any = checkpoint(run)
                 if type(answer) is CoroutineType:

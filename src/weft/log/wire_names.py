@@ -23,6 +23,7 @@ from weft.core.components.pattern import Capture, Entries, Equals, Items, OfClas
 from weft.core.components.reduce import Stop
 from weft.core.components.saga import Deed
 from weft.core.components.saga_outcome import SagaOutcome
+from weft.core.components.schema import Schema
 from weft.core.components.state_machine import Reactor
 from weft.core.compose.expression import And, Leaf, Not, Or
 from weft.core.failure import Failure
@@ -76,6 +77,7 @@ PARTS: dict[str, Any] = {
     "references.StateOf": StateOf,
     "references.StepRan": StepRan,
     "saga.Deed": Deed,
+    "schema.Schema": Schema,
     "state_machine.Reactor": Reactor,
 }
 NAMES = {kind: name for name, kind in PARTS.items()}

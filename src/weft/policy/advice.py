@@ -59,24 +59,37 @@ def unused_fields(policy: Policy) -> Iterator[UnusedField]:
             yield UnusedField(name, why)
 
 
+def unused_by_waits(policy: Policy) -> Iterator[UnusedField]:
+    """Yield the fields that *policy* sets although the components it is for only wait, and run nothing."""
+    for name in policy.given:
+        if name == "on_failure" and policy.on_failure in ("fallback", "compensate"):
+            yield UnusedField(name, f"a sleep or a wait calls no function, so {policy.on_failure!r} fails like 'halt'")
+        elif name not in _OF_WAITS:
+            yield UnusedField(name, "it is for a sleep or a wait alone, where nothing is executed")
+
+
+_OF_WAITS = frozenset({"on_failure", "telemetry_prefix", "log_level", "metadata"})
+"""The fields that matter for what only waits."""
+
 _WITHOUT_EFFECT = {"backoff": "none"}
 """By field: the value that says that nothing is wanted."""
 
 
 def rule_findings(rules: Sequence[PolicyRule], plan: Plan) -> Iterator[RuleFinding]:
     """Yield what is wrong with *rules* for the workflow of *plan*."""
-    targets = [Target(node.name, node.component) for node in plan.nodes.values() if isinstance(node, FunctionNode)]
+    functions = [node for node in plan.nodes.values() if isinstance(node, FunctionNode)]
     for number, (matcher, policy) in enumerate(rules, 1):
         name, known = _name(matcher), _known_names(plan)
-        if name is not None:
-            if name not in known:
-                yield RuleFinding("unmatched_rule", number, f"no component is called {name!r}", _advice(name, known))
-        elif not any(matches(matcher, target) for target in targets):
+        if name is not None and name not in known:
+            yield RuleFinding("unmatched_rule", number, f"no component is called {name!r}", _advice(name, known))
+        matched = [node for node in functions if matches(matcher, Target(node.name, node.component))]
+        if name is None and not matched:
             yield RuleFinding(
                 "unmatched_rule", number, f"{matcher!r} matches no component", "correct the rule, or remove it"
             )
-        for unused in unused_fields(policy):
-            advice = f"leave {unused.field} out, or set what it needs"
+        is_for_waits = bool(matched) and all(node.wait is not None for node in matched)
+        for unused in unused_by_waits(policy) if is_for_waits else unused_fields(policy):
+            advice = f"leave {unused.field} out{'' if is_for_waits else ', or set what it needs'}"
             yield RuleFinding("unused_field", number, f"{unused.field} cannot matter: {unused.why}", advice)
 
 

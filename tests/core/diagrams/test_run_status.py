@@ -19,8 +19,10 @@ from weft import (
     join,
     repeat,
     rule,
+    sleep,
     state_machine,
     step,
+    wait_for,
 )
 from weft.core.draw.progress import Progress
 from weft.stores import MemoryStore
@@ -312,3 +314,24 @@ def test_a_join_that_closes_late_waits_for_those_that_are_not_done() -> None:
     run.apply(run.prepare()[0].execute())
 
     assert states(run)["tidy"] == "waiting"
+
+
+def test_what_waits_for_time_or_a_signal_is_waiting_until_that_comes() -> None:
+    flow = Workflow("w", sleep(10, name="nap") >> one("a"), wait_for("approved", timeout=5), wait_for("paid"))
+    run = flow.plan(1).fire_timers(100.0)
+
+    before = states(run)
+    run.signal("paid", 1).fire_timers(110.0)
+
+    assert before == {"nap": "waiting", "a": "unreached", "approved": "waiting", "paid": "waiting"}
+    assert states(run) == {"nap": "done", "a": "ready", "approved": "failed", "paid": "done"}
+    assert "SignalTimeout" in progress(run, "approved").error
+
+
+def test_elements_that_wait_are_counted() -> None:
+    run = Workflow("w", each(wait_for("paid"))).react([1, 2, 3])
+
+    run.signal("paid", 1)
+
+    assert progress(run, "paid").summary == "… 1/3"
+    assert progress(run, "map_1").summary.startswith("▶ 1/3")

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 from sketches import aborted_run, batch, failed_run, one, opened_run, spent_run, two
 
-from weft import Policy, Run, Workflow, join, rule, step
+from weft import Policy, Run, Workflow, join, rule, sleep, step, wait_for
 from weft.core.diagrams.sequence import INPUTS
 
 
@@ -133,4 +133,20 @@ def test_an_action_comes_of_the_machine_and_not_of_the_event_again() -> None:
         "INPUT->>door: ('unlock', 1234)",
         "door->>tell: 'open'",
         "door->>n2: 'open'",
+    ]
+
+
+def test_signals_come_from_outside_and_timers_from_nowhere() -> None:
+    run = Workflow("w", sleep(5, name="nap") >> wait_for("paid", timeout=60)).plan(1)
+
+    run.fire_timers(100.0).fire_timers(105.0).signal("paid", 20, by="Ada")
+
+    assert sequence(run).splitlines()[1:] == [
+        "  participant INPUT as input",
+        "  participant nap as nap",
+        "  participant paid as paid",
+        "  participant n3 as signals",
+        "  INPUT->>nap: 1",
+        "  nap->>paid: 1",
+        "  n3->>paid: paid: 20",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sketches import DEFINITIONS, batch, budget, crawl, one, races, rules, two
 
-from weft import INPUT, Workflow, each, latest, reduce, rule, step
+from weft import INPUT, Workflow, each, latest, reduce, rule, sleep, step, wait_for
 from weft.core.diagrams.workflow import DEEPEST
 from weft.core.draw.picture import Box, Edge, Group, Picture
 
@@ -184,3 +184,36 @@ def test_an_error_route_is_an_edge_that_says_what_it_handles() -> None:
 
     assert routes == [("fetch", "handle", "KeyError, ValueError"), ("parse", "other", "any error")]
     assert set(workflow.to_edgelist()) == workflow.edges()
+
+
+def test_what_waits_says_for_what() -> None:
+    def pause(x: int) -> float:
+        return x
+
+    waits = {
+        "days": sleep(days=30, name="days"),
+        "none": sleep(0, name="none"),
+        "told": sleep(pause, minutes=1, name="told"),
+        "lambda": sleep(lambda x: x, name="lambda"),
+        "day": sleep(until=1_900_000_000.0, name="day"),
+        "never": sleep(until=1e30, name="never"),
+        "due": sleep(until=pause, name="due"),
+        "approved": wait_for("approved"),
+        "paid": wait_for("paid", timeout=90),
+        "other": wait_for("paid", timeout=0, name="other"),
+    }
+
+    picture = Workflow("w", *waits.values()).picture()
+
+    assert {name: box(picture, name).note for name in waits} == {
+        "days": "◷ 30 d",
+        "none": "◷ no time",
+        "told": "◷ pause + 1 min",
+        "lambda": "◷ …",
+        "day": "◷ until 2030-03-17 17:46",
+        "never": "◷ until 1e+30",
+        "due": "◷ until pause",
+        "approved": "✉",
+        "paid": "✉ at most 1 min 30 s",
+        "other": "✉ paid · at most no time",
+    }

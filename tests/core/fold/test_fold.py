@@ -22,8 +22,10 @@ from weft import (
     latest,
     reduce,
     rule,
+    sleep,
     state_of,
     step,
+    wait_for,
 )
 from weft.core import events as ev
 from weft.core.fold import fold
@@ -473,6 +475,61 @@ def test_a_log_that_is_not_a_history_is_refused(
 ) -> None:
     with pytest.raises(InvalidEvent, match=why):
         Run.from_log(spoil(history()))
+
+
+def waited() -> list[ev.AnyEvent]:
+    """A log in which 'approved' takes the first of two signals, and 'nap' sleeps; the last event is number 8."""
+    run = Workflow("w", wait_for("approved", timeout=60), sleep(10, name="nap")).plan(1)
+    run.fire_timers(100.0).signal("approved", "a").signal("approved", "b").fire_timers(110.0)
+    return run.log()
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (ev.TimerStarted(9, "nap", (2,), 20.0, 10.0), "nothing ready"),
+        (ev.TimerFired(9, "nap", (2,), 1, 20.0), "nothing ready"),
+        (ev.TimerFired(9, "other", (2,), 1, 20.0), "nothing ready"),
+        (ev.SignalTaken(9, "approved", (2,), "a", 5), "does not wait for a signal"),
+        (ev.ReactionOccurred(9, "approved", (2,), "a"), "nothing ready"),
+    ],
+)
+def test_what_has_waited_does_not_end_twice(event: ev.AnyEvent, why: str) -> None:
+    assert [type(each).__name__ for each in waited()[2:]] == [
+        *("TimerStarted", "TimerStarted", "SignalReceived", "SignalTaken", "SignalReceived", "TimerFired")
+    ]
+
+    with pytest.raises(InvalidEvent, match=why):
+        Run.from_log([*waited(), event])
+
+
+@pytest.mark.parametrize(
+    ("cut", "event", "why"),
+    [
+        (2, ev.TimerFired(3, "nap", (2,), 1, 20.0), "nothing ready"),
+        (2, ev.SignalTaken(3, "approved", (2,), "a", 2), "no signal at 2"),
+        (4, ev.TimerStarted(5, "nap", (2,), 20.0, 10.0), "nothing ready"),
+        (4, ev.TimerFired(5, "approved", (2,), 1, 200.0), "nothing ready"),
+        (4, ev.ReactionOccurred(5, "approved", (2,), "a"), "nothing ready"),
+        (4, ev.RunnableDispatched(5, "approved", (2,)), "nothing ready"),
+        (5, ev.SignalTaken(6, "nap", (2,), "a", 5), "does not wait for a signal"),
+        (5, ev.SignalTaken(6, "approved", (2,), "a", 4), "no signal at 4"),
+    ],
+    ids=[
+        *("timer that was not started", "signal that did not come", "timer that started", "timeout as a value"),
+        *("wait that ran", "wait that was handed out", "signal for a sleep", "another event as a signal"),
+    ],
+)
+def test_what_waits_cannot_end_in_any_other_way(cut: int, event: ev.AnyEvent, why: str) -> None:
+    with pytest.raises(InvalidEvent, match=why):
+        Run.from_log([*waited()[:cut], event])
+
+
+def test_a_cancelled_run_accepts_no_signal() -> None:
+    log = [*waited(), ev.RunCancelled(9, "not wanted")]
+
+    with pytest.raises(InvalidEvent, match="accepts no signal"):
+        Run.from_log([*log, ev.SignalReceived(10, "approved", "c")])
 
 
 def test_an_event_that_cannot_have_happened_tells_the_story_before_it() -> None:

@@ -13,7 +13,9 @@ from weft import (
     Workflow,
     each,
     reduce,
+    sleep,
     step,
+    wait_for,
 )
 from weft.errors import (
     InvalidEvent,
@@ -203,3 +205,73 @@ def test_a_run_that_was_changed_since_cannot_be_merged() -> None:
 
     with pytest.raises(InvalidEvent, match="changed since they parted"):
         one.merge(other.add(double, to=INPUT))
+
+
+# -- what waits ----------------------------------------------------------------------------------
+
+approved = wait_for("approved", timeout=60)
+
+
+def waiting() -> tuple[Run, Run]:
+    """Two copies of a run that sleeps, and waits for a signal twice."""
+    flow = Workflow("w", sleep(10, name="nap") >> double, approved.named("first"), approved.named("second"))
+    return parted(flow.plan(1).fire_timers(100.0))
+
+
+def test_signals_and_timers_of_both_are_united() -> None:
+    one, other = waiting()
+    one.signal("approved", "here")
+    other.fire_timers(110.0)
+
+    one.merge(other)
+
+    assert (one.values("first"), one.values("nap"), one.waiting_for) == (["here"], [1], ["second"])
+    assert Run.from_log(one.log()) == one
+
+
+def test_a_signal_that_both_have_received_under_one_key_counts_once() -> None:
+    one, other = waiting()
+    one.signal("approved", "a", key="k")
+    other.signal("approved", "a", key="k").signal("approved", "b", key="l")
+
+    one.merge(other)
+
+    assert (one.values("first"), one.values("second"), one.waiting_for) == (["a"], ["b"], ["nap"])
+    assert one.memory.signals is None
+
+
+def test_a_wait_that_both_have_ended_ends_once_and_no_signal_is_lost() -> None:
+    one, other = waiting()
+    one.signal("approved", "a")
+    other.signal("approved", "b")
+
+    one.merge(other).fire_timers(105.0)
+
+    assert (one.values("first"), one.values("second")) == (["a"], ["b"])
+    assert one.waiting_for == ["nap"]
+    assert Run.from_log(one.log()) == one
+
+
+def test_timers_that_both_have_started_stay_as_they_were_here() -> None:
+    one, other = parted(Workflow("w", sleep(10, name="nap")).plan(1))
+    one.fire_timers(100.0)
+    other.fire_timers(200.0).fire_timers(210.0)
+
+    one.merge(other)
+
+    assert one.output == 1
+    assert [type(event).__name__ for event in one.log()[2:]] == ["TimerStarted", "TimerFired"]
+
+
+def test_a_timeout_elsewhere_is_taken_over_unless_the_signal_came_here() -> None:
+    late = other_late = None
+    for signalled in (False, True):
+        one, other = waiting()
+        other.fire_timers(160.0)
+        if signalled:
+            one.signal("approved", "here")
+        one.merge(other)
+        late, other_late = one.failures.keys(), late
+        assert Run.from_log(one.log()) == one
+
+    assert (other_late, late) == ({"first", "second"}, {"second"})

@@ -22,6 +22,7 @@ from weft import (
     rule,
     state_of,
     step,
+    wait_for,
 )
 from weft.errors import NothingProduced, UnknownComponent
 
@@ -275,3 +276,14 @@ def test_what_made_nothing_says_what_became_of_it() -> None:
     assert why("trip.pay").endswith("and that was handled")
     assert why("loop.until") == "a condition makes no values"
     assert why("skips").startswith("it was skipped")
+
+
+def test_a_signal_that_came_before_the_input_stands_behind_it() -> None:
+    run = Workflow("w", wait_for("paid") >> step(lambda x: x, name="last")).plan()
+    run.signal("paid", 20, by="Ada").plan("order").fire_timers().react()
+
+    assert [(fact.producer, fact.signal) for fact in run.lineage(run.fact("last"))] == [
+        *((None, None), (None, "paid"), ("paid", None), ("last", None))
+    ]
+    assert [fact["causes"] for fact in run.explain("last").to_dict()["facts"]] == [[], [], [3, 2], [4]]
+    assert run.fact("last").depth == 2

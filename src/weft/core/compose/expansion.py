@@ -78,6 +78,10 @@ class Expansion(Protocol):
         """
         ...
 
+    def wait(self, waits: Any) -> NodeHandle:
+        """Add a node that runs nothing, but waits for what *waits*, a record of ``components.waits``, says."""
+        ...
+
     def reaction(self, state: NodeHandle, function: Function, part: str) -> None:
         """Let a change of *state* fire *part*, which runs *function* on the new state and on what changed it."""
         ...

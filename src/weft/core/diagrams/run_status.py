@@ -111,6 +111,8 @@ class _Tally:
                 found.skipped += 1
             case ev.ConditionEvaluated() | ev.ReactionOccurred() | ev.FannedOut() | ev.StateChanged():
                 found.done += 1
+            case ev.SignalTaken() | ev.TimerFired():
+                found.done += 1
             case _:
                 pass
         self._time(found, event)
@@ -140,7 +142,7 @@ class _Tally:
 
     def give_up(self, memory: Memory) -> None:
         """Add loops that made all their turns, which is in no event: their test said no, and no turn came after."""
-        pending = (*memory.open_all().values(), *(memory.blocked or {}).values())
+        pending = (*memory.open_all().values(), *(memory.blocked or {}).values(), *_waiting(memory))
         known = self._taken | {activation.key for activation in pending}
         for until, test, inputs in self._noes:
             if until.turn is not None and (until.turn.first.name, inputs) not in known:
@@ -194,7 +196,7 @@ class _Tally:
             for shown in self._shown(child.component):
                 self._found[shown].children += 1
         ready = [*memory.open_all().values()]
-        blocked = [*(memory.blocked or {}).values()]
+        blocked = [*(memory.blocked or {}).values(), *_waiting(memory)]
         scopes: dict[int, Scope] = {}
         for activation in (*ready, *blocked):
             for scope in activation.scope.around():
@@ -274,6 +276,11 @@ class _Tally:
         if found.skipped:
             return "skipped"
         return "gated" if found.refused else "unreached"
+
+
+def _waiting(memory: Memory) -> list[Activation]:
+    """Return what waits for time or a signal."""
+    return [waiting.activation for waiting in (memory.waiting or {}).values()]
 
 
 def _standing(memory: Memory, name: str) -> str:

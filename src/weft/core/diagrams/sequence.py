@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 INPUTS: Final = 20
 """How many inputs a diagram shows, the latest."""
 _LONG: Final = 40
+_SIGNALS: Final = "\0signals"
+"""The participant that signals come from."""
+_NO_ARROWS: Final = (ev.RunnableDispatched, ev.RunnableDelayed, ev.TimerStarted)
+"""Events that bring no fact anywhere."""
 
 
 class Arrow(NamedTuple):
@@ -53,7 +57,7 @@ def to_sequence(memory: Memory) -> str:
     short = ids(names)
     lines = ["sequenceDiagram"]
     for name in names:
-        label = "input" if name == INPUT_NAME else name
+        label = {INPUT_NAME: "input", _SIGNALS: "signals"}.get(name, name)
         lines.append(f"  participant {short[name]} as {_plain(label)}")
     if first > 1:
         lines.append(f"  Note over {short[INPUT_NAME]}: {first - 1:,} earlier inputs are not shown")
@@ -88,7 +92,7 @@ def _arrows(memory: Memory) -> dict[Arrow, list[str]]:
     for event in memory.log:
         if isinstance(event, ev.InputReceived):
             ordinals[event.seq] = event.ordinal
-        elif isinstance(event, ev.Activated) and not isinstance(event, ev.RunnableDispatched | ev.RunnableDelayed):
+        elif isinstance(event, ev.Activated) and not isinstance(event, _NO_ARROWS):
             ordinal = max((ordinal_of(address) for address in event.inputs), default=0)
             ordinals[event.seq] = ordinal
             node = memory.plan.nodes.get(event.component)
@@ -113,11 +117,12 @@ def _told(memory: Memory, event: ev.Activated) -> Iterator[tuple[str, str, str]]
             sign, said = "->>", "✓ yes" if holds else "⊘ no"
         case _:
             sign, said = "->>", ""
-    made = isinstance(event, ev.ReactionOccurred | ev.FannedOut)
+    made = isinstance(event, (*ev.PRODUCTIONS, ev.FannedOut))
     parents = lineage.parents(event.seq) if made else event.inputs
     for address in _nearest(memory, event.component, parents):
         cell = lineage.cell(address)
-        yield _maker(cell), sign, said or shown(cell.value)
+        signal = f"{cell.name}: " if isinstance(cell, ev.SignalReceived) else ""
+        yield _maker(cell), sign, said or f"{signal}{shown(cell.value)}"
     for address in lineage.reads(event.seq) if made else ():
         cell = lineage.cell(address)
         if _maker(cell) != event.component:  # its own state is not a cause from outside
@@ -140,4 +145,6 @@ def _nearest(memory: Memory, component: str, parents: Sequence[Address]) -> Sequ
 def _maker(cell: Cell) -> str:
     if isinstance(cell, ev.InputReceived):
         return INPUT_NAME
+    if isinstance(cell, ev.SignalReceived):
+        return _SIGNALS
     return cell.producer if isinstance(cell, Element) else cell.component

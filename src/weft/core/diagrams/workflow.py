@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.pattern import shown
 from weft.core.components.rule import Rule
+from weft.core.components.sleep import Sleep
+from weft.core.components.wait_for import WaitFor
 from weft.core.compose.component import Component, abridged
 from weft.core.compose.expression import text
 from weft.core.compose.inlet import INPUT_NAME, Inlet
@@ -64,7 +66,9 @@ def sketch(workflow: CompiledWorkflow, progress: Mapping[str, Progress] | None =
 
 
 def _note(component: Component) -> str:
-    """Return what a rule is given and under which condition it fires, where that has a name, or a loop ends."""
+    """Return what a component waits for; what a rule is given, and under which condition it fires or a loop ends."""
+    if isinstance(component, Sleep | WaitFor):
+        return component.note
     if isinstance(component, TurnEnd):
         ends = f"until {component.until.name} · " if component.until.name else ""
         return f"{ends}at most {component.at_most:,} turn{'s' if component.at_most > 1 else ''}"

@@ -15,7 +15,7 @@ from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import batches, error_routes, gates, loops, reads, settling
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
-from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope
+from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope, Waiting
 from weft.core.lineage.lineage import Element, emission
 from weft.core.plan.node import Kind
 from weft.errors import DefinitionError, InvalidEvent, shown
@@ -196,7 +196,8 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
     memory.open_all()
     old, plan = memory.plan, event.workflow.compiled
     memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
-    needed = plan.required_context if not memory.ready else (*memory.needs_context, *plan.required_context)
+    before = memory.needs_context if memory.ready or memory.waiting else ()
+    needed = (*before, *plan.required_context)
     memory.needs_context = tuple(dict.fromkeys(needed))
     look_up(memory, old)
     if isinstance(event, ev.ComponentAdded):
@@ -227,7 +228,7 @@ def _reaction(memory: Memory, event: ev.ReactionOccurred) -> None:
     made(memory, memory.take(event, _WORK), event)
 
 
-def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> None:
+def made(memory: Memory, activation: Activation, event: ev.Production) -> None:
     """*activation* has produced the value of *event*."""
     node, scope = activation.node, activation.scope
     if node.only_delivers:
@@ -262,6 +263,73 @@ def made(memory: Memory, activation: Activation, event: ev.ReactionOccurred) -> 
         memory.release(activation)
     elif node.settling is not None:
         settling.close(memory, node, scope)
+
+
+def _signal_received(memory: Memory, event: ev.SignalReceived) -> None:
+    if memory.cancelled is not None:
+        raise InvalidEvent("a run that was cancelled accepts no signal", memory.log[-STORY:])
+    _note_signal_key(memory, event)
+    if memory.signals is None:
+        memory.signals = {}
+    memory.signals.setdefault(event.name, []).append(event)
+
+
+def _signal_refused(memory: Memory, event: ev.SignalRefused) -> None:
+    _note_signal_key(memory, event)
+
+
+def _note_signal_key(memory: Memory, event: ev.SignalReceived | ev.SignalRefused) -> None:
+    if event.key is not None:
+        if memory.signal_keys is None:
+            memory.signal_keys = {}
+        memory.signal_keys.setdefault((event.name, event.key), event.seq)
+
+
+def _timer_started(memory: Memory, event: ev.TimerStarted) -> None:
+    key = (event.component, event.inputs)
+    waiting = (memory.waiting or {}).get(key)
+    if memory.waiting is None or waiting is None or waiting.due is not None:
+        raise memory.story(event)
+    memory.waiting[key] = Waiting(waiting.activation, event.due, event.is_relative)
+
+
+def _signal_taken(memory: Memory, event: ev.SignalTaken) -> None:
+    signal = _signal_of(memory, event)
+    kept = (memory.signals or {}).get(signal or "", [])
+    place = next((place for place, each in enumerate(kept) if each.seq == event.signal), None)
+    if signal is None or place is None:
+        why = "it does not wait for a signal" if signal is None else f"there is no signal at {event.signal} to take"
+        raise InvalidEvent(f"{event.component!r} at {event.inputs}: {why}, for {shown(event)}", memory.log[-STORY:])
+    _drop_signal(memory, signal, place)
+    _end_wait(memory, event)
+
+
+def _drop_signal(memory: Memory, signal: str, place: int) -> None:
+    assert memory.signals is not None  # noqa: S101
+    del memory.signals[signal][place]
+    if not memory.signals[signal]:
+        del memory.signals[signal]
+        memory.signals = memory.signals or None
+
+
+def _timer_fired(memory: Memory, event: ev.TimerFired) -> None:
+    waiting = (memory.waiting or {}).get((event.component, event.inputs))
+    if waiting is None or waiting.due is None or _signal_of(memory, event) is not None:
+        raise memory.story(event)
+    _end_wait(memory, event)
+
+
+def _signal_of(memory: Memory, event: ev.Activated) -> str | None:
+    """Return the signal that the activation of *event* waits for; None if it sleeps, or does not wait."""
+    waiting = (memory.waiting or {}).get((event.component, event.inputs))
+    wait = None if waiting is None else waiting.activation.node.wait
+    return None if wait is None else wait.signal
+
+
+def _end_wait(memory: Memory, event: ev.SignalTaken | ev.TimerFired) -> None:
+    activation = memory.take_waiting((event.component, event.inputs))
+    assert activation is not None  # noqa: S101
+    made(memory, activation, event)
 
 
 def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
@@ -392,7 +460,7 @@ def _delayed(memory: Memory, event: ev.RunnableDelayed) -> None:
 
 
 def _failed(memory: Memory, event: ev.RunnableFailed) -> None:
-    activation = memory.take(event)
+    activation = memory.take_waiting((event.component, event.inputs)) or memory.take(event)
     routes = error_routes.rescuers(activation.node, event.error) if activation.node.error_routes else []
     if routes:
         failure = memory.lineage.failure(event)
@@ -465,6 +533,8 @@ def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
     memory.newly_ready.clear()
+    memory.newly_waiting.clear()
+    memory.waiting = memory.signals = None
     memory.unopened = memory.blocked = memory.state_queues = memory.dispatched = memory.attempts = memory.letters = None
 
 
@@ -473,7 +543,7 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
     if memory.skipped is None:
         memory.skipped = {}
     memory.skipped[event.component] = None
-    activation = letter or memory.take(event)
+    activation = letter or memory.take_waiting((event.component, event.inputs)) or memory.take(event)
     if activation.node.is_relay:
         error_routes.carry_nothing(memory, activation)
     elif letter is not None:
@@ -488,9 +558,14 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.ComponentAdded: _changed,
     ev.ComponentRemoved: _changed,
     ev.InputReceived: _input,
+    ev.SignalReceived: _signal_received,
+    ev.SignalRefused: _signal_refused,
     ev.ReactionOccurred: _reaction,
     ev.FannedOut: _fanned_out,
     ev.StateChanged: _state_changed,
+    ev.SignalTaken: _signal_taken,
+    ev.TimerStarted: _timer_started,
+    ev.TimerFired: _timer_fired,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
     ev.RunnableDelayed: _delayed,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from weft.core.events import ReactionOccurred, StateChanged
+from weft.core.events import PRODUCTIONS, StateChanged
 from weft.core.fold.scope import BARRED, Activation, Scope
 from weft.core.graph.topology import topological
 from weft.core.lineage.lineage import emission
@@ -38,7 +38,7 @@ def look_up(memory: Memory, old: Plan) -> None:
     for event in memory.log if new else ():
         if isinstance(event, StateChanged):
             _look_up_turn(memory, event, new)
-        elif isinstance(event, ReactionOccurred) and event.component in new:
+        elif isinstance(event, PRODUCTIONS) and event.component in new:
             memory.produced.setdefault(event.component, []).append(event)
             kept = new[event.component].kept
             if kept is not None and kept.by_place:
@@ -61,6 +61,7 @@ def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) 
 def replan(memory: Memory, old: Plan) -> None:
     """Move the inputs in flight from the plan *old* to the new one, which has more components."""
     pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
+    pending += [waiting.activation for waiting in (memory.waiting or {}).values()]
     pending += [letter.activation for letter in (memory.letters or {}).values()]
     moving = [activation for activation in pending if activation.scope.plan is old]
     scopes = list({id(scope): scope for activation in moving for scope in activation.scope.around()}.values())

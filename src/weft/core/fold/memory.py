@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import events as ev
 from weft.core.fold import batches, gates, joins, loops, ordering, settling
 from weft.core.fold.reads import pin
-from weft.core.fold.scope import ALONE, Activation, Attempts, Ending, Key, Letter, Opening, Order, Scope
+from weft.core.fold.scope import ALONE, Activation, Attempts, Ending, Key, Letter, Opening, Order, Scope, Waiting
 from weft.core.lineage.lineage import Cell, Lineage
 from weft.core.plan.node import CollectNode, FunctionNode, GateNode, JoinNode, Kind, LoopNode, Node, Target
 from weft.core.plan.plan import Plan
@@ -39,6 +39,7 @@ class Memory:
 
     __slots__ = (
         "_peak",
+        "_waits_ended",
         "adding",
         "attempts",
         "blocked",
@@ -55,6 +56,7 @@ class Memory:
         "log",
         "needs_context",
         "newly_ready",
+        "newly_waiting",
         "notified",
         "page",
         "partitions",
@@ -65,9 +67,12 @@ class Memory:
         "retried",
         "rules",
         "run_id",
+        "signal_keys",
+        "signals",
         "skipped",
         "state_queues",
         "unopened",
+        "waiting",
         "workflow",
     )
 
@@ -94,6 +99,14 @@ class Memory:
         self.ready: dict[Key, Activation] = {}
         self.newly_ready: list[Activation] = []
         """The activations that became ready since the loop that drives the run last emptied this list."""
+        self.waiting: dict[Key, Waiting] | None = None
+        """The activations that wait for time or a signal, in the order in which they began to."""
+        self.newly_waiting: list[Activation] = []
+        """The activations that wait since the driver of the run last emptied this list; some may have ended."""
+        self.signals: dict[str, list[ev.SignalReceived]] | None = None
+        """By name: the signals that no wait has taken, in order."""
+        self.signal_keys: dict[tuple[str, str], int] | None = None
+        """Names and idempotency keys of signals, and where they stand."""
         self.page: int | None = None
         """How many elements of a collection become ready at once, where that is a runner's concern; None for all."""
         self.unopened: list[Opening] | None = None
@@ -127,6 +140,7 @@ class Memory:
         self.dispatched: dict[Key, int] | None = None
         """The activations that were handed out and have not come back, with their attempt."""
         self._peak = 0
+        self._waits_ended = 0
 
     @property
     def is_runnable(self) -> bool:
@@ -142,9 +156,25 @@ class Memory:
             return "running"
         if any(letter.activation.node.undoes for letter in (self.letters or {}).values()):
             return "parked"
+        if self.waiting:
+            return "waiting"
         if not self.is_ending:
             return "idle"
         return "failed" if self.failures else "completed"
+
+    @property
+    def waiting_for(self) -> list[str]:
+        """The components that wait for time or a signal, in order: then those that are tried again later."""
+        waiting = [name for name, _ in self.waiting or ()]
+        dispatched = self.dispatched or {}
+        waiting += [name for name, inputs in self.attempts or () if (name, inputs) not in dispatched]
+        return list(dict.fromkeys(waiting))
+
+    @property
+    def awaited_signals(self) -> frozenset[str]:
+        """The signals that components of the workflow wait for, those that were removed meanwhile included."""
+        waits = [each.activation.node.wait for each in (self.waiting or {}).values()]
+        return frozenset((*self.plan.signals, *(wait.signal for wait in waits if wait is not None and wait.signal)))
 
     def fail(self, event: ev.RunnableFailed) -> None:
         """Keep the failure that *event* tells of: nothing has handled it."""
@@ -349,10 +379,20 @@ class Memory:
                 self.block(activation)
                 return
             self.state_queues[node.name] = deque()
+        if node.wait is not None:
+            self._wait(activation)
+            return
         if node.readings:
             activation.pins = tuple(pin(self, reading, activation.scope) for reading in node.readings)
         self.ready[activation.key] = activation
         self.newly_ready.append(activation)
+
+    def _wait(self, activation: Activation) -> None:
+        """Keep *activation*, whose node waits for time or a signal."""
+        if self.waiting is None:
+            self.waiting = {}
+        self.waiting[activation.key] = Waiting(activation)
+        self.newly_waiting.append(activation)
 
     def block(self, activation: Activation) -> None:
         """Keep *activation* until it can be offered."""
@@ -388,9 +428,25 @@ class Memory:
             self.retried.pop(key, None)
         return activation
 
+    def take_waiting(self, key: Key) -> Activation | None:
+        """Remove and return the activation at *key* if it waits for time or a signal; else return None."""
+        waiting = None if self.waiting is None else self.waiting.pop(key, None)
+        if waiting is None:
+            return None
+        self._waits_ended += 1
+        if not self.waiting:
+            self.waiting, self._waits_ended = None, 0
+        elif self._waits_ended > len(self.waiting) // 8 + 64:  # iterating a dict visits deleted entries too
+            self.waiting, self._waits_ended = dict(self.waiting or {}), 0
+        if self.retried:
+            self.retried.pop(key, None)
+        return waiting.activation
+
     def pending(self, key: Key) -> Activation | None:
         """Return the activation at *key* that has not ended, wherever it waits."""
         found = self.ready.get(key) or (self.blocked or {}).get(key)
+        if found is None and self.waiting and key in self.waiting:
+            return self.waiting[key].activation
         if found is None and self.letters and key in self.letters:
             return self.letters[key].activation
         return found

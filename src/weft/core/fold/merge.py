@@ -47,6 +47,11 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
             if event.key is None or event.key not in (memory.keys or {}):
                 moved[event.seq] = seq
                 record(memory, replace(event, seq=seq, ordinal=memory.received + 1))
+        elif isinstance(event, ev.SignalReceived | ev.SignalRefused):
+            known = None if event.key is None else (memory.signal_keys or {}).get((event.name, event.key))
+            moved[event.seq] = known or seq
+            if known is None:
+                record(memory, replace(event, seq=seq))
         elif isinstance(event, ev.Activated):
             inputs = _translate(event.inputs, moved)
             key = (event.component, inputs or ())
@@ -59,6 +64,14 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
                 if key in (memory.letters or {}):
                     moved[event.seq] = seq
                     record(memory, replace(event, seq=seq, inputs=inputs))
+            elif isinstance(event, ev.TimerStarted):
+                if (waiting := (memory.waiting or {}).get(key)) is not None and waiting.due is None:
+                    record(memory, replace(event, seq=seq, inputs=inputs))
+            elif key in (memory.waiting or ()):
+                signal = _signal_here(memory, event, moved)
+                if signal is not None:
+                    moved[event.seq] = done[key] = seq
+                    record(memory, replace(event, seq=seq, inputs=inputs, **signal))
             elif memory.at(key) is None:
                 if key in done:
                     moved[event.seq] = done[key]
@@ -68,6 +81,16 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
                 record(memory, replace(event, seq=seq, inputs=inputs))
         elif not isinstance(event, ev.RunTakenOver):  # that is about the process, and changes nothing
             raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
+    memory.newly_waiting = [waiting.activation for waiting in (memory.waiting or {}).values()]
+
+
+def _signal_here(memory: Memory, event: ev.Activated, moved: dict[int, int]) -> dict[str, int] | None:
+    """Return what *event*, the end of a wait, says of its signal; None if another wait of this log has taken that."""
+    if not isinstance(event, ev.SignalTaken):
+        return {}
+    signal = moved.get(event.signal, 0)
+    kept = [kept.seq for signals in (memory.signals or {}).values() for kept in signals]
+    return {"signal": signal} if signal in kept else None
 
 
 def _tell_apart(one: ev.AnyEvent, other: ev.AnyEvent) -> None:

@@ -4,7 +4,7 @@ The order of facts that reach the same node: by where they were produced, never 
 
 from __future__ import annotations
 
-from weft.core.events import InputReceived
+from weft.core.events import InputReceived, SignalReceived
 from weft.core.failure import Failure
 from weft.core.fold.scope import Order, Scope
 from weft.core.lineage.lineage import Cell, Element, Failed
@@ -34,4 +34,4 @@ def maker_of(fact: Cell) -> str:
         return failing(fact.producer) if isinstance(fact.value, Failure) else missing(fact.producer)
     if isinstance(fact, Failed):
         return failing(fact.component)
-    return "" if isinstance(fact, InputReceived) else fact.component
+    return "" if isinstance(fact, InputReceived | SignalReceived) else fact.component

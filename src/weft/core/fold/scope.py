@@ -233,6 +233,26 @@ class Letter(msgspec.Struct, frozen=True, eq=False):
     event: RunnableFailed
 
 
+class Waiting(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """An activation that waits for time or a signal, and until when at the latest, once its timer has started."""
+
+    activation: Activation
+    due: float | None = None
+    is_relative: bool = True
+    """Whether it waits for a length of time, rather than for a time of day."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When everything that follows from its input must be done."""
+        return self.activation.scope.root.deadline
+
+    @property
+    def next_at(self) -> float | None:
+        """When something happens to it without a signal: its timer is due, or its deadline is past."""
+        due, deadline = self.due, self.deadline
+        return deadline if due is None else due if deadline is None else min(due, deadline)
+
+
 class Attempts(msgspec.Struct, frozen=True):
     """How often an activation has failed so far, the last attempt, when the next one is due, and since when."""
 

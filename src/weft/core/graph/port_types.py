@@ -26,6 +26,7 @@ from weft.core.components.condition import Condition
 from weft.core.components.loop_ends import TurnEnd, TurnStart
 from weft.core.components.map import Map
 from weft.core.components.reduce import Reduce, Stop
+from weft.core.components.sleep import Sleep
 from weft.core.compose.component import Component
 from weft.core.compose.growing_dict import over
 from weft.core.compose.inlet import INPUT_NAME, Inlet
@@ -83,7 +84,7 @@ class Ports:
     def _given(self, component: Component, arriving: Iterable[Inlet]) -> Types | None:
         if isinstance(component, Map):
             return (self._element(arriving),)
-        if isinstance(component, Condition | TurnStart):
+        if isinstance(component, Condition | Sleep | TurnStart):
             ways = [self._arriving(inlet) for inlet in arriving]
             return ways[0] if len(ways) == 1 else None
         if isinstance(component, TurnEnd):

@@ -114,6 +114,8 @@ def _line(fact: Fact) -> str:
 
 
 def _title(fact: Fact) -> str:
+    if fact.signal is not None:
+        return f"signal {fact.signal!r}{f' by {fact.by}' if fact.by else ''}"
     if fact.producer is None:
         return f"input {fact.index}"
     return fact.producer if fact.index is None else f"{fact.producer}[{fact.index}]"

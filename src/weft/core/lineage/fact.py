@@ -24,18 +24,30 @@ if TYPE_CHECKING:
 class Fact:
     """A value that a run knows, and why it knows it."""
 
-    __slots__ = ("_lineage", "address", "index", "producer", "value")
+    __slots__ = ("_lineage", "address", "by", "index", "producer", "signal", "value")
 
     def __init__(
-        self, lineage: Lineage, address: Address, value: Any, producer: str | None, index: int | None = None
+        self,
+        lineage: Lineage,
+        address: Address,
+        value: Any,
+        producer: str | None,
+        index: int | None = None,
+        *,
+        signal: str | None = None,
+        by: str | None = None,
     ) -> None:
         self._lineage = lineage
         self.address = address
         self.value = value
         self.producer = producer
-        """The component that made it; None for an input."""
+        """The component that made it; None for an input, and for a signal."""
         self.index = index
         """The ordinal of an input, or the index of an element of an ``each``."""
+        self.signal = signal
+        """The name of the signal that brought it; None for anything else."""
+        self.by = by
+        """The caller that sent the signal, as that one names itself."""
 
     @property
     def parents(self) -> tuple[Fact, ...]:

@@ -45,7 +45,7 @@ class Failed(msgspec.Struct, frozen=True):
         return self.seq
 
 
-Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged | Element | Failed
+Cell = ev.InputReceived | ev.SignalReceived | ev.Production | ev.FannedOut | ev.StateChanged | Element | Failed
 """A fact as the fold hands it from node to node: anything with a value and an address."""
 
 
@@ -55,9 +55,12 @@ def emission(change: ev.StateChanged, index: int) -> Element:
     return Element((change.seq, index), change.emitted[index], change.component, change.inputs[0], number)
 
 
-_MADE: dict[type, tuple[type, ...]] = {int: (ev.ReactionOccurred, ev.StateChanged), tuple: (ev.StateChanged,)}
+_MADE: dict[type, tuple[type, ...]] = {int: (*ev.PRODUCTIONS, ev.StateChanged), tuple: (ev.StateChanged,)}
 """By form of an address: the events whose facts are productions, rather than parts of one."""
 
+
+_CELLS = (ev.InputReceived, ev.SignalReceived, *ev.PRODUCTIONS, ev.FannedOut, ev.StateChanged)
+"""The events that are facts themselves."""
 
 _LAST = 8
 """How many events are looked at before an index is made: nearly always one of them is what a run has come to."""
@@ -93,7 +96,7 @@ class Lineage:
         if self._index is None:
             self._index = {}
         for event in self.log[self._indexed :]:
-            if isinstance(event, ev.ReactionOccurred):
+            if isinstance(event, ev.PRODUCTIONS):
                 self._index.setdefault(event.component, []).append(event.seq)
             elif isinstance(event, ev.FannedOut):
                 elements = self._index.setdefault(event.component, [])
@@ -105,11 +108,11 @@ class Lineage:
         self._indexed = len(self.log)
         return self._index
 
-    def made_last(self, name: str) -> ev.ReactionOccurred | None:
+    def made_last(self, name: str) -> ev.Production | None:
         """Return what *name* made last, if that is among the last events; else ask :meth:`index`."""
         for event in self.log[: -_LAST - 1 : -1]:
             if getattr(event, "component", None) == name:
-                return event if type(event) is ev.ReactionOccurred else None
+                return event if isinstance(event, ev.PRODUCTIONS) else None
         return None
 
     def reads(self, address: Address) -> tuple[Address, ...]:
@@ -120,7 +123,7 @@ class Lineage:
         if isinstance(event, ev.StateChanged):
             self.index()
             own = self._state_changes[event.component, event.key]
-        elif not isinstance(event, ev.ReactionOccurred):
+        elif not isinstance(event, ev.PRODUCTIONS):
             return ()
         elif event.component in self.stateful:
             own = self.index()[event.component]
@@ -150,7 +153,7 @@ class Lineage:
         event = self.log[address - 1]
         if isinstance(event, ev.RunnableFailed):
             return self.failure(event)
-        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged)  # noqa: S101
+        assert isinstance(event, _CELLS)  # noqa: S101
         return event
 
     def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
@@ -174,15 +177,19 @@ class Lineage:
             return Fact(self, address, cell.value, None, cell.ordinal)
         if isinstance(cell, Element):
             return Fact(self, address, cell.value, cell.producer or None, cell.index)
+        if isinstance(cell, ev.SignalReceived):
+            return Fact(self, address, cell.value, None, signal=cell.name, by=cell.by)
         return Fact(self, address, cell.value, cell.component)
 
     def parents(self, address: Address) -> tuple[Address, ...]:
         """Return the addresses of the facts that the fact at *address* was computed from."""
         cell = self.cell(address)
-        if isinstance(cell, ev.InputReceived):
+        if isinstance(cell, ev.InputReceived | ev.SignalReceived):
             return ()
         if isinstance(cell, Element):
             return (cell.origin,)
+        if isinstance(cell, ev.SignalTaken):
+            return (*cell.inputs, cell.signal)
         made_of = (self.gathered or {}).get(cell.seq)
         return tuple(fact.address for fact in made_of) if made_of else cell.inputs
 
@@ -212,7 +219,11 @@ class Lineage:
         return None
 
     def ancestry(self, address: Address) -> list[Address]:
-        """Return all that the fact at *address* came from, in the order of the log, itself last."""
+        """
+        Return all that the fact at *address* came from, in the order of the log, itself last.
+
+        A signal stands before the wait that took it: it may have come before the input.
+        """
         done: dict[Address, None] = {}
         stack: list[tuple[Address, bool]] = [(address, False)]
         while stack:
@@ -222,7 +233,13 @@ class Lineage:
             elif at not in done:
                 stack.append((at, True))
                 stack.extend((parent, False) for parent in self.parents(at) if parent not in done)
-        return sorted(done, key=self._position)
+        takers = {taken.signal: taken.seq for taken in map(self._event_at, done) if isinstance(taken, ev.SignalTaken)}
+        if not takers:
+            return sorted(done, key=self._position)
+        return sorted(done, key=lambda at: (takers[at], -2, 0) if at in takers else self._position(at))
+
+    def _event_at(self, address: Address) -> ev.AnyEvent | None:
+        return self.log[address - 1] if isinstance(address, int) and address > 0 else None
 
     def _position(self, address: Address) -> tuple[int, int, int]:
         if isinstance(address, tuple):

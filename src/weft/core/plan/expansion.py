@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from weft.core.components.waits import Waits
 from weft.core.compose.expansion import Expansion
 from weft.core.compose.expression import And, Expression, Leaf, leaves
 from weft.core.compose.questions import questions_of
@@ -21,6 +22,14 @@ from weft.core.plan.node import Kind
 
 if TYPE_CHECKING:
     from weft.core.plan.plan import Compiler
+
+
+def _passed_on(value: Any) -> Any:
+    """Stand for the function of a node that only waits: it is never called by a driver."""
+    return value
+
+
+_PASSED_ON = Function(_passed_on, ("value",), variadic=False)
 
 
 class PlanExpansion(Expansion):
@@ -82,6 +91,12 @@ class PlanExpansion(Expansion):
         self._compiler.connect(draft, emits, 0)
         self._compiler.outputs[self.name] = emits
         self._compiler.states[self.name] = draft
+        return draft
+
+    def wait(self, waits: Waits) -> FunctionDraft:
+        """Add a node that runs nothing, but waits for what *waits* says."""
+        draft = self.work(_PASSED_ON)
+        draft.waits = waits
         return draft
 
     def reaction(self, state: FunctionDraft, function: Function, part: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.core.components.waits import Waits
 from weft.core.compose.component import Component
 from weft.core.functions.function import Function
 from weft.core.functions.initial import Initial
@@ -33,6 +34,7 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
     readings: Sequence[ReadingDraft] = ()
     is_relay: bool = False
     undoes: bool = False
+    waits: Waits | None = None
     taken: EmitDraft | None = None
     """Of a part whose routes are for the inside of its component: what passes its values on to other components."""
     reduces: bool = False
@@ -95,6 +97,7 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
             self.kind in (Kind.WORK, Kind.TEST)
             and self.inlets == 1
             and self.arrival_order is None
+            and self.waits is None
             and not (self.stateful or self.readings or self.shares_answers or self.deduplicates)
         )
 
@@ -124,6 +127,7 @@ class FunctionDraft(ReceiverDraft[FunctionNode]):
             is_relay=self.is_relay,
             undoes=self.undoes,
             shares_answers=self.shares_answers,
+            wait=self.waits,
         )
         takes_more = function.constants or function.references or function.by_keyword or self.sees_states
         takes_no_values = not function.required and not function.variadic

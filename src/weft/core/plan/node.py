@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar, dataclass_transform, final
 
+from weft.core.components.waits import Waits
 from weft.core.compose.questions import Questions
 from weft.core.functions.initial import Initial
 from weft.core.functions.references import Context, Read
@@ -226,6 +227,8 @@ class FunctionNode(Receiver):
     changes_state: bool = False
     """Whether it decides over a state: its result is a change, or that nothing changes."""
     # The arguments.
+    wait: Waits | None = None
+    """The wait of a node that does not run its function, but waits for time or a signal."""
     arguments: Arguments | None = None
     """How it is called; None if that is with the values of its facts and nothing else."""
     readings: tuple[Reading, ...] = ()

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 from weft.core.components.condition import Condition
 from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.state_change import facts_made, state_made
+from weft.core.components.waits import Waits
 from weft.core.compose.expression import Expression, Leaf, expand
 from weft.core.compose.inlet import INPUT_NAME, Inlet
 from weft.core.functions.function import Function
@@ -34,7 +35,17 @@ D = TypeVar("D", bound=AnyDraft)
 class Plan:
     """The tables that runs of one definition share."""
 
-    __slots__ = ("__weakref__", "entries", "has_async", "nodes", "openings", "released", "required_context", "stateful")
+    __slots__ = (
+        "__weakref__",
+        "entries",
+        "has_async",
+        "nodes",
+        "openings",
+        "released",
+        "required_context",
+        "signals",
+        "stateful",
+    )
 
     def __init__(self, wiring: Wiring) -> None:
         compiler = Compiler(wiring)
@@ -55,6 +66,8 @@ class Plan:
             self.released[region] = () if frozen.plain_targets else entry.tracked_dependents
         functions = [node for node in self.nodes.values() if isinstance(node, FunctionNode)]
         self.stateful = frozenset(node.name for node in functions if node.stateful)
+        self.signals = _signals(functions)
+        """By signal: what its components say of their waits for it."""
         self.has_async = any(node.is_async for node in functions)
         self.required_context = tuple(
             (node.name, node.owner, ref.key)
@@ -63,6 +76,14 @@ class Plan:
             for _, ref in node.arguments.contexts
             if ref.is_required
         )
+
+
+def _signals(functions: Iterable[FunctionNode]) -> dict[str, tuple[Waits, ...]]:
+    found: dict[str, tuple[Waits, ...]] = {}
+    for node in functions:
+        if node.wait is not None and node.wait.signal is not None:
+            found[node.wait.signal] = (*found.get(node.wait.signal, ()), node.wait)
+    return found
 
 
 class Compiler:

@@ -70,8 +70,8 @@ class Beginning(Sequence[T]):
 
 
 _FOLDED: Final = (
-    *("_peak", "attempts", "blocked", "children", "dispatched", "keys", "letters", "newly_ready", "partitions"),
-    *("ready", "retried", "state_queues"),
+    *("_peak", "_waits_ended", "blocked", "children", "keys", "letters", "newly_ready", "newly_waiting", "partitions"),
+    *("ready", "retried", "signal_keys", "signals", "state_queues"),
 )
 """Attributes that a frozen memory does not copy, and folds again from its log when they are read."""
 
@@ -96,6 +96,10 @@ class FrozenMemory(Memory):
         self.keyed = None if live.keyed is None else _beginnings(live.keyed)
         self.failures = None if live.failures is None else live.failures.copy()
         self.skipped = None if live.skipped is None else live.skipped.copy()
+        # What says what the run waits for: these are open, and few.
+        self.attempts = None if live.attempts is None else live.attempts.copy()
+        self.dispatched = None if live.dispatched is None else live.dispatched.copy()
+        self.waiting = None if live.waiting is None else live.waiting.copy()
         self.page = self.unopened = None  # what is folded again is there as a whole
         self._is_runnable, self._dead_letters = live.is_runnable, live.dead_letters
         self._status: Status = status or live.status
@@ -149,12 +153,13 @@ _ADD: Final = "call runner.add({id}, ...)"
 
 INSTEAD: Final[dict[str, str]] = {
     **dict.fromkeys(("arun", "feed_back", "plan", "plan_eagerly", "run"), _SEND),
-    **dict.fromkeys(("react", "react_until_satisfied"), _DRIVE),
+    **dict.fromkeys(("fire_timers", "react", "react_until_satisfied"), _DRIVE),
     **dict.fromkeys(("apply", "apply_outcome", "fail", "merge", "record", "record_dispatch"), _RECORD),
     **dict.fromkeys(("add", "extend"), _ADD),
     "discard": "call runner.discard({id}, ...)",
     "remove": "call runner.remove({id}, component)",
     "retry": "call runner.retry({id}, ...)",
+    "signal": "call runner.signal({id}, name, value)",
     "set_policies": "call runner.set_policies({id}, rules)",
     "under": 'call runner.set_policies({id}, rules, mode="merge")',
 }

@@ -190,7 +190,7 @@ class Phases(Controls):
         timing: ev.Timing | None = None,
     ) -> None:
         """Record that *activation*, which is ready, has failed with *error*."""
-        if activation.key not in self.memory.ready:
+        if activation.key not in self.memory.ready and activation.key not in (self.memory.waiting or ()):
             return  # it was removed from the run while it was in flight
         seq = len(self.memory.log) + 1
         if self._causes is None:

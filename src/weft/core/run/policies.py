@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from weft.core.fold.scope import Activation
 from weft.core.plan.plan import Plan
 from weft.typing import PoliciesMode
 
@@ -19,6 +20,10 @@ class PoliciesInForce(Protocol):
     @property
     def clock(self) -> Any:
         """The clock of the run."""
+        ...
+
+    def of(self, activation: Activation) -> tuple[Any, bool]:
+        """Return the policy of *activation*, None if it has none, and whether it matters before an attempt fails."""
         ...
 
     def table(self, workflow: Any, plan: Plan) -> Any:

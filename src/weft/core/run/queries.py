@@ -16,11 +16,11 @@ from weft.core.draw.drawable import Drawable
 from weft.core.draw.picture import Picture
 from weft.core.events import (
     ENDINGS,
+    PRODUCTIONS,
     Activated,
     ConditionEvaluated,
     FannedOut,
     InputReceived,
-    ReactionOccurred,
     RunnableFailed,
     RunnableSkipped,
     StateChanged,
@@ -38,6 +38,7 @@ from weft.errors import (
     InvalidArgument,
     InvalidDrawing,
     NothingProduced,
+    SignalTimeout,
     StepFailed,
     UnknownComponent,
     shown,
@@ -90,7 +91,7 @@ class Queries(Drawable):
         lineage = self.memory.lineage
         found: list[Fact] = []
         for event in self.memory.log:
-            if isinstance(event, InputReceived | ReactionOccurred):
+            if isinstance(event, (InputReceived, *PRODUCTIONS)):
                 found.append(lineage.fact(event.seq))
             elif isinstance(event, StateChanged):
                 found.extend(lineage.fact((event.seq, index)) for index in range(len(event.emitted)))
@@ -318,7 +319,11 @@ class Queries(Drawable):
         return failure
 
     def _cause_of(self, event: RunnableFailed) -> BaseException:
-        return described(event.error)
+        cause, node = described(event.error), self.memory.plan.nodes.get(event.component)
+        if isinstance(cause, SignalTimeout) and isinstance(node, FunctionNode) and node.wait is not None:
+            cause.component, cause.signal = event.component, str(node.wait.signal)
+            cause.seconds = node.wait.seconds or 0.0
+        return cause
 
     def _failed_upstream(self, name: str, ordinal: int | None) -> RunnableFailed | None:
         """Return the failure that kept *name* from its facts: the last one of a component that it depends on."""
@@ -347,6 +352,11 @@ class Queries(Drawable):
         ready = (each for each in memory.open_all().values() if each.key[0] == name)
         if any(ordinal is None or each.scope.root.index == ordinal for each in ready):
             return "it is ready and has not run yet"
+        waiting = [each for (who, _), each in (memory.waiting or {}).items() if who == name]
+        if any(ordinal is None or each.activation.scope.root.index == ordinal for each in waiting):
+            wait = waiting[0].activation.node.wait
+            signal = None if wait is None else wait.signal
+            return "it sleeps" if signal is None else f"it waits for the signal {signal!r}"
         if not memory.received:
             return "the run has had no input"
         ends = (end for end in reversed(memory.log) if isinstance(end, ENDINGS) and end.component == name)
@@ -377,7 +387,7 @@ class Queries(Drawable):
         last = next((event.seq for event in reversed(memory.log) if isinstance(event, InputReceived)), 0)
         reached = {last}
         for event in memory.log[last:]:
-            if isinstance(event, ReactionOccurred | FannedOut | StateChanged):
+            if isinstance(event, (*PRODUCTIONS, FannedOut, StateChanged)):
                 sources = (at if isinstance(at, int) else at[0] for at in memory.lineage.parents(event.seq))
                 if any(source in reached for source in sources):
                     reached.add(event.seq)

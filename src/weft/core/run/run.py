@@ -25,12 +25,14 @@ from weft.core.fold.event_equality import same_logs
 from weft.core.fold.fold import fold, record
 from weft.core.fold.memory import Memory
 from weft.core.fold.merge import merge_logs
+from weft.core.fold.scope import Key
 from weft.core.graph.context_keys import over_defaults
 from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.run.phases import Phases
 from weft.core.run.queries import check_fact
 from weft.core.run.texts import check_text_or_none
+from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
 from weft.errors import (
     AlreadyRunning,
     InvalidArgument,
@@ -92,6 +94,7 @@ class Run(Phases, Generic[Out_co]):
         if not run.memory.log:
             raise InvalidEvent("an empty log is not a run")
         run.memory.newly_ready.clear()
+        run.memory.newly_waiting = [waiting.activation for waiting in (run.memory.waiting or {}).values()]
         if run.memory.workflow.context:
             run.context = over_defaults(run.memory.workflow.context, run.context)
         return run
@@ -101,7 +104,7 @@ class Run(Phases, Generic[Out_co]):
     @property
     def status(self) -> Status:
         """
-        The status of the run: ``running`` while something can be done, else ``idle``.
+        The status of the run: ``running`` while something can be done, ``waiting`` for time or a signal, else ``idle``.
 
         A run that accepts no more input is ``completed`` or ``failed`` when nothing is left to do.
         """
@@ -218,6 +221,48 @@ class Run(Phases, Generic[Out_co]):
         await local().adrive(self, parallel=parallel, checkpoint=checkpoint, raise_on_failure=raise_on_failure)
         return self
 
+    # -- waiting ---------------------------------------------------------------------------------
+
+    @property
+    def waiting_for(self) -> list[str]:
+        """The names of the components that wait for time or a signal, in order."""
+        return self.memory.waiting_for
+
+    def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Self:
+        """
+        Send the signal *name* to this run: the wait that has waited longest, of those it is for, takes it.
+
+        A signal that comes before its wait is kept.  Nothing runs yet: ``react_until_satisfied`` goes on.
+
+        Args:
+            key: makes sending it twice harmless: a signal with a name and key that this run has seen is ignored.
+            by: the caller, as that one names itself.
+
+        Raises:
+            UnknownSignal: no component waits for it.
+            InvalidSignal: its value does not fit; the run has not changed.
+        """
+        now = self._time()
+        begin_waits(self, now)
+        receive_signal(self, name, local().whole(value), at=now, key=key, by=by)
+        return self
+
+    def fire_timers(self, now: float | None = None) -> Self:
+        """
+        End the sleeps, and the waits with a timeout, that are due at *now*, for a program that runs runnables itself.
+
+        Timers start at the first call, and with :meth:`signal`; ``react_until_satisfied`` does all of this by itself.
+
+        Args:
+            now: in seconds since the epoch; the time of the run's clock if not given.
+        """
+        now = self._time() if now is None else now
+        begin_waits(self, now)
+        for key, due, _ in timers(self.memory):
+            if due <= now:
+                fire_timer(self, key, now)
+        return self
+
     def feed_back(self, *facts: Fact) -> Self:
         """
         Send values that this run has produced to it as new inputs: *facts*, or the results of the last input.
@@ -277,12 +322,19 @@ class Run(Phases, Generic[Out_co]):
             same_logs(mine.log, theirs.log)
             and mine.open_all().keys() == theirs.open_all().keys()
             and (mine.blocked or {}).keys() == (theirs.blocked or {}).keys()
+            and _waits(mine) == _waits(theirs)
+            and (mine.signals or {}).keys() == (theirs.signals or {}).keys()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Run({self.workflow.name!r}, id={self.id!r}, {self.status}, {len(self.memory.log)} events)"
+
+
+def _waits(memory: Memory) -> dict[Key, float | None]:
+    """Return what waits, and until when."""
+    return {key: waiting.due for key, waiting in (memory.waiting or {}).items()}
 
 
 def _check_log(log: object) -> None:

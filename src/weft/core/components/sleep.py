@@ -1,0 +1,136 @@
+"""
+A sleep: what arrives goes on later.
+
+    >>> from weft import Workflow, step
+    >>> from weft.testing import VirtualClock
+    >>> remind = step(lambda order: f"remind {order}", name="remind")
+    >>> run = Workflow("reminder", sleep(days=30) >> remind).run("o-1", clock=VirtualClock())
+    >>> run.value("remind")
+    'remind o-1'
+
+While it sleeps it costs nothing: no thread and no task waits.  When it is due is written down, in UTC, so a restart
+neither shortens nor lengthens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from weft.core.components.waits import Waits, called_while_waiting, checked_moment, checked_seconds
+from weft.core.compose.component import Component
+from weft.core.draw.progress import duration
+from weft.core.functions.function import Function
+from weft.core.functions.identity import canonical
+from weft.errors import InvalidComponent, WrongArity
+
+if TYPE_CHECKING:
+    from weft.core.compose.expansion import Expansion
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sleep(Component):
+    """Passes on what arrives, after a length of time or at a time of day."""
+
+    seconds: float = 0.0
+    length: Function | None = None
+    """Says of a value how many seconds to sleep, in addition to *seconds*."""
+    until: float | None = None
+    """In seconds since the epoch."""
+    moment: Function | None = None
+    """Says of a value until when to sleep."""
+    kind: ClassVar[str] = "sleep"
+
+    def functions(self) -> dict[str, Function]:
+        """Return what says for how long, or until when."""
+        given = {"seconds": self.length, "until": self.moment}
+        return {part: function for part, function in given.items() if function is not None}
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return this sleep among renamed components; its functions refer to none of them."""
+        return self.named(names.get(self.label, self.label))
+
+    def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
+        """Refuse *hooks*: nothing runs here that they could stand around."""
+        del hooks, part
+        raise InvalidComponent(f"{self.label!r} only waits and cannot have hooks; put a step before or after it")
+
+    def after(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
+        """Refuse *hooks*: nothing runs here that they could stand around."""
+        return self.before(*hooks, part=part)
+
+    def check_width(self, width: int, source: str) -> None:
+        """Require one value."""
+        if width != 1:
+            raise WrongArity(f"{self.label!r} passes on one value and gets {width} from {source}")
+
+    def expand(self, into: Expansion) -> None:
+        """One node that waits."""
+        seconds = self.seconds if self.until is None and self.moment is None else None
+        into.feed(into.wait(Waits(seconds=seconds, length=self.length, until=self.until, moment=self.moment)))
+
+    @property
+    def note(self) -> str:
+        """For how long, or until when, in the few words that a picture has room for."""
+        if self.until is not None:
+            return f"◷ until {_stamp(self.until)}"
+        if self.moment is not None:
+            return f"◷ until {self.moment.name or '…'}"
+        if self.length is None:
+            return f"◷ {duration(self.seconds) if self.seconds > 0 else 'no time'}"
+        return f"◷ {self.length.name or '…'}{f' + {duration(self.seconds)}' if self.seconds > 0 else ''}"
+
+    def details(self) -> bytes:
+        """For how long, or until when."""
+        return canonical((self.seconds, self.until))
+
+
+def _stamp(seconds: float) -> str:
+    """Return *seconds* since the epoch as one would write it, in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):  # beyond what a datetime can say
+        return f"{seconds:g}"
+
+
+def sleep(
+    seconds: float | timedelta | Callable[[Any], float | timedelta] = 0,
+    *,
+    minutes: float = 0,
+    hours: float = 0,
+    days: float = 0,
+    until: datetime | float | Callable[[Any], datetime | float] | None = None,
+    name: str | None = None,
+) -> Sleep:
+    """
+    Pass on what arrives after a time: ``sleep(days=30)``; or at a time: ``sleep(until=the_deadline)``.
+
+    Args:
+        seconds: for how long; also a timedelta, or a function that says it of the value that arrived.
+        minutes: are added, as *hours* and *days* are.
+        hours: see *minutes*.
+        days: of 24 hours.
+        until: when to go on: a datetime with a time zone, seconds since the epoch, or a function that says it of the
+            value that arrived.  A time in the past is now.
+        name: what it is called.
+
+    Raises:
+        InvalidComponent: something that is not a time, or both a length and *until*.
+    """
+    more = sum(
+        checked_seconds(what, given) * unit
+        for what, given, unit in (("minutes", minutes, 60), ("hours", hours, 3600), ("days", days, 86400))
+    )
+    if callable(seconds):
+        length, constant = called_while_waiting("seconds", seconds), more
+    else:
+        length, constant = None, checked_seconds("seconds", seconds) + more
+    if until is None:
+        return Sleep(name, constant, length)
+    if constant or length is not None:
+        raise InvalidComponent("sleep() takes a length of time or until=, not both")
+    if callable(until):
+        return Sleep(name, moment=called_while_waiting("until", until))
+    return Sleep(name, until=checked_moment("until", until))
