@@ -15,16 +15,24 @@ from weft.ports.store import Append
 from weft.stores import SQLiteStore
 from weft.testing import (
     FactStoreContract,
+    InboxStoreContract,
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    SharedInboxContract,
     SharedStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
 
 class TestSQLiteStore(
-    LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract, SharedStoreContract
+    LogStoreContract,
+    FactStoreContract,
+    OwnedStoreContract,
+    ListableStoreContract,
+    InboxStoreContract,
+    SharedStoreContract,
+    SharedInboxContract,
 ):
     @pytest.fixture
     def store(self, tmp_path: Path) -> SQLiteStore:
