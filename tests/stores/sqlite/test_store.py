@@ -56,7 +56,7 @@ class TestSQLiteStoreInParts(TestSQLiteStore):
 
 
 def in_parts(path: Path) -> SQLiteStore:
-    store = SQLiteStore(path)
+    store = SQLiteStore(path, synchronous="normal")  # thousands of commits, and a busy disk takes long for each
     store._large = 0
     return store
 
