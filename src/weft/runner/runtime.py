@@ -28,7 +28,7 @@ from weft.errors import (
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import FINISHED, LogStore
+from weft.ports.store import AT_REST, FINISHED, LogStore, RunRecord
 from weft.runner import collector
 from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
@@ -40,7 +40,9 @@ from weft.runner.execution.worker import Worker
 from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.bulk_start import BulkStart
 from weft.runner.registry.children import ChildRuns, Given
+from weft.runner.registry.mailbox import Mailbox
 from weft.runner.registry.registry import RunRegistry
+from weft.runner.registry.sleepers import Sleepers
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
 
@@ -73,6 +75,7 @@ class Runtime:
         grace: float,
         given: Given,
         thresholds: Thresholds | None,
+        resident: int,
     ) -> None:
         """
         Create the parts of *runner*; :meth:`open` opens them.
@@ -81,6 +84,7 @@ class Runtime:
             given: checks the options of children.
             grace: how many seconds what is in flight gets to end when it is stopped.
             thresholds: those of the garbage collector while it is open.
+            resident: how many runs that only wait stay in memory.
         """
         self.executors = executors
         self._store, self._grace, self._thresholds = store, grace, thresholds
@@ -98,6 +102,8 @@ class Runtime:
         self._is_spent = False
         self._closers = 0
         """How many callers wait until it is closed."""
+        self._told_unheld: set[str] = set()
+        """Runs of which callers were told that no process drives them."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
         self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
@@ -106,7 +112,17 @@ class Runtime:
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
         self.bulk_start = BulkStart(self.registry, self.waiters, self.ownership)
-        self.bulk_resume = BulkResume(self.registry, self.ownership, lambda: self.dispatcher.journal.is_writing)
+        self.bulk_resume = BulkResume(
+            self.registry, self.ownership, clock.time, lambda: self.dispatcher.journal.is_writing
+        )
+        self.sleepers = Sleepers(
+            resident,
+            self.dispatcher.timers,
+            put_to_sleep=self.registry.put_to_sleep,
+            bring_back=self.bulk_resume.together,
+        )
+        self.mailbox = Mailbox(store, self.registry, clock.time)
+        self.registry.sleepers, self.registry.mailbox = self.sleepers, self.mailbox
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
 
@@ -161,6 +177,7 @@ class Runtime:
         try:
             self.children.open()
             self.dispatcher.open()
+            await self.mailbox.open()
         except BaseException:
             if self._owns_store:
                 self._owns_store = False
@@ -214,6 +231,9 @@ class Runtime:
             self._is_spent = True
             return
         dispatcher.is_closing = True
+        await self.mailbox.close()
+        asleep = await self.sleepers.close()
+        dispatcher.timers.close()
         self.registry.supervisor.close()
         self.children.close()
         workers = list(self.registry)
@@ -233,7 +253,7 @@ class Runtime:
             if self._owns_store:  # closing it gives up all runs
                 await spanned(self._store, "close", [], dispatcher.clock.time, self._store.close)
             else:
-                await self.ownership.release_all(worker.id for worker in workers)
+                await self.ownership.release_all([*(worker.id for worker in workers), *asleep])
         except Exception as error:
             if unwritten:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
@@ -270,7 +290,7 @@ class Runtime:
             RunClosed: it has finished.
             RunNotHeld: it is stored, and not here.
         """
-        worker = await self.held(run)
+        worker = await self.resident(run)
         if worker is None:
             stored = await self.ownership.record(run)
             if stored.status in FINISHED:
@@ -278,8 +298,16 @@ class Runtime:
             raise RunNotHeld(run, stored.owner)
         return worker
 
+    async def resident(self, run: str) -> Worker | None:
+        """Return the worker of *run*, which is brought back into memory if it is asleep; None if it is not here."""
+        worker = await self.held(run)
+        while worker is None and self.registry.is_asleep(run):
+            await self.registry.awaken([run])
+            worker = await self.held(run)
+        return worker
+
     async def held(self, run: str) -> Worker | None:
-        """Return the worker of *run*, once it is decided whether it is here; None if it is not."""
+        """Return the worker of *run*, once it is decided whether it is in memory; None if it is not."""
         self.check_open()
         if self.registry.supervisor.is_at_work:
             await self.registry.supervisor.restarted(run)
@@ -360,6 +388,25 @@ class Runtime:
         why = diagnose(worker, is_calling=self.waiters.is_calling(worker))
         return WaitTimeout(run, timeout, worker.state, why)
 
+    def tell_unheld(self, stored: RunRecord) -> None:
+        """Log, once for each run, that a caller waits for a *stored* run that no process drives."""
+        if stored.owner is None and stored.status not in AT_REST and stored.id not in self._told_unheld:
+            self._told_unheld.add(stored.id)
+            _log.warning(
+                "run %r is %s and no process drives it, so waiting for it may take for ever; resume(%r) it",
+                *(stored.id, stored.status, stored.id),
+            )
+
+    async def timed_out_elsewhere(self, error: WaitTimeout) -> WaitTimeout:
+        """Return *error*, about a run that is not here, with what the store says of it."""
+        stored = await self.ownership.record(error.run_id)
+        why = (
+            f"{stored.owner} drives it"
+            if stored.owner is not None
+            else f"no process drives it: resume({stored.id!r}) it"
+        )
+        return WaitTimeout(error.run_id, error.seconds, stored.status, why)
+
     # -- letting go of them ----------------------------------------------------------------------
 
     async def stop(self, run: str, *, persist: bool = True, grace: float | None = None) -> None:
@@ -376,6 +423,8 @@ class Runtime:
             StoreError: not all events could be written; the run is released nevertheless.
         """
         if await self.held(run) is None:
+            if self.registry.is_asleep(run):
+                await asyncio.shield(self.registry.change(run, partial(self._stop, run, Deadline(0.0), persist=True)))
             return
         stop = self._stops.get(run)
         if stop is None:
@@ -398,6 +447,9 @@ class Runtime:
         worker = self.registry.get(run)
         if worker is not None:  # else it has left meanwhile
             await self._let_go(worker, deadline, persist=persist)
+        elif self.registry.is_asleep(run):
+            self.sleepers.woken(run)
+            await self.ownership.release([run])
 
     async def delete(self, run: str) -> None:
         """

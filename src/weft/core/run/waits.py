@@ -25,6 +25,7 @@ from weft.core.failure import text_of
 from weft.core.fold.fold import record
 from weft.core.fold.memory import Memory
 from weft.core.fold.scope import Activation, Key, Waiting
+from weft.core.plan.node import FunctionNode
 from weft.core.run.phases import Phases
 from weft.errors import DeadlineExceeded, InvalidSignal, SignalTimeout, UnknownSignal
 
@@ -165,8 +166,8 @@ def _is_relative(waiting: Waiting, at: float) -> bool:
 def _waits_for(memory: Memory, name: str) -> list[Waits]:
     """Return what the workflow has for the signal *name*, and what waits for it since before the workflow changed."""
     nodes = [*memory.plan.nodes.values(), *(each.activation.node for _, each in _waiting(memory))]
-    found = {id(node): wait for node in nodes if (wait := getattr(node, "wait", None)) and wait.signal == name}
-    return list(found.values())
+    waits = [node.wait for node in nodes if isinstance(node, FunctionNode) and node.wait is not None]
+    return list({id(wait): wait for wait in waits if wait.signal == name}.values())
 
 
 def _start_timer(memory: Memory, activation: Activation, now: float) -> None:
