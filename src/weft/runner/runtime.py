@@ -118,6 +118,7 @@ class Runtime:
         self.sleepers = Sleepers(
             resident,
             self.dispatcher.timers,
+            clock.time,
             put_to_sleep=self.registry.put_to_sleep,
             bring_back=self.bulk_resume.together,
         )

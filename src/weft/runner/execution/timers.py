@@ -30,6 +30,8 @@ SLICE: Final = 256
 """How many timers are told before other work runs."""
 NAP: Final = 1.0
 """How many seconds pass at most between two looks at the clock of the system, while it matters."""
+EARLY: Final = 0.0005
+"""How many seconds before its time a timer counts as due: clocks are not more precise than that."""
 _FEW: Final = 1024
 """How long the heap may become before it is looked through."""
 
@@ -126,7 +128,7 @@ class Timers:
         dispatcher = self._dispatcher
         for heap, now in ((self._lengths, dispatcher.monotonic()), (self._moments, dispatcher.clock.time())):
             for _ in range(SLICE):
-                if not heap or heap[0].at > now:
+                if not heap or heap[0].at > now + EARLY:
                     break
                 timer = heappop(heap)
                 if timer.sleeper.has_timer(timer.key):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
 from weft.core import events as ev
@@ -48,6 +49,10 @@ class Runs(Protocol):
         """Whether *run* is being created, loaded or released."""
         ...
 
+    def lock(self, run: str) -> AbstractAsyncContextManager[Any]:
+        """Return the lock under which *run* is created, loaded or released."""
+        ...
+
     async def awaken(self, runs: Iterable[str]) -> None:
         """Bring runs that are asleep back into memory."""
         ...
@@ -68,6 +73,8 @@ class Mailbox:
         self._is_rung = False
         """Whether there may be more than the present look finds."""
         self._later: asyncio.TimerHandle | None = None
+        self._locked: dict[str, asyncio.Task[None]] = {}
+        """By run that has messages and is locked: the task that looks again afterwards."""
 
     @property
     def is_there(self) -> bool:
@@ -86,9 +93,11 @@ class Mailbox:
             self._end = None
         if self._later is not None:
             self._later.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        tasks = [*self._locked.values(), *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def post(self, run: str, kind: str, event: ev.AnyEvent) -> None:
         """
@@ -133,6 +142,19 @@ class Mailbox:
                 self._later = asyncio.get_running_loop().call_later(AGAIN, self.ring)
                 return
 
+    def _ring_after(self, run: str) -> None:
+        """Look again once *run* has been created, loaded or released."""
+        if run not in self._locked:
+            self._locked[run] = asyncio.get_running_loop().create_task(self._unlocked(run), name="weft-mailbox-lock")
+
+    async def _unlocked(self, run: str) -> None:
+        try:
+            async with self._runs.lock(run):
+                pass
+        finally:
+            del self._locked[run]
+        self.ring()
+
     async def _deliver(self, page: Iterable[Message]) -> None:
         by_run: dict[str, list[Message]] = {}
         for message in page:
@@ -142,7 +164,9 @@ class Mailbox:
             await self._runs.awaken(asleep)
         for run, messages in by_run.items():
             worker = self._runs.get(run)
-            if worker is not None and not self._runs.is_locked(run):
+            if self._runs.is_locked(run):
+                self._ring_after(run)
+            elif worker is not None:
                 worker.dispatcher.guard(worker, deliver, worker, messages)
                 self._runs.told_to_end(worker)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from weft.core.fold.scope import Key
@@ -29,6 +30,12 @@ from weft.runner.options import RunOptions
 
 AGAIN: Final = 1.0
 """After how many seconds runs that are due and could not be loaded are loaded again."""
+SOON: Final = 1.0
+"""A run that is due within so many seconds stays in memory."""
+LATER: Final = 0.1
+"""After how many seconds runs that had to stay in memory are looked at again."""
+AT_ONCE: Final = 1000
+"""How many of them are looked at."""
 _log = logging.getLogger("weft.runner")
 
 RESIDENT: Final = 10_000
@@ -51,6 +58,7 @@ class Sleepers:
         self,
         resident: int,
         timers: Timers,
+        time: Callable[[], float],
         *,
         put_to_sleep: Callable[[Worker], bool],
         bring_back: Callable[[Collection[str], RunOptions], Awaitable[object]],
@@ -62,12 +70,15 @@ class Sleepers:
             put_to_sleep: removes a worker from memory; returns False if it has to stay, since a caller waits for it.
             bring_back: brings runs that are driven with the same options back into memory.
         """
-        self._most, self._timers, self._put_to_sleep, self._bring_back = resident, timers, put_to_sleep, bring_back
+        self._most, self._timers, self._time = resident, timers, time
+        self._put_to_sleep, self._bring_back = put_to_sleep, bring_back
         self._resident: dict[Worker, None] = {}
         """Workers that only wait, or did when they were last looked at; those that have waited longest first."""
         self._asleep: dict[str, Asleep] = {}
         self._due: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
+        """Looks again at runs that had to stay, since a caller waited for them."""
 
     def __contains__(self, run: object) -> bool:
         return run in self._asleep
@@ -88,21 +99,30 @@ class Sleepers:
 
     def add(self, worker: Worker) -> None:
         """*worker* only waits, and all of it is stored; another one that has waited longer may have to leave."""
+        self._resident.pop(worker, None)
+        self._resident[worker] = None
+        if len(self._resident) > self._most:
+            self._make_room(2)
+
+    def _make_room(self, most: int) -> None:
+        """Let workers that have waited longest leave, as far as they may; look at *most* of them now."""
         resident = self._resident
-        resident.pop(worker, None)
-        resident[worker] = None
-        for _ in range(2):  # one that has to stay makes no room, and is looked at again when others come
-            if len(resident) <= self._most:
-                return
-            oldest = next(iter(resident))
+        for oldest in list(islice(resident, max(0, min(most, len(resident) - self._most)))):
             del resident[oldest]
-            if not oldest.may_sleep:
+            if not oldest.may_sleep:  # it has something to do again, and comes back when it has done that
                 continue
             wake_at = oldest.wake_at
-            if self._put_to_sleep(oldest):
+            is_soon = wake_at is not None and wake_at < self._time() + SOON
+            if not is_soon and self._put_to_sleep(oldest):
                 self.put(oldest.id, Asleep(oldest.options, oldest.run.workflow, wake_at))
             else:
                 resident[oldest] = None
+        if len(resident) > self._most and self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LATER, self._look_again)
+
+    def _look_again(self) -> None:
+        self._later = None
+        self._make_room(AT_ONCE)
 
     def put(self, run: str, asleep: Asleep) -> None:
         """Let *run*, which is owned and not in memory, be woken when it is due."""
@@ -151,18 +171,21 @@ class Sleepers:
 
     async def awaken(self, runs: Iterable[str]) -> None:
         """Bring *runs* back into memory, those of them that are asleep."""
-        groups: dict[int, tuple[RunOptions, list[str]]] = {}
+        groups: dict[int, dict[str, Asleep]] = {}
         for run in runs:
             asleep = self._asleep.get(run)
             if asleep is not None:
-                groups.setdefault(id(asleep.options), (asleep.options, []))[1].append(run)
-        for options, group in groups.values():
-            await self._bring_back(group, options)
-            for run in group:  # one that could not be rebuilt was released, and the log says why
-                self.woken(run)
+                groups.setdefault(id(asleep.options), {})[run] = asleep
+        for group in groups.values():
+            await self._bring_back(list(group), next(iter(group.values())).options)
+            for run, asleep in group.items():
+                if self._asleep.get(run) is asleep:  # it could not be rebuilt and was released, and a log line says why
+                    self.woken(run)
 
     async def close(self) -> list[str]:
         """Wake nothing more; return the runs that are asleep."""
+        if self._later is not None:
+            self._later.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
