@@ -79,12 +79,10 @@ class RunnerQueries:
         """Return the worker of a run that is done, or whose input is, or its record if it is only stored."""
         try:
             return await self._in_time(ref, timeout, self._input_done(ref) if of_input else self._awaited(ref))
-        except WaitTimeout as error:
+        except WaitTimeout:
             left = self._left(ref)
-            if ref.id in self._runtime.registry:
+            if left is None or ref.id in self._runtime.registry:
                 raise
-            if left is None:
-                raise await self._runtime.timed_out_elsewhere(error) from None
             return left  # there was no time to ask the store whether it was retried
 
     async def _awaited(self, ref: RunRef) -> Worker | RunRecord:
@@ -113,7 +111,7 @@ class RunnerQueries:
                 return
             if not self._runtime.mailbox.is_there:
                 raise RunNotHeld(ref.id, found.owner)
-            self._runtime.tell_unheld(found)
+            self._runtime.watched(found)
             await asyncio.sleep(seconds)
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:

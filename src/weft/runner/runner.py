@@ -465,7 +465,8 @@ class AsyncRunner(RunnerQueries):
             worker = await self._runtime.changeable(id)
         except RunNotHeld as refused:
             at = self._runtime.dispatcher.clock.time()
-            await self._post(refused, "signal", ev.SignalReceived(0, name, value, at, key, by))
+            signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
+            await self._post(refused, "signal", signal)
         else:
             worker.signal(name, value, key=key, by=by)
             await self._runtime.taken(worker)
@@ -604,6 +605,7 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         worker = await self._registry.resume(id, workflow, told, strict=strict)
+        await self._runtime.mailbox.collected()
         return Handle(self, RunRef(id, None, worker))
 
     async def resume_all(
@@ -637,6 +639,7 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
+        await self._runtime.mailbox.collected()
         return [Handle(self, RunRef(run)) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------

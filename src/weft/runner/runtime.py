@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.errors import (
     RunClosed,
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
+
+
+MOST_WATCHED: Final = 1024
+"""Of how many runs that are not here the last record is remembered."""
 
 
 class _Stop:
@@ -102,8 +106,8 @@ class Runtime:
         self._is_spent = False
         self._closers = 0
         """How many callers wait until it is closed."""
-        self._told_unheld: set[str] = set()
-        """Runs of which callers were told that no process drives them."""
+        self._watched: dict[str, RunRecord] = {}
+        """By run that is not here and is waited for: its record, as it was last seen."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
         self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
@@ -122,7 +126,7 @@ class Runtime:
             put_to_sleep=self.registry.put_to_sleep,
             bring_back=self.bulk_resume.together,
         )
-        self.mailbox = Mailbox(store, self.registry, clock.time)
+        self.mailbox = Mailbox(store, self.registry, clock.time, self.may_wait)
         self.registry.sleepers, self.registry.mailbox = self.sleepers, self.mailbox
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
@@ -384,29 +388,30 @@ class Runtime:
     def timed_out(self, run: str, timeout: float) -> WaitTimeout:
         """Return the error for a caller that has waited *timeout* seconds for *run*."""
         worker = self.registry.get(run)
+        watched = self._watched.get(run)
+        if worker is None and watched is not None:
+            return self._timed_out_elsewhere(watched, timeout)
         if worker is None:
             return WaitTimeout(run, timeout, "unknown", "the store has not said whether it has the run")
         why = diagnose(worker, is_calling=self.waiters.is_calling(worker))
         return WaitTimeout(run, timeout, worker.state, why)
 
-    def tell_unheld(self, stored: RunRecord) -> None:
-        """Log, once for each run, that a caller waits for a *stored* run that no process drives."""
-        if stored.owner is None and stored.status not in AT_REST and stored.id not in self._told_unheld:
-            self._told_unheld.add(stored.id)
+    def watched(self, stored: RunRecord) -> None:
+        """A caller waits for a *stored* run that is not here; if no process drives it, that is logged once."""
+        before = self._watched.pop(stored.id, None)
+        self._watched[stored.id] = stored
+        if len(self._watched) > MOST_WATCHED:
+            del self._watched[next(iter(self._watched))]
+        if stored.owner is None and stored.status not in AT_REST and (before is None or before.owner is not None):
             _log.warning(
                 "run %r is %s and no process drives it, so waiting for it may take for ever; resume(%r) it",
                 *(stored.id, stored.status, stored.id),
             )
 
-    async def timed_out_elsewhere(self, error: WaitTimeout) -> WaitTimeout:
-        """Return *error*, about a run that is not here, with what the store says of it."""
-        stored = await self.ownership.record(error.run_id)
-        why = (
-            f"{stored.owner} drives it"
-            if stored.owner is not None
-            else f"no process drives it: resume({stored.id!r}) it"
-        )
-        return WaitTimeout(error.run_id, error.seconds, stored.status, why)
+    def _timed_out_elsewhere(self, stored: RunRecord, seconds: float) -> WaitTimeout:
+        """Return the error for a caller that has watched a *stored* run, which is not here."""
+        why = f"no process drives it: resume({stored.id!r}) it" if stored.owner is None else f"{stored.owner} drives it"
+        return WaitTimeout(stored.id, seconds, stored.status, why)
 
     # -- letting go of them ----------------------------------------------------------------------
 

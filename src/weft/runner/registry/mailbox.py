@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 from weft.core import events as ev
 from weft.core.functions.references import MISSING
 from weft.errors import RunClosed, RunNotHeld, RunParked, StoreClosed, StoreError, WeftError
 from weft.log.messages import decode_message, encode_message
 from weft.ports.store import InboxStore, Message, Store
+from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.worker import Worker
+
+T = TypeVar("T")
 
 _log = logging.getLogger("weft.runner")
 
@@ -65,9 +69,15 @@ class Runs(Protocol):
 class Mailbox:
     """The messages of one runner's runs; without an inbox in the *store*, there are none."""
 
-    def __init__(self, store: Store, runs: Runs, time: Callable[[], float]) -> None:
+    def __init__(self, store: Store, runs: Runs, time: Callable[[], float], may_wait: Callable[[], bool]) -> None:
+        """
+        Move the messages in *store* to *runs*.
+
+        Args:
+            may_wait: whether an unavailable store is worth waiting for.
+        """
         self._store = store if isinstance(store, InboxStore) else None
-        self._runs, self._time = runs, time
+        self._runs, self._time, self._may_wait = runs, time, may_wait
         self._end: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_rung = False
@@ -99,9 +109,15 @@ class Mailbox:
         if tasks:
             await asyncio.wait(tasks)
 
+    async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return the answer of the store, once it is available."""
+        return await retry_while_unavailable(call, while_=self._may_wait)
+
     async def post(self, run: str, kind: str, event: ev.AnyEvent) -> None:
         """
         Store a message for *run*, which another process, or none, has.
+
+        If the store was unavailable the message may be stored twice, so inputs and signals must have keys.
 
         Raises:
             RunNotFound: nothing is stored under this id.
@@ -111,9 +127,14 @@ class Mailbox:
         if self._store is None:
             raise RunNotHeld(run)
         message = Message(run=run, kind=kind, body=encode_message(event), at=self._time())
-        (answer,) = await self._store.post([message])
+        (answer,) = await self._retried(partial(self._store.post, [message]))
         if isinstance(answer, StoreError):
             raise answer
+
+    async def collected(self) -> None:
+        """Wait until the messages that were there before this call have been delivered."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
 
     def ring(self) -> None:
         """Look for messages soon: some may have been posted, or a run has come in that may have some."""
@@ -130,7 +151,7 @@ class Mailbox:
             self._is_rung = False
             last = 0
             try:
-                while page := await store.messages(after=last, limit=PAGE):
+                while page := await self._retried(partial(store.messages, after=last, limit=PAGE)):
                     last = page[-1].number
                     await self._deliver(page)
                     if len(page) < PAGE:
