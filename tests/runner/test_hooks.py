@@ -329,10 +329,9 @@ def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> Non
         runner.start(chain, 1, id="a", open=True).wait()
         held = rf"run 'a' is stored, and this runner does not drive it; .*{os.getpid()}.* owns it: use it there"
 
-        for call in (lambda: other.send("a", 2), lambda: other.finish("a"), lambda: other.cancel("a")):
-            with pytest.raises(RunNotHeld, match=held) as refused:
-                call()
-            assert refused.value.owner is not None
+        with pytest.raises(RunNotHeld, match=held) as refused:
+            other.checkpoint("a")
+        assert refused.value.owner is not None
         assert (other.status("a"), other.wait("a").value("increment"), "a" in other) == ("idle", 3, False)
         with pytest.raises(RunNotFound, match=r"no run 'nope' is stored here; start\(\) it first"):
             other.status("nope")
@@ -341,4 +340,4 @@ def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> Non
 
         runner.stop("a")
         with pytest.raises(RunNotHeld, match=r"does not drive it; resume\('a'\) it first"):
-            other.send("a", 2)
+            other.checkpoint("a")

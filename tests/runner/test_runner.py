@@ -108,7 +108,19 @@ def test_a_run_that_is_only_stored_is_said_so(store: LogStore) -> None:
         runner.start(chain, 5, id="a", open=True).wait()
 
     with Runner(store) as runner, pytest.raises(RunNotHeld, match="resume"):
-        runner.send("a", 6)
+        runner.checkpoint("a")
+
+
+def test_a_run_that_is_only_stored_keeps_what_it_is_sent_until_it_is_resumed(store: LogStore) -> None:
+    with Runner(store) as runner:
+        runner.start(chain, 5, id="a", open=True).wait()
+
+    with Runner(store) as runner:
+        sent = runner.send("a", 6)
+        assert runner.status("a") == "idle"
+        runner.resume("a", workflow=chain)
+
+        assert sent.result(timeout=60) == 13
 
 
 def test_two_inputs_that_are_given_at_once_are_both_run(runner: Runner) -> None:

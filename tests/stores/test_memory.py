@@ -7,13 +7,16 @@ import pytest
 from weft.stores import MemoryStore
 from weft.testing import (
     FactStoreContract,
+    InboxStoreContract,
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
 )
 
 
-class TestMemoryStore(LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract):
+class TestMemoryStore(
+    LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract, InboxStoreContract
+):
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()

@@ -301,7 +301,12 @@ _read_whole = msgspec.msgpack.Decoder(tuple[bytes, dict[bytes, bytes], dict[byte
 
 
 def decode(
-    data: bytes, *, workflow: Workflow | None = None, strict: bool = False, longest: int = LONGEST
+    data: bytes,
+    *,
+    workflow: Workflow | None = None,
+    strict: bool = False,
+    longest: int = LONGEST,
+    mentions: Workflow | None = None,
 ) -> list[AnyEvent]:
     """
     Return the log that was written as *data*.
@@ -313,6 +318,7 @@ def decode(
         workflow: the live definition: functions are taken from it, by component.
         strict: refuse code that has changed since the log was written.
         longest: the maximum number of bytes.
+        mentions: a workflow whose functions mention classes that values may be of, besides those of the log.
 
     Raises:
         CorruptLog: *data* is not a log, was altered, or was written by a newer version.
@@ -329,7 +335,8 @@ def decode(
     if bytes(view[len(_MAGIC) + 1 : _HEAD]) != _checksum(version, view[_HEAD:]):
         raise CorruptLog("the checksum is wrong: the log was cut off or altered; take another copy of it")
     body, definitions, facts = _guarded(_read_whole, view[_HEAD:])
-    return decode_segments([body], definitions=definitions, facts=facts, workflow=workflow, strict=strict)
+    decoder = Decoder(workflow=workflow, strict=strict, mentions=mentions)
+    return decoder.segments([body], definitions=definitions, facts=facts)
 
 
 class Decoder:
@@ -339,12 +346,15 @@ class Decoder:
     Args:
         workflow: the live definition: functions are taken from it, by component.
         strict: refuse code that has changed since the log was written.
+        mentions: a workflow whose functions mention classes that values may be of, besides those of the definitions.
     """
 
-    __slots__ = ("_known", "_readers", "_strict", "_workflow", "unknown")
+    __slots__ = ("_known", "_mentions", "_readers", "_strict", "_workflow", "unknown")
 
-    def __init__(self, *, workflow: Workflow | None = None, strict: bool = False) -> None:
-        self._workflow, self._strict = workflow, strict
+    def __init__(
+        self, *, workflow: Workflow | None = None, strict: bool = False, mentions: Workflow | None = None
+    ) -> None:
+        self._workflow, self._strict, self._mentions = workflow, strict, mentions
         self.unknown: dict[str, None] = {}
         """The classes that are not known here, whose instances were read as records."""
         self._known: dict[bytes, tuple[Workflow, dict[str, type]]] = {}
@@ -407,7 +417,7 @@ class Decoder:
             self._known.clear()
             self._readers.clear()
         workflows: dict[bytes, Workflow] = {}
-        types: dict[str, type] = {}
+        types = {} if self._mentions is None else known_types([self._mentions])
         for key, body in definitions.items():
             workflows[key], mentioned = self._known.get(key) or self._define(key, body)
             types |= mentioned

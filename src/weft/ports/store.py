@@ -18,7 +18,8 @@ once.  Other loops, threads and processes open another store on the same data.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -37,6 +38,9 @@ DUE: frozenset[RunStatus] = frozenset({"running", "waiting"})
 
 AT_REST: frozenset[RunStatus] = frozenset({"idle", *FINISHED})
 """Such a run has nothing left to do: it may be purged."""
+
+NEVER: float = math.inf
+"""When a run is woken that no timer wakes."""
 
 FIRST_EPOCH = 1
 """The epoch in which a run is created."""
@@ -75,6 +79,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
     finished_at: float | None = None
     """When it was last finished; None if it is not."""
+    wake_at: float | None = None
+    """When a run that only waits has to be woken, in seconds since the epoch; None if time alone does not wake it."""
     owner: str | None = None
     """The process that acquired it, in words.  It may have died since: only :meth:`OwnedStore.acquire` finds out."""
     owner_died: bool = False
@@ -147,6 +153,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     failures: int = 0
     dead_letters: int = 0
     outcome: bytes = b""
+    wake_at: float | None = None
+    """When the run has to be woken from now on; NEVER: time alone does not wake it; None: as it is."""
+    taken: tuple[int, ...] = ()
+    """The numbers of the messages that its events come from: they leave the inbox in the same transaction."""
     create: bool = False
     """The run must not exist yet.  Its creator owns it, in the first epoch."""
     workflow: str | None = None
@@ -188,9 +198,11 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
 
     @property
     def changes_record(self) -> bool:
-        """Whether it changes the record of the run too, which few appends do."""
+        """Whether it changes more than the log of the run, which few appends do."""
         return (
             self.status is not None
+            or self.wake_at is not None
+            or bool(self.taken)
             or self.create
             or self.release
             or self.workflow is not None
@@ -437,6 +449,57 @@ class ListableStore(Protocol):
 
         Raises:
             InvalidStoreOption: *statuses* names one that is not at rest; such runs have work left.
+        """
+        ...
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller that does not own a run wants of it: a *kind*, and a *body* that :mod:`weft.log` has encoded."""
+
+    run: RunId
+    kind: str
+    body: bytes
+    at: float
+    """When it was posted, in seconds since the epoch."""
+    number: int = 0
+    """Assigned by the store: later messages have higher numbers."""
+
+
+@runtime_checkable
+class InboxStore(Protocol):
+    """
+    Messages for runs, from callers that do not own them.
+
+    A message is stored until an append of its run names it in ``taken``, or the run is deleted.
+    """
+
+    async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
+        """
+        Store *messages* in their order, in one transaction; return, for each, its number or the error that refused it.
+
+        The error is RunNotFound.  The owners of the runs hear of it soon (:meth:`listen`).
+        """
+        ...
+
+    async def messages(
+        self, runs: Collection[RunId] | None = None, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Message]:
+        """
+        Return the messages of *runs*, or of all runs that this store owns, in the order of their numbers.
+
+        None is removed.
+
+        Args:
+            after: only messages with higher numbers.
+            limit: how many of them at most.
+        """
+        ...
+
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """
+        Call *heard*, in the event loop, soon after something was posted for a run that this store owns.
+
+        It may be called without reason.  Return a function that ends this; closing the store does too.
         """
         ...
 

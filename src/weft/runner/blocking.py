@@ -36,6 +36,7 @@ from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
+from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -68,6 +69,7 @@ class Runner:
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
+        resident: int = RESIDENT,
     ) -> None:
         self._inner = AsyncRunner(
             store,
@@ -85,6 +87,7 @@ class Runner:
             collector=collector,
             blocking_threshold=blocking_threshold,
             check_arguments=check_arguments,
+            resident=resident,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -321,6 +324,10 @@ class Runner:
             )
         )
         return Handle(self, sent.ref)
+
+    def signal(self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
+        """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
+        self._do(self._inner.signal(id, name, value, key=key, by=by))
 
     def finish(self, id: str, *, by: str | None = None) -> None:
         """Let the run *id* accept no more input, and finish; see :meth:`AsyncRunner.finish`."""

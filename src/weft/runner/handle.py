@@ -20,6 +20,8 @@ class RunRef(msgspec.Struct, frozen=True):
     """The number of an input, if the caller refers to one."""
     worker: Any = None
     """The worker of the run, as it was when the caller got its handle: it keeps a finished run in memory."""
+    key: str | None = None
+    """The key of an input that was left in the inbox of the run, and has no number yet."""
 
 
 class Handle(Generic[R]):
@@ -86,6 +88,10 @@ class Handle(Generic[R]):
     def log(self) -> Any:
         """Return everything that has happened in the run, in order."""
         return self._given(self._runner.log(self))
+
+    def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Any:
+        """Send the run the signal *name*."""
+        return self._given(self._runner.signal(self.id, name, value, key=key, by=by))
 
     def finish(self, *, by: str | None = None) -> Any:
         """Let the run accept no more input, and finish when nothing is left to do."""

@@ -7,7 +7,7 @@ None of them changes a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from typing import Any, Final, TypeVar
 
 from weft.core import events as ev
@@ -36,8 +36,12 @@ from weft.runner.options import Time, as_statuses, as_time, check_listing, check
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
+from weft.runner.waiting.pauses import pauses
 
 T = TypeVar("T")
+
+WATCHED: Final = (0.01, 1.5, 0.25)
+"""How many seconds pass between two looks at a run that another process drives: at first, times this, at most."""
 
 AT_ONCE: Final = 512
 """How many runs of a group are processed before other work of the event loop runs."""
@@ -61,7 +65,7 @@ class RunnerQueries:
 
         Raises:
             RunNotFound: no run has this id.
-            RunNotHeld: it has something to do, and this runner does not drive it.
+            RunNotHeld: it has something to do, this runner does not drive it, and its store takes no messages.
             WaitTimeout: it took longer than *timeout* seconds.
             RunParked: it was set aside until a person resumes it.
         """
@@ -85,14 +89,33 @@ class RunnerQueries:
             return left  # there was no time to ask the store whether it was retried
 
     async def _awaited(self, ref: RunRef) -> Worker | RunRecord:
-        found = await self._found(ref)
-        if isinstance(found, Worker):
-            return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
-        if found.status == "parked":
-            raise RunParked(ref.id, found.reason)
-        if found.status not in AT_REST:
-            raise RunNotHeld(ref.id, found.owner)
-        return found
+        async for found in self._seen(ref):
+            if isinstance(found, Worker):
+                return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
+            if found.status == "parked":
+                raise RunParked(ref.id, found.reason)
+            if found.status in AT_REST:
+                return found
+        raise AssertionError("a run is looked at until it is done")
+
+    async def _seen(self, ref: RunRef) -> AsyncIterator[Worker | RunRecord]:
+        """
+        Yield the worker of a run that is here; of a run that another process drives its record, again and again.
+
+        Raises:
+            RunNotFound: no run has this id.
+            RunNotHeld: it has something to do, and its store does not tell what other processes do with it.
+        """
+        await self._runtime.resident(ref.id)
+        for seconds in pauses(*WATCHED):
+            found = await self._found(ref)
+            yield found
+            if isinstance(found, Worker):
+                return
+            if not self._runtime.mailbox.is_there:
+                raise RunNotHeld(ref.id, found.owner)
+            self._runtime.watched(found)
+            await asyncio.sleep(seconds)
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
         """As :meth:`_awaited`, of an open run as soon as the input that *ref* refers to is done."""
@@ -151,16 +174,23 @@ class RunnerQueries:
         return await self._in_time(ref, timeout, self._until(ref, predicate))
 
     async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
-        found = await self._found(ref)
-        if isinstance(found, Worker) and not found.has_left:
-            return await self._runtime.waiters.until(found, predicate)
-        if not isinstance(found, Worker) and found.status not in AT_REST:
-            raise RunNotHeld(ref.id, found.owner)
-        state = found.state if isinstance(found, Worker) else found.status
-        seen = (await self._run(found)).where(predicate)
-        if seen is None:
-            raise RunClosed(ref.id, found.reason, status=state) if state in FINISHED else RunNotHeld(ref.id)
-        return seen
+        looked_at = (-1, "")
+        async for found in self._seen(ref):
+            if isinstance(found, Worker) and not found.has_left:
+                return await self._runtime.waiters.until(found, predicate)
+            head = found.acknowledged if isinstance(found, Worker) else found.head
+            state = found.state if isinstance(found, Worker) else found.status
+            if (head, state) == looked_at:
+                continue
+            looked_at = head, state
+            seen = (await self._run(found)).frozen_copy(state).where(predicate)
+            if seen is not None:
+                return seen
+            if state in FINISHED:
+                raise RunClosed(ref.id, found.reason, status=state)
+            if state == "parked":
+                raise RunParked(ref.id, found.reason)
+        raise AssertionError("a run is looked at until it is done")
 
     async def result(self, run: str | Handle[Any], timeout: float | None = None) -> Any:
         """
@@ -175,6 +205,8 @@ class RunnerQueries:
             RunClosed: the run was cancelled.
         """
         ref = as_ref(run)
+        if ref.key is not None:
+            return await self._in_time(ref, timeout, self._result_of_key(ref))
         here = self._here(ref) if timeout is None else None
         found: Worker | RunRecord
         if here is not None and here.run.memory.is_ending:  # as nearly always: what _done() does, in two coroutines
@@ -189,6 +221,19 @@ class RunnerQueries:
         if stored is not None and ref.input in (None, stored.ordinal):
             return checked_output(ref.id, stored)
         return output_of((await self._runtime.registry.read(ref.id)).run, ref.input)
+
+    async def _result_of_key(self, ref: RunRef) -> Any:
+        """Return the result of an input that was left in the inbox of its run, once the run has taken it in."""
+        return await self.result(Handle(self, await self._numbered(ref)))
+
+    async def _numbered(self, ref: RunRef) -> RunRef:
+        """Return *ref* with the number of its input, once the run has it."""
+
+        def has_it(run: Run) -> bool:
+            return ref.key in (run.memory.keys or {})
+
+        run = await self._until(ref, has_it)
+        return RunRef(ref.id, (run.memory.keys or {})[ref.key or ""])
 
     async def gather(
         self,
@@ -307,12 +352,12 @@ class RunnerQueries:
         return found.state if isinstance(found, Worker) else found.status
 
     def __contains__(self, id: object) -> bool:
-        return id in self._runtime.registry
+        return id in self._runtime.registry or id in self._runtime.sleepers
 
     @property
     def held(self) -> list[str]:
-        """The ids of the runs that this runner drives."""
-        return [worker.id for worker in self._runtime.registry]
+        """The ids of the runs that this runner drives, those that only wait and are not in memory included."""
+        return [*(worker.id for worker in self._runtime.registry), *self._runtime.sleepers]
 
     async def find(self, id: str) -> RunRecord:
         """

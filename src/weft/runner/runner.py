@@ -22,11 +22,12 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, Literal, Self
 
+from weft.core import events as ev
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunClosed
+from weft.errors import InvalidOption, RunClosed, RunNotHeld, RunParked
 from weft.log import check_encodable, needs_encoding
 from weft.log import register as register_class
 from weft.log.module_names import workflows_of
@@ -59,6 +60,8 @@ from weft.runner.options import (
 from weft.runner.portability import check_portable
 from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
+from weft.runner.registry.mailbox import MERGE_POLICIES
+from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
@@ -88,6 +91,7 @@ class AsyncRunner(RunnerQueries):
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
+        resident: int = RESIDENT,
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -114,9 +118,13 @@ class AsyncRunner(RunnerQueries):
                 with the component and the place; None for never.
             check_arguments: copy the arguments of each attempt and fail it with ``ChangedArgument`` if it changes one.
                 That is for tests and for a search: it costs two encodings and a copy for each argument.
+            resident: how many runs that only wait, for time or a signal, stay in memory.  Those that have waited
+                longest leave it first, and come back when they are due or are sent something.
         """
         check_seconds("blocking_threshold", blocking_threshold)
         check_grace(grace)
+        if type(resident) is not int or resident < 0:
+            raise InvalidOption(f"resident={resident!r}: use a number of runs, 0 or more")
         self._runtime = Runtime(
             self,
             defaults.store(store),
@@ -129,6 +137,7 @@ class AsyncRunner(RunnerQueries):
             grace,
             self._given,
             as_thresholds(collector),
+            resident,
         )
         self._registry, self._waiters, self._children = (
             self._runtime.registry,
@@ -431,8 +440,65 @@ class AsyncRunner(RunnerQueries):
                 raise
             await self._runtime.finished(id)
             return Handle(self, RunRef(id, known))  # it was sent before the run finished
+        except RunNotHeld as refused:
+            at, key = self._runtime.dispatcher.clock.time(), key or uuid.uuid4().hex
+            if policies is not None:
+                await self._post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), policies_mode)
+            end = None if deadline is None else at + deadline
+            await self._post(refused, "input", ev.InputReceived(0, input, 0, at, key, end, by=by))
+            return Handle(self, RunRef(id, key=key))
         await self._runtime.taken(worker)
         return Handle(self, RunRef(id, number, worker))
+
+    async def signal(
+        self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None
+    ) -> None:
+        """
+        Send the run *id* the signal *name*: the component that has waited for it longest takes it, or it is kept.
+
+        When this returns, the signal is stored.  A run that is not in this runner, or that no process drives, finds it
+        in its inbox; it is refused there if it does not fit, which the log of the run says.
+
+        Args:
+            value: what is sent along.
+            key: makes sending it twice harmless.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            UnknownSignal: no component of the run waits for it.
+            InvalidSignal: the value does not fit what is waited for.
+            RunNotFound: no run has this id.
+            RunClosed: the run has finished.
+            UnencodableValue: the value could not be stored.
+        """
+        try:
+            worker = await self._runtime.changeable(id)
+        except RunNotHeld as refused:
+            at = self._runtime.dispatcher.clock.time()
+            signal = ev.SignalReceived(0, name, value, at, key or uuid.uuid4().hex, by)
+            await self._post(refused, "signal", signal)
+        else:
+            worker.signal(name, value, key=key, by=by)
+            await self._runtime.taken(worker)
+
+    async def _post(self, refused: RunNotHeld, kind: str, event: ev.AnyEvent, mode: PoliciesMode = "replace") -> None:
+        """
+        Leave a message for a run that is not here, as *refused* says.
+
+        Raises:
+            RunNotHeld: the store takes no messages.
+            RunParked: the run needs a person first.
+        """
+        if not self._runtime.mailbox.is_there:
+            raise refused
+        if (
+            kind in ("input", "signal")
+            and (stored := await self._runtime.ownership.record(refused.run_id)).status == "parked"
+        ):
+            raise RunParked(stored.id, stored.reason)
+        if isinstance(event, ev.PolicyChanged) and mode == "merge":
+            kind = MERGE_POLICIES
+        await self._runtime.mailbox.post(refused.run_id, kind, event)
 
     async def _known(self, id: str, key: str) -> int | None:
         """Return the number of the input with this *key* that the run *id* has had; None if it has not."""
@@ -454,6 +520,8 @@ class AsyncRunner(RunnerQueries):
             if closed.status == "cancelled":
                 raise
             await self._runtime.finished(id)
+        except RunNotHeld as refused:
+            await self._post(refused, "finish", ev.RunFinished(0, by))
         else:
             worker.end(by)
             await self._runtime.taken(worker)
@@ -566,6 +634,7 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         worker = await self._registry.resume(id, workflow, told, strict=strict)
+        await self._runtime.mailbox.collected()
         return Handle(self, RunRef(id, None, worker))
 
     async def resume_all(
@@ -599,6 +668,7 @@ class AsyncRunner(RunnerQueries):
             hooks=hooks,
         )
         resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
+        await self._runtime.mailbox.collected()
         return [Handle(self, RunRef(run)) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------
@@ -619,6 +689,9 @@ class AsyncRunner(RunnerQueries):
                 raise
             await self._runtime.finished(id)
             return
+        except RunNotHeld as refused:
+            await self._post(refused, "cancel", ev.RunCancelled(0, reason, by))
+            return
         if worker.state != "cancelled":
             worker.cancel(reason, by)
         if worker.orphans:
@@ -630,9 +703,13 @@ class AsyncRunner(RunnerQueries):
         self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None
     ) -> None:
         """Put *policies* in force for the run *id*, from the next decision on."""
-        worker = await self._runtime.changeable(id)
-        worker.rule(policies, mode, by)
-        await self._runtime.taken(worker)
+        try:
+            worker = await self._runtime.changeable(id)
+        except RunNotHeld as refused:
+            await self._post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), mode)
+        else:
+            worker.rule(policies, mode, by)
+            await self._runtime.taken(worker)
 
     async def add(self, id: str, fragment: object, *, to: object = None, by: str | None = None) -> None:
         """

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.errors import (
     RunClosed,
@@ -28,7 +28,7 @@ from weft.errors import (
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
-from weft.ports.store import FINISHED, LogStore
+from weft.ports.store import AT_REST, FINISHED, LogStore, RunRecord
 from weft.runner import collector
 from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
@@ -40,7 +40,9 @@ from weft.runner.execution.worker import Worker
 from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.bulk_start import BulkStart
 from weft.runner.registry.children import ChildRuns, Given
+from weft.runner.registry.mailbox import Mailbox
 from weft.runner.registry.registry import RunRegistry
+from weft.runner.registry.sleepers import Sleepers
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
 
@@ -49,6 +51,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
+
+
+MOST_WATCHED: Final = 1024
+"""Of how many runs that are not here the last record is remembered."""
 
 
 class _Stop:
@@ -73,6 +79,7 @@ class Runtime:
         grace: float,
         given: Given,
         thresholds: Thresholds | None,
+        resident: int,
     ) -> None:
         """
         Create the parts of *runner*; :meth:`open` opens them.
@@ -81,6 +88,7 @@ class Runtime:
             given: checks the options of children.
             grace: how many seconds what is in flight gets to end when it is stopped.
             thresholds: those of the garbage collector while it is open.
+            resident: how many runs that only wait stay in memory.
         """
         self.executors = executors
         self._store, self._grace, self._thresholds = store, grace, thresholds
@@ -98,6 +106,8 @@ class Runtime:
         self._is_spent = False
         self._closers = 0
         """How many callers wait until it is closed."""
+        self._watched: dict[str, RunRecord] = {}
+        """By run that is not here and is waited for: its record, as it was last seen."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
         self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
@@ -106,7 +116,18 @@ class Runtime:
         self.waiters = Waiters(clock.time)
         self.registry = RunRegistry(self.ownership, self.waiters, self.dispatcher)
         self.bulk_start = BulkStart(self.registry, self.waiters, self.ownership)
-        self.bulk_resume = BulkResume(self.registry, self.ownership, lambda: self.dispatcher.journal.is_writing)
+        self.bulk_resume = BulkResume(
+            self.registry, self.ownership, clock.time, lambda: self.dispatcher.journal.is_writing
+        )
+        self.sleepers = Sleepers(
+            resident,
+            self.dispatcher.timers,
+            clock.time,
+            put_to_sleep=self.registry.put_to_sleep,
+            bring_back=self.bulk_resume.together,
+        )
+        self.mailbox = Mailbox(store, self.registry, clock.time, self.may_wait)
+        self.registry.sleepers, self.registry.mailbox = self.sleepers, self.mailbox
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
 
@@ -162,6 +183,7 @@ class Runtime:
             self.children.open()
             self.dispatcher.open()
             self.ownership.open()
+            await self.mailbox.open()
         except BaseException:
             if self._owns_store:
                 self._owns_store = False
@@ -215,6 +237,9 @@ class Runtime:
             self._is_spent = True
             return
         dispatcher.is_closing = True
+        await self.mailbox.close()
+        asleep = await self.sleepers.close()
+        dispatcher.timers.close()
         self.registry.supervisor.close()
         self.children.close()
         workers = list(self.registry)
@@ -234,7 +259,7 @@ class Runtime:
             if self._owns_store:  # closing it gives up all runs
                 await spanned(self._store, "close", [], dispatcher.clock.time, self._store.close)
             else:
-                await self.ownership.release_all(worker.id for worker in workers)
+                await self.ownership.release_all([*(worker.id for worker in workers), *asleep])
         except Exception as error:
             if unwritten:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
@@ -272,7 +297,7 @@ class Runtime:
             RunClosed: it has finished.
             RunNotHeld: it is stored, and not here.
         """
-        worker = await self.held(run)
+        worker = await self.resident(run)
         if worker is None:
             stored = await self.ownership.record(run)
             if stored.status in FINISHED:
@@ -280,8 +305,16 @@ class Runtime:
             raise RunNotHeld(run, stored.owner)
         return worker
 
+    async def resident(self, run: str) -> Worker | None:
+        """Return the worker of *run*, which is brought back into memory if it is asleep; None if it is not here."""
+        worker = await self.held(run)
+        while worker is None and self.registry.is_asleep(run):
+            await self.registry.awaken([run])
+            worker = await self.held(run)
+        return worker
+
     async def held(self, run: str) -> Worker | None:
-        """Return the worker of *run*, once it is decided whether it is here; None if it is not."""
+        """Return the worker of *run*, once it is decided whether it is in memory; None if it is not."""
         self.check_open()
         if self.registry.supervisor.is_at_work:
             await self.registry.supervisor.restarted(run)
@@ -357,10 +390,30 @@ class Runtime:
     def timed_out(self, run: str, timeout: float) -> WaitTimeout:
         """Return the error for a caller that has waited *timeout* seconds for *run*."""
         worker = self.registry.get(run)
+        watched = self._watched.get(run)
+        if worker is None and watched is not None:
+            return self._timed_out_elsewhere(watched, timeout)
         if worker is None:
             return WaitTimeout(run, timeout, "unknown", "the store has not said whether it has the run")
         why = diagnose(worker, is_calling=self.waiters.is_calling(worker))
         return WaitTimeout(run, timeout, worker.state, why)
+
+    def watched(self, stored: RunRecord) -> None:
+        """A caller waits for a *stored* run that is not here; if no process drives it, that is logged once."""
+        before = self._watched.pop(stored.id, None)
+        self._watched[stored.id] = stored
+        if len(self._watched) > MOST_WATCHED:
+            del self._watched[next(iter(self._watched))]
+        if stored.owner is None and stored.status not in AT_REST and (before is None or before.owner is not None):
+            _log.warning(
+                "run %r is %s and no process drives it, so waiting for it may take for ever; resume(%r) it",
+                *(stored.id, stored.status, stored.id),
+            )
+
+    def _timed_out_elsewhere(self, stored: RunRecord, seconds: float) -> WaitTimeout:
+        """Return the error for a caller that has watched a *stored* run, which is not here."""
+        why = f"no process drives it: resume({stored.id!r}) it" if stored.owner is None else f"{stored.owner} drives it"
+        return WaitTimeout(stored.id, seconds, stored.status, why)
 
     # -- letting go of them ----------------------------------------------------------------------
 
@@ -378,6 +431,8 @@ class Runtime:
             StoreError: not all events could be written; the run is released nevertheless.
         """
         if await self.held(run) is None:
+            if self.registry.is_asleep(run):
+                await asyncio.shield(self.registry.change(run, partial(self._stop, run, Deadline(0.0), persist=True)))
             return
         stop = self._stops.get(run)
         if stop is None:
@@ -400,6 +455,9 @@ class Runtime:
         worker = self.registry.get(run)
         if worker is not None:  # else it has left meanwhile
             await self._let_go(worker, deadline, persist=persist)
+        elif self.registry.is_asleep(run):
+            self.sleepers.woken(run)
+            await self.ownership.release([run])
 
     async def delete(self, run: str) -> None:
         """

@@ -19,7 +19,7 @@ restart, and are lost when the process ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from operator import attrgetter
 from typing import Self
@@ -41,9 +41,11 @@ from weft.ports.store import (
     AT_REST,
     DUE,
     FINISHED,
+    NEVER,
     Append,
     ContentHash,
     LoadedRun,
+    Message,
     RunRecord,
     RunStatus,
     Segment,
@@ -56,11 +58,12 @@ _OWNER = "this process"
 class _Stored:
     """One run: its record as it was last changed, and how far its log has come since."""
 
-    __slots__ = ("_record", "chain", "epoch", "facts", "head", "segments", "updated_at")
+    __slots__ = ("_record", "chain", "epoch", "facts", "head", "inbox", "segments", "updated_at")
 
     def __init__(self, record: RunRecord) -> None:
         self.segments: list[Segment] = []
         self.facts: dict[ContentHash, bytes] | None = None
+        self.inbox: dict[int, Message] = {}
         self._set(record)
 
     def _set(self, record: RunRecord) -> None:
@@ -118,8 +121,11 @@ class _Stored:
                 dead_letters=append.dead_letters if has_status else there.dead_letters,
                 outcome=append.outcome if has_status else there.outcome,
                 finished_at=(append.at if append.status in FINISHED else None) if has_status else there.finished_at,
+                wake_at={None: there.wake_at, NEVER: None}.get(append.wake_at, append.wake_at),
                 owner=None if append.release else there.owner,
             )
+            for number in append.taken:
+                self.inbox.pop(number, None)
         if append.facts:
             self.keep(append.facts)
 
@@ -147,6 +153,11 @@ class MemoryStore:
         self._abandoned: set[RunId] = set()
         """Runs whose owner died, as :meth:`crash` says."""
         self._is_open = False
+        self._posted = 0
+        """The number of the last message."""
+        self._mailed: dict[RunId, _Stored] = {}
+        """The runs that have had a message since this was last looked through."""
+        self._listeners: dict[object, Callable[[], object]] = {}
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self._runs)} runs)"
@@ -165,6 +176,7 @@ class MemoryStore:
     async def close(self) -> None:
         """Free all runs, and keep them."""
         self._is_open = False
+        self._listeners.clear()
         for stored in self._runs.values():
             stored.record = structs.replace(stored.record, owner=None)
 
@@ -365,6 +377,53 @@ class MemoryStore:
     def _forget(self, run: RunId) -> None:
         del self._runs[run]
         self._abandoned.discard(run)
+
+    # -- InboxStore ------------------------------------------------------------------------------
+
+    async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
+        """Store *messages*, and tell the listeners."""
+        self._check()
+        answers: list[int | StoreError] = []
+        is_heard = False
+        for each in messages:
+            stored = self._runs.get(each.run)
+            if stored is None:
+                answers.append(RunNotFound(each.run))
+                continue
+            self._posted += 1
+            stored.inbox[self._posted] = structs.replace(each, number=self._posted)
+            answers.append(self._posted)
+            self._mailed[each.run] = stored
+            is_heard = is_heard or stored.record.owner is not None
+        for heard in list(self._listeners.values()) if is_heard else ():
+            heard()
+        return answers
+
+    async def messages(
+        self, runs: Collection[RunId] | None = None, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Message]:
+        """Return the messages of *runs*, or of all runs that have an owner."""
+        self._check()
+        if runs is None:
+            self._mailed = {
+                run: each for run, each in self._mailed.items() if each.inbox and self._runs.get(run) is each
+            }
+            asked = [each for each in self._mailed.values() if each.record.owner is not None]
+        else:
+            asked = [self._runs[run] for run in dict.fromkeys(runs) if run in self._runs]
+        found = (message for stored in asked for message in stored.inbox.values() if message.number > after)
+        return nsmallest(limit, found, key=attrgetter("number"))
+
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* when something was posted for a run that has an owner."""
+        self._check()
+        me = object()
+        self._listeners[me] = heard
+
+        def end() -> None:
+            self._listeners.pop(me, None)
+
+        return end
 
     # --------------------------------------------------------------------------------------------
 

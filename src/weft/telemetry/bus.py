@@ -71,6 +71,7 @@ class Bus:
     store_stop: Handlers
     store_exception: Handlers
     worker_restart: Handlers
+    worker_evicted: Handlers
     worker_parked: Handlers
 
     def __init__(self) -> None:

@@ -26,6 +26,7 @@ STORE_STOP: Final = "weft.runner.store.stop"
 STORE_EXCEPTION: Final = "weft.runner.store.exception"
 WORKER_RESTART: Final = "weft.runner.worker.restart"
 WORKER_PARKED: Final = "weft.runner.worker.parked"
+WORKER_EVICTED: Final = "weft.runner.worker.evicted"
 
 PREFIX: Final = "weft.runner."
 
@@ -64,6 +65,9 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
     Entry(WORKER_RESTART, "a worker that crashed is rebuilt from the store", ("restarts",), (*_RUN, "error")),
     Entry(WORKER_PARKED, "a run is set aside until a person looks at it", (), (*_RUN, "reason")),
+    Entry(
+        WORKER_EVICTED, "a run that only waits leaves memory; it comes back when it is due or sent something", (), _RUN
+    ),
 )
 
 EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])

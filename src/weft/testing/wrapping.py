@@ -16,9 +16,11 @@ from weft.ports.store import (
     Append,
     ContentHash,
     FactStore,
+    InboxStore,
     ListableStore,
     LoadedRun,
     LogStore,
+    Message,
     OwnedStore,
     RunRecord,
     RunStatus,
@@ -28,7 +30,7 @@ from weft.typing import RunId
 T = TypeVar("T")
 
 
-class FullStore(LogStore, FactStore, OwnedStore, ListableStore, Protocol):
+class FullStore(LogStore, FactStore, OwnedStore, ListableStore, InboxStore, Protocol):
     """All protocols that the stores of Weft implement."""
 
 
@@ -168,3 +170,17 @@ class WrappedStore:
     ) -> int:
         """Delete old runs."""
         return await self.around("purge", lambda: self.inner.purge(before=before, statuses=statuses, limit=limit))
+
+    async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
+        """Store messages for runs."""
+        return await self.around("post", lambda: self.inner.post(messages))
+
+    async def messages(
+        self, runs: Collection[RunId] | None = None, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Message]:
+        """Return the messages for runs."""
+        return await self.around("messages", lambda: self.inner.messages(runs, after=after, limit=limit))
+
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Listen for messages."""
+        return await self.around("listen", lambda: self.inner.listen(heard))

@@ -15,16 +15,24 @@ from weft.ports.store import Append
 from weft.stores import SQLiteStore
 from weft.testing import (
     FactStoreContract,
+    InboxStoreContract,
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    SharedInboxContract,
     SharedStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
 
 class TestSQLiteStore(
-    LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract, SharedStoreContract
+    LogStoreContract,
+    FactStoreContract,
+    OwnedStoreContract,
+    ListableStoreContract,
+    InboxStoreContract,
+    SharedStoreContract,
+    SharedInboxContract,
 ):
     @pytest.fixture
     def store(self, tmp_path: Path) -> SQLiteStore:
@@ -56,7 +64,7 @@ class TestSQLiteStoreInParts(TestSQLiteStore):
 
 
 def in_parts(path: Path) -> SQLiteStore:
-    store = SQLiteStore(path)
+    store = SQLiteStore(path, synchronous="normal")  # thousands of commits, and a busy disk takes long for each
     store._large = 0
     return store
 

@@ -148,7 +148,7 @@ class Ownership:
             self._kept.pop(run, None)
             raise
 
-    async def free(self, statuses: Collection[RunStatus]) -> AsyncIterator[Sequence[str]]:
+    async def free(self, statuses: Collection[RunStatus]) -> AsyncIterator[Sequence[RunRecord]]:
         """Yield pages of the runs in one of *statuses* that no owner that is alive holds, oldest first."""
         store = self._owned()
         last: RunRecord | None = None
@@ -161,7 +161,7 @@ class Ownership:
             if not page:
                 return
             last = page[-1]
-            yield [record.id for record in page]
+            yield page
 
     async def acquire_many(
         self, runs: Collection[str], refused: Callable[[str, StoreError], object]

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from weft.core.events import FannedOut
 from weft.core.run.run import Run
+from weft.core.run.waits import next_due
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
 from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
-from weft.ports.store import FINISHED, FIRST_EPOCH, Append, RunStatus
+from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, RunStatus
 
 MOST: Final = 2048
 """How many events are written at once; the others follow in the next segment."""
@@ -36,6 +37,8 @@ class UnsavedLog:
         "_link",
         "_run",
         "_segment",
+        "_taken",
+        "_wake_at",
         "acknowledged",
         "epoch",
         "is_behind",
@@ -52,6 +55,7 @@ class UnsavedLog:
         stored: int = 0,
         link: bytes = b"",
         status: RunStatus | None = None,
+        wake_at: float | None = None,
     ) -> None:
         """
         Continue after the stored events of *run*.
@@ -61,6 +65,7 @@ class UnsavedLog:
             stored: how many events the store has; none of a run that is new.
             link: the head of the hash chain there.
             status: what the store says of the run; None if it does not know it.
+            wake_at: when the store says that it has to be woken.
         """
         self._run, self._link = run, link
         self.epoch = epoch
@@ -80,6 +85,10 @@ class UnsavedLog:
         """Whether nothing more of it is to be written."""
         self.is_behind = False
         """Whether the last append was too long for one segment, so that another one has to follow."""
+        self._wake_at = wake_at
+        """When the store says that the run has to be woken."""
+        self._taken: list[int] | None = None
+        """The messages that are to be taken from the inbox."""
         self._encoded: dict[int, Encoded] | None = None
         """By position of an event that is not stored: the value that it holds, as bytes."""
 
@@ -93,10 +102,16 @@ class UnsavedLog:
                 self._encoded = {}
             self._encoded[event.seq] = encoded
 
+    def take(self, number: int) -> None:
+        """The message with this *number* has become a part of the run: the next append takes it from the inbox."""
+        if self._taken is None:
+            self._taken = []
+        self._taken.append(number)
+
     @property
     def is_empty(self) -> bool:
         """Whether the store has everything."""
-        return self.acknowledged == len(self._run.memory.log)
+        return self.acknowledged == len(self._run.memory.log) and not self._taken
 
     def lone(self, at: float) -> Append | None:
         """
@@ -106,7 +121,7 @@ class UnsavedLog:
         """
         memory, known, link = self._run.memory, self.acknowledged, self._link
         log = memory.log
-        if self.status != "running" or len(log) != known + 1 or self.is_dropped:
+        if self.status != "running" or len(log) != known + 1 or self.is_dropped or self._taken:
             return None
         body = lone_reaction(log[known])
         if body is None:
@@ -130,7 +145,9 @@ class UnsavedLog:
         self.is_behind = len(events) == MOST and self.acknowledged + MOST < len(memory.log)
         if self.is_behind:
             status = "running"  # whatever it is in the end, there is more to come
-        if (not events and status == self.status) or self.is_dropped:
+        wake_at = next_due(memory) if status == "waiting" else None
+        is_woken_as_before = wake_at == self._wake_at
+        if self.is_dropped or (not events and status == self.status and is_woken_as_before and not self._taken):
             return None
         segment = self._encoder.segment(events, self._encoded) if events else _EMPTY
         body, count = segment.body, segment.count
@@ -154,6 +171,8 @@ class UnsavedLog:
             at=at,
             status=None if is_known else status,
             reason=reason,
+            wake_at=None if is_woken_as_before else NEVER if wake_at is None else wake_at,
+            taken=() if self._taken is None or self.is_behind else tuple(self._taken),
             failures=counts[0],
             dead_letters=counts[1],
             outcome=b"" if self.outcome is None else encode_outcome(self.outcome),
@@ -178,6 +197,10 @@ class UnsavedLog:
                 self._encoder = Encoder()
             self._encoder.stored(self._segment)
             self._segment = None
+        if append.wake_at is not None:
+            self._wake_at = None if append.wake_at == NEVER else append.wake_at
+        if append.taken and self._taken is not None:
+            self._taken = self._taken[len(append.taken) :] or None
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""

@@ -31,6 +31,7 @@ from weft.runner.execution.policies import policy_tables
 from weft.runner.execution.rate_queue import RateQueues
 from weft.runner.execution.straight_lane import StraightLane
 from weft.runner.execution.timeouts import Timeouts
+from weft.runner.execution.timers import Timers
 
 if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
@@ -68,6 +69,8 @@ class Dispatcher:
         }
         """By name of an executor that runs what it is given at once."""
         self.limit_queues, self.rate_queues, self.timeouts = LimitQueues(self), RateQueues(self), Timeouts(self)
+        self.timers = Timers(self)
+        """The timers of what waits in runs."""
         self.policy_tables = policy_tables(executors)
         """By name of the executor that the plain functions of a run are for."""
         self._is_awake = self._is_due = False

@@ -82,6 +82,11 @@ class Reporter:
         if bus.worker_restart:
             bus.emit(catalogue.WORKER_RESTART, {"restarts": restarts}, {**self._whose(), "error": error})
 
+    def evicted(self) -> None:
+        """The run only waits, and leaves memory."""
+        if bus.worker_evicted:
+            bus.emit(catalogue.WORKER_EVICTED, {}, self._whose())
+
     def parked(self, reason: str) -> None:
         """The run was set aside."""
         _log.error("run %r is parked: %s", self._run.id, reason)

@@ -46,9 +46,11 @@ def is_to_call_back(worker: Worker) -> bool:
 
 
 def status_to_store(worker: Worker) -> RunStatus:
-    """Return the status to store: ``running`` as long as the run needs a runner to continue."""
+    """Return the status to store: ``running`` or ``waiting`` as long as the run needs a runner to continue."""
     if worker.state in ("parked", "cancelled"):
         return "running" if worker.orphans else worker.state
+    if worker.only_waits:
+        return "waiting"
     if not worker.is_idle or worker.owes_notice:
         return "running"
     return worker.state if worker.state in FINISHED else "idle"

@@ -27,11 +27,12 @@ from weft.core import events as ev
 from weft.core.failure import text_of
 from weft.core.fold.fold import record
 from weft.core.fold.memory import PAGE
-from weft.core.fold.scope import Activation
+from weft.core.fold.scope import Activation, Key
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
 from weft.core.run.texts import check_text_or_none
+from weft.core.run.waits import begin_waits, fire_timer, next_due, receive_signal
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
@@ -86,6 +87,10 @@ class Owner(Protocol):
         """The run of *worker* has finished, and all of it is stored; the run was released by that."""
         ...
 
+    def waits(self, worker: Worker) -> None:
+        """*worker* only waits, for time or a signal, and all of that is stored."""
+        ...
+
     def crashed(self, worker: Worker, error: BaseException) -> None:
         """*worker* has raised *error*."""
         ...
@@ -107,6 +112,7 @@ class Worker:
         "attempts",
         "dispatcher",
         "has_left",
+        "heard",
         "id",
         "is_dead",
         "is_in_lane",
@@ -202,6 +208,8 @@ class Worker:
         """How many runnables have completed since the last checkpoint."""
         self.owes_notice = options.on_complete is not None and has_news(run)
         """Whether on_complete is still to be called, now that the run is idle."""
+        self.heard = 0
+        """The number of the last message that it has taken from its inbox."""
         self.orphans = orphans(run) if self.state == "cancelled" and self._unsaved.status != "cancelled" else ()
         """Children that are to be cancelled with the run, which was; until then it counts as unfinished."""
         self.is_opening = False
@@ -242,8 +250,26 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in flight and nothing can be started."""
-        return not self.queue.by_key and not self.run.memory.ready
+        """Whether nothing is in flight, nothing can be started, and nothing waits."""
+        memory = self.run.memory
+        return not self.queue.by_key and not memory.ready and not memory.waiting
+
+    @property
+    def may_sleep(self) -> bool:
+        """Whether the run only waits, and all of it is stored, so that it need not be in memory."""
+        is_well = not (self.is_stopping or self.is_leaving or self.is_dead or self.is_in_lane) and self.lost is None
+        return is_well and self.only_waits and self._is_stored()
+
+    @property
+    def wake_at(self) -> float | None:
+        """When the run, which only waits, has to be woken; None if time alone does not wake it."""
+        return next_due(self.run.memory)
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether something waits for time or a signal, and there is nothing else to do."""
+        memory = self.run.memory
+        return bool(memory.waiting) and not memory.ready and not self.queue.by_key
 
     # -- what it is told -------------------------------------------------------------------------
 
@@ -332,6 +358,51 @@ class Worker:
             check_text_or_none("by", by)
             record(memory, ev.RunFinished(len(memory.log) + 1, by))
             self.changed()
+
+    def signal(self, name: str, value: Any, *, key: str | None = None, by: str | None = None) -> None:
+        """
+        Take a signal in; if its name and key are known, nothing changes.
+
+        Raises:
+            UnknownSignal: no component waits for it.
+            InvalidSignal: its value does not fit.
+            UnencodableValue: the value could not be stored.
+            RunClosed, RunParked: as :meth:`take`.
+        """
+        self.check_open()
+        if self.state == "parked":
+            raise RunParked(self.id, self.reason)
+        if needs_encoding(value):
+            exhausted(encode_once(value, name))
+        if key is not None:
+            check_text("key", key)
+        if receive_signal(self.run, name, value, at=self.dispatcher.clock.time(), key=key, by=by):
+            self.changed()
+
+    def refuse_signal(self, name: str, reason: str, *, key: str | None = None, by: str | None = None) -> None:
+        """Note that a signal, whose sender cannot be told, was refused."""
+        memory = self.run.memory
+        record(memory, ev.SignalRefused(len(memory.log) + 1, name, reason, self.dispatcher.clock.time(), key, by))
+        self._told()
+
+    def has_timer(self, key: Key) -> bool:
+        """Whether what waits at *key* still waits, here."""
+        return not self.is_stopping and key in (self.run.memory.waiting or ())
+
+    def time_is_up(self, key: Key, due: float) -> None:
+        """What waits at *key* is *due*."""
+        self.dispatcher.guard(self, self._fire, key, due)
+
+    def _fire(self, key: Key, due: float) -> None:
+        if fire_timer(self.run, key, max(due, self.dispatcher.clock.time())):
+            self.untimed_until = 0.0
+            self._told()
+
+    def take_message(self, number: int) -> None:
+        """The next append takes the message with this *number* from the inbox: what it said has happened."""
+        self.heard = number
+        self._unsaved.take(number)
+        self.checkpoint()
 
     def rule(self, policies: Iterable[Any], mode: PoliciesMode, by: str | None = None) -> None:
         """
@@ -436,6 +507,10 @@ class Worker:
             self._takeover = None
             self.dispatcher.guard(self, start)
 
+    def sleep(self) -> None:
+        """Do nothing more: the run only waits, and leaves memory."""
+        self.is_stopping = self.is_leaving = True
+
     def forget(self) -> None:
         """Drop the unsaved events: the run is stopped with ``persist=False``."""
         self._unsaved.drop()
@@ -490,6 +565,8 @@ class Worker:
         self.at_once = AT_ONCE
         queue, unsaved = self.queue, self._unsaved
         while True:
+            if memory.newly_waiting:
+                self._begin_waits()
             if memory.unopened is not None:
                 open_more(self)
             ready = memory.newly_ready
@@ -520,6 +597,15 @@ class Worker:
             self.state = "running" if queue.slots_used or queue.line else "waiting"
         else:
             self._update_state()
+
+    def _begin_waits(self) -> None:
+        """Start the timers of what has begun to wait, unless a signal has come before."""
+        clock, waiting = self.dispatcher.clock, self.run.memory
+        for key in begin_waits(self.run, clock.time()):
+            found = (waiting.waiting or {}).get(key)
+            if found is not None and found.next_at is not None:
+                due, is_relative = found.next_at, found.is_relative and found.next_at == found.due
+                self.dispatcher.timers.add(self, key, due, is_relative=is_relative)
 
     def _take_in(self) -> None:
         """Queue the runnables that have become ready; for durable ones, record that they are about to start."""
@@ -638,6 +724,8 @@ class Worker:
             return
         if not self.is_idle:
             self.state = "running" if self.upcoming or self.queue.slots_used or self.queue.line else "waiting"
+            if self.state == "waiting" and self.only_waits:
+                self._store_wait()
             return
         if self.state != "cancelled":
             self._conclude()
@@ -656,6 +744,16 @@ class Worker:
             self.is_settled = True
             self.queue.rest()
             self.owner.settled(self)
+
+    def _store_wait(self) -> None:
+        """Store that the run waits, and tell its owner once that is done."""
+        if self._is_stored():
+            self.queue.rest()
+            if self.observer is not None:
+                self.observer(self)
+            self.owner.waits(self)
+        elif self.options.checkpoints.at_idle:
+            self.checkpoint()
 
     def _conclude(self) -> None:
         """Work out how the run stands, now that nothing is left to do, and why."""

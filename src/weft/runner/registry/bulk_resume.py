@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from weft.errors import RunnerClosed, RunNotFound, RunOwned, StoreUnavailable
-from weft.ports.store import DUE, RunStatus
+from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.runner.durability.ownership import Ownership
 from weft.runner.options import RunOptions
 from weft.runner.registry.registry import RunRegistry
@@ -30,9 +30,21 @@ AT_ONCE: Final = 8
 class BulkResume:
     """Resumes the stored runs of a registry."""
 
-    def __init__(self, registry: RunRegistry, ownership: Ownership, is_writing: Callable[[], bool]) -> None:
-        """Resume runs into *registry*; *is_writing* returns whether the journal writes events of other runs."""
-        self._registry, self._ownership, self._is_writing = registry, ownership, is_writing
+    def __init__(
+        self,
+        registry: RunRegistry,
+        ownership: Ownership,
+        time: Callable[[], float],
+        is_writing: Callable[[], bool],
+    ) -> None:
+        """
+        Resume runs into *registry*.
+
+        Args:
+            is_writing: whether the journal writes events of other runs.
+        """
+        self._registry, self._ownership = registry, ownership
+        self._time, self._is_writing = time, is_writing
 
     async def resume_all(self, options: RunOptions, *, parked: bool = False) -> list[str]:
         """
@@ -48,10 +60,34 @@ class BulkResume:
             resumed += await finish(self._one_by_one(aside, options))
         statuses: set[RunStatus] = {*DUE, "parked"} if parked else {*DUE}
         async for page in self._ownership.free(statuses):
-            resumed += await finish(self._together(page, options))
+            late = [record.id for record in page if self._sleeps_on(record)]
+            resumed += await finish(self.together([record.id for record in page if record.id not in late], options))
+            resumed += await finish(self._asleep(late, options))
         return resumed
 
-    async def _together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
+    def _sleeps_on(self, record: RunRecord) -> bool:
+        """Whether a stored run only waits, and there are enough of those in memory."""
+        sleepers = self._registry.sleepers
+        if record.status != "waiting" or sleepers is None or not sleepers.is_full:
+            return False
+        return record.wake_at is None or record.wake_at > self._time()
+
+    async def _asleep(self, runs: Iterable[str], options: RunOptions) -> list[str]:
+        """Own *runs*, which only wait, and let them sleep on."""
+        registry = self._registry
+        absent = [run for run in runs if run not in registry]
+        held = {run: lock for run in absent if (lock := registry.try_lock(run)) is not None}
+        try:
+            owned = await self._ownership.acquire_many(list(held), registry.supervisor.unresumable)
+            for record in owned:
+                if registry.sleepers is not None:
+                    registry.sleepers.put_stored(record, options)
+        finally:
+            for lock in held.values():
+                lock.release()
+        return [record.id for record in owned]
+
+    async def together(self, runs: Iterable[str], options: RunOptions) -> list[str]:
         """Resume *runs*, those that are not locked with two calls of the store; return which were resumed."""
         registry, ownership = self._registry, self._ownership
         absent = [run for run in runs if run not in registry]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -61,6 +61,47 @@ class Children(Protocol):
         ...
 
 
+class WaitingRuns(Protocol):
+    """The runs that only wait, as the registry sees them."""
+
+    def __contains__(self, run: object) -> bool: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further run that only waits stays in memory."""
+        ...
+
+    def add(self, worker: Worker) -> None:
+        """*worker* only waits, and all of it is stored."""
+        ...
+
+    def put_stored(self, record: RunRecord, options: RunOptions) -> None:
+        """Let a stored run, which was acquired, sleep on until it is due."""
+        ...
+
+    def forget(self, worker: Worker) -> None:
+        """*worker* has left."""
+        ...
+
+    def woken(self, run: str) -> None:
+        """*run* is in memory, or was released."""
+        ...
+
+    async def awaken(self, runs: Iterable[str]) -> None:
+        """Bring *runs* back into memory, those of them that are asleep."""
+        ...
+
+
+class Inbox(Protocol):
+    """The mailbox, as the registry sees it."""
+
+    def ring(self) -> None:
+        """Look for messages soon."""
+        ...
+
+
 class RunRegistry:
     """The workers of one runner, by run."""
 
@@ -79,6 +120,10 @@ class RunRegistry:
         self.shielded = ShieldedTasks()
         self.children: Children | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
+        self.sleepers: WaitingRuns | None = None
+        """The runs that are here and not in memory, and those that may leave it."""
+        self.mailbox: Inbox | None = None
+        """Told of a run that was brought back, and may have messages."""
         self.supervisor = Supervisor(self._rebuild, self._parked)
 
     def __iter__(self) -> Iterator[Worker]:
@@ -201,6 +246,8 @@ class RunRegistry:
         """Remove *worker*: its run was released, or was never created."""
         if self._workers.get(worker.id) is worker:
             del self._workers[worker.id]
+        if self.sleepers is not None:
+            self.sleepers.forget(worker)
         self._waiters.gone(worker)
 
     def _new_worker(self, run: str, workflow: Workflow, options: RunOptions, by: str | None) -> Worker:
@@ -400,6 +447,10 @@ class RunRegistry:
         self._workers[worker.id] = worker
         if old is not None:
             self._waiters.moved(old, worker)
+        if self.sleepers is not None:
+            self.sleepers.woken(worker.id)
+        if self.mailbox is not None:
+            self.mailbox.ring()
         worker.report.begun(self._dispatcher.clock.time, is_resumed=True)
         if taken is not None and taken.is_poison:
             self._parked(worker, text_of_poison(found.run, taken))
@@ -482,6 +533,8 @@ class RunRegistry:
         if self._workers.get(worker.id) is worker:
             del self._workers[worker.id]
             worker.has_left = True
+            if self.sleepers is not None:
+                self.sleepers.forget(worker)
             self.recent.add(worker)
             self._waiters.over(worker)
 
@@ -491,6 +544,37 @@ class RunRegistry:
             if isinstance(worker.lost, RunExists):  # it has never been here
                 del self._workers[worker.id]
             self._waiters.settled(worker)
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def waits(self, worker: Worker) -> None:
+        """*worker* only waits, and all of it is stored: its run, or another one, may leave memory."""
+        if self.sleepers is not None and self._workers.get(worker.id) is worker:
+            self.sleepers.add(worker)
+
+    def put_to_sleep(self, worker: Worker) -> bool:
+        """Remove *worker*, which only waits, from memory, and go on owning its run; return False if a caller waits."""
+        is_here = self._workers.get(worker.id) is worker and not self._locks.is_locked(worker.id)
+        if not is_here or self._waiters.is_awaited(worker):
+            return False
+        del self._workers[worker.id]
+        worker.sleep()
+        worker.report.evicted()
+        return True
+
+    def is_asleep(self, run: str) -> bool:
+        """Whether *run* is here, and not in memory."""
+        return self.sleepers is not None and run in self.sleepers
+
+    async def awaken(self, runs: Iterable[str]) -> None:
+        """Bring *runs* back into memory, those of them that are asleep."""
+        if self.sleepers is not None:
+            await self.sleepers.awaken(runs)
+
+    def told_to_end(self, worker: Worker) -> None:
+        """A message has cancelled the run of *worker*: cancel its children too."""
+        if worker.orphans and self.children is not None:
+            self.children.orphaned(worker)
 
     # -- leaving ---------------------------------------------------------------------------------
 
@@ -526,4 +610,11 @@ def _check_given(workflow: Workflow, stored: RunRecord) -> None:
 
 def _unsaved(found: Recovered) -> UnsavedLog:
     stored = found.record
-    return UnsavedLog(found.run, epoch=stored.epoch, stored=stored.head, link=stored.chain, status=stored.status)
+    return UnsavedLog(
+        found.run,
+        epoch=stored.epoch,
+        stored=stored.head,
+        link=stored.chain,
+        status=stored.status,
+        wake_at=stored.wake_at,
+    )

@@ -26,7 +26,7 @@ _LIMITS = {
 
 def diagnose(worker: Worker, *, is_calling: bool = False) -> str:
     """Return what *worker* is waiting for; *is_calling* says whether its ``on_complete`` is being called."""
-    told = [*_store(worker), *_in_flight(worker)]
+    told = [*_store(worker), *_in_flight(worker), *_waiting(worker)]
     if worker.is_dead:
         told.append("its worker has crashed, and is being rebuilt")
     if is_calling:
@@ -52,6 +52,20 @@ def _in_flight(worker: Worker) -> list[str]:
     told = [_inflight(worker, inflight) for inflight in in_flight[:_MOST]]
     if len(in_flight) > _MOST:
         told.append(f"{len(in_flight) - _MOST:,} more are in flight")
+    return told
+
+
+def _waiting(worker: Worker) -> list[str]:
+    """Return what waits for time or a signal."""
+    waiting, now = list((worker.run.memory.waiting or {}).values()), worker.dispatcher.clock.time()
+    told: list[str] = []
+    for each in waiting[:_MOST]:
+        wait, at = each.activation.node.wait, each.next_at
+        signal = "" if wait is None or wait.signal is None else f" for the signal {wait.signal!r}"
+        until = "" if at is None else f", {_seconds(at - now)} more" + (" at most" if signal else "")
+        told.append(f"{each.activation.node.name!r} {'waits' if signal else 'sleeps'}{signal}{until}")
+    if len(waiting) > _MOST:
+        told.append(f"{len(waiting) - _MOST:,} more wait")
     return told
 
 

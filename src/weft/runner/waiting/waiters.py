@@ -134,6 +134,10 @@ class Waiters:
             if not waiting:
                 del self._waiting[worker]
 
+    def is_awaited(self, worker: Worker) -> bool:
+        """Whether a caller waits for *worker*."""
+        return any(not waiter.future.done() for waiter in self._waiting.get(worker, ()))
+
     async def durable(self, worker: Worker, position: int) -> None:
         """
         Wait until the event at *position* is stored.

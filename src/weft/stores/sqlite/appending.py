@@ -21,7 +21,7 @@ from weft.errors import (
     RunNotFound,
     StoreError,
 )
-from weft.ports.store import FINISHED, FIRST_EPOCH, Append, ContentHash
+from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, ContentHash
 from weft.stores.sqlite.error_mapping import BAD_DATA
 from weft.stores.sqlite.large_values import Loaded
 from weft.stores.sqlite.ownership import transaction
@@ -42,6 +42,8 @@ _WHOLE_LARGE = query("whole_large")
 _DEFINITION = query("definition")
 _STANDING = query("standing")
 _HAS_SEGMENT = query("has_segment")
+_WAKE = query("wake")
+_TAKE = query("take")
 
 _MOST_REMEMBERED = 100_000
 _COPIED = 4096
@@ -118,6 +120,7 @@ class Appender:
         said: list[Row] = []
         changes: list[Row] = []
         facts: list[tuple[int, Append]] = []
+        waits: list[tuple[int, Append]] = []
         definitions: dict[ContentHash, bytes] = {}
         keys, created = self._keys, dict[RunId, int]()
         next_key = 0
@@ -141,6 +144,8 @@ class Appender:
                     changes.append(_change(key, each))
             if each.facts:
                 facts.append((key, each))
+            if each.wake_at is not None or each.taken:
+                waits.append((key, each))
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
@@ -153,6 +158,8 @@ class Appender:
             self.last = place, bytes(link)
         if facts:
             _keep(db, facts, loaded)
+        if waits:
+            _note_waits(db, waits)
         new = definitions.keys() - self._definitions
         if new:
             db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
@@ -213,6 +220,7 @@ class Appender:
         if row is not None:
             _CHANGE.execute(db, [_change(key, append)])
         _keep(db, [(key, append)], loaded)
+        _note_waits(db, [(key, append)])
         db.executemany(_DEFINITION, list(append.definitions.items()))
         if append.count:  # not before: what raises above takes the segment back
             self.last = segment[0], append.chain
@@ -256,6 +264,17 @@ def _keep(db: sqlite3.Connection, of: Iterable[tuple[int, Append]], loaded: Load
     if large:
         db.executemany(_LARGE_FACT, large)
         db.executemany(_WHOLE_LARGE, [(known, key, content) for key, content, known in large])
+
+
+def _note_waits(db: sqlite3.Connection, of: Iterable[tuple[int, Append]]) -> None:
+    """Note when the runs with these keys have to be woken, and remove the messages that were taken."""
+    for key, append in of:
+        if append.wake_at == NEVER:
+            db.execute("delete from wakes where run = ?", (key,))
+        elif append.wake_at is not None:
+            db.execute(_WAKE, (key, append.wake_at))
+        if append.taken:
+            db.executemany(_TAKE, [(number, key) for number in append.taken])
 
 
 def _new_run(key: int, append: Append, session: int) -> Row:

@@ -31,7 +31,10 @@ from weft.stores.sqlite.view import Contents, Facts
 Certainty: TypeAlias = Literal["certain", "likely"]
 
 _RUN = query("run_by_key")
-_RUN_WITHOUT_OUTCOME = _RUN.replace("r.failures, r.dead_letters, r.finished_at, r.outcome", "0, 0, null, x''")
+_RUN_WITHOUT_WAKE = _RUN.replace(", w.at", ", null").replace("left join wakes w on w.run = r.key\n", "")
+_RUN_WITHOUT_OUTCOME = _RUN_WITHOUT_WAKE.replace(
+    "r.failures, r.dead_letters, r.finished_at, r.outcome", "0, 0, null, x''"
+)
 _LOG = query("whole_log")
 _FACT_BODY = query("fact_body")
 _UNFINISHED = query("unfinished_large")
@@ -103,7 +106,9 @@ class Checkup:
             if not version:
                 raise StoreNotFound(f"nothing has been stored in {self.path} yet")
             self._has_parts = version >= schema.IN_PARTS
-            self._one_run = _RUN if version >= schema.WITH_OUTCOMES else _RUN_WITHOUT_OUTCOME
+            self._one_run = _RUN if version >= schema.WITH_INBOX else _RUN_WITHOUT_WAKE
+            if version < schema.WITH_OUTCOMES:
+                self._one_run = _RUN_WITHOUT_OUTCOME
             if remark is not None:
                 yield remark
             yield from self._guarded("the last commit", partial(self._last_commit, db, noted, version))

@@ -153,6 +153,8 @@ def _forget(db: sqlite3.Connection, key: int) -> None:
     _forget_segments(db, key)
     db.execute(_FORSAKE_LARGE, (key,))
     db.execute("delete from facts where run = ?", (key,))
+    db.execute("delete from inbox where run = ?", (key,))
+    db.execute("delete from wakes where run = ?", (key,))
     db.execute("delete from runs where key = ?", (key,))
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from weft.errors import DamagedRow
-from weft.ports.store import FIRST_EPOCH, RunRecord, RunStatus, Segment
+from weft.ports.store import FIRST_EPOCH, Message, RunRecord, RunStatus, Segment
 from weft.typing import RunId
 
 _STATUSES = get_args(RunStatus)
@@ -27,7 +27,7 @@ _STATUSES = get_args(RunStatus)
 def record(row: Sequence[Any]) -> RunRecord:
     """Return what a row of ``record.sql`` says of a run."""
     (key, id_, workflow, version, status, reason, link, epoch, created_at, updated_at, owner, *rest) = row
-    (failures, dead_letters, finished_at, outcome, first, count, last_link, at, session, pid, host) = rest
+    (failures, dead_letters, finished_at, outcome, first, count, last_link, at, session, pid, host, wake_at) = rest
     whose = run_named(id_, key)
     if first is None:
         head, last_link, at = 0, link, updated_at
@@ -51,6 +51,7 @@ def record(row: Sequence[Any]) -> RunRecord:
         created_at=moment(whose, "runs.created_at", created_at),
         updated_at=max(moment(whose, "runs.updated_at", updated_at), at),
         finished_at=None if finished_at is None else moment(whose, "runs.finished_at", finished_at),
+        wake_at=None if wake_at is None else moment(whose, "wakes.at", wake_at),
         owner=None if session is None else holder(whose, pid, host),
     )
 
@@ -95,6 +96,19 @@ def written(run: RunId, first: Any, count: Any, at: Any) -> tuple[int, int, floa
     """Return a row of ``times.sql``."""
     whose = f"run {run!r}"
     return _first(whose, first), _count(whose, count), moment(whose, "segments.at", at)
+
+
+def message(row: Sequence[Any]) -> Message:
+    """Return a row of ``inbox_of_run.sql``."""
+    number, run, kind, at, body = row
+    whose = f"message {number}"
+    return Message(
+        number=whole(whose, "inbox.number", number, 1),
+        run=text(whose, "runs.id", run),
+        kind=text(whose, "inbox.kind", kind),
+        at=moment(whose, "inbox.at", at),
+        body=blob(whose, "inbox.body", body),
+    )
 
 
 def token(whose: str, found: Any) -> str:

@@ -28,6 +28,9 @@ IN_PARTS = 3
 WITH_OUTCOMES = 6
 """The first version in which a run has failures, dead letters, an outcome and a time of finishing."""
 
+WITH_INBOX = 8
+"""The first version that has messages for runs, and the times at which they are woken."""
+
 _OLDEST_SQLITE = (3, 33)  # the first with `update ... from`
 _CHECKPOINT_PAGES = 8000  # 32 MB: what the log may reach when the writer is never idle
 _PAUSE = 0.01  # seconds between two tries to have a file alone

@@ -23,6 +23,7 @@ import asyncio
 import logging
 import sqlite3
 import warnings
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,12 +37,14 @@ from weft.ports.store import (
     Append,
     ContentHash,
     LoadedRun,
+    Message,
     RunRecord,
     RunStatus,
 )
-from weft.stores.sqlite import commands, commits, reading, schema
+from weft.stores.sqlite import commands, commits, inbox, reading, schema
 from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.database_thread import DatabaseThread
+from weft.stores.sqlite.doorbell import Doorbell, ring
 from weft.stores.sqlite.error_mapping import file_problem, problem, translated
 from weft.stores.sqlite.file import StoreFile
 from weft.stores.sqlite.large_values import LARGE
@@ -89,6 +92,9 @@ class SQLiteStore:
         self._large = LARGE  # tests lower it
         self._opened: _Opened | None = None
         self._opening = asyncio.Lock()
+        self._doorbell: Doorbell | None = None
+        self._listeners: dict[object, Callable[[], object]] = {}
+        """Told when something may have been posted for a run of this store."""
         self._definitions: dict[ContentHash, bytes] = {}
         """Definitions that were asked for since it was opened; they are never changed or removed."""
 
@@ -137,6 +143,10 @@ class SQLiteStore:
     async def close(self) -> None:
         """Write what was handed over, free every run that is owned; closed already: nothing."""
         opened, self._opened = self._opened, None
+        self._listeners.clear()
+        if self._doorbell is not None:
+            self._doorbell.close()
+            self._doorbell = None
         if opened is None or not opened.session.is_held:
             return
         try:
@@ -155,6 +165,8 @@ class SQLiteStore:
         opened = getattr(self, "_opened", None)
         if opened is not None and opened.session.is_held:
             warnings.warn(f"{self!r} was never closed; use `async with`", ResourceWarning, source=self, stacklevel=2)
+            if self._doorbell is not None:
+                self._doorbell.close()
             opened.reader.abandon()
             opened.writer.abandon()
             opened.session.close()
@@ -290,6 +302,52 @@ class SQLiteStore:
             gone += some
         return gone
 
+    # -- InboxStore ------------------------------------------------------------------------------
+
+    async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
+        """Store *messages*, in one transaction, and ring the owners of their runs."""
+        own = self._usable().session.key
+        runs = [each.run for each in messages]
+        answers, owners = await self._write_about(runs, inbox.post, list(messages))
+        ring(port for session, port in owners.items() if port is not None and session != own)
+        if own in owners:
+            self._tell()
+        return answers
+
+    async def messages(
+        self, runs: Collection[RunId] | None = None, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Message]:
+        """Return the messages of *runs*, or of all runs of this store."""
+        session = self._usable().session.key
+        return await self._read(inbox.messages, session, None if runs is None else list(runs), after, limit)
+
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* soon after something was posted for a run of this store; the first listener starts a thread."""
+        opened, me = self._usable(), object()
+        self._listeners[me] = heard
+        if self._doorbell is None:
+            weakly = weakref.WeakMethod(self._tell)  # the thread must not keep a store alive that was forgotten
+            look = partial(schema.connect_for_reading, self.path, self._busy_timeout)
+            self._doorbell = Doorbell(f"weft-doorbell-{self.path.name}", look, partial(_call, weakly))
+            try:
+                await self._answer(
+                    opened.writer.call_about(
+                        (), partial(inbox.listen_at, session=opened.session, port=self._doorbell.port)
+                    )
+                )
+            except BaseException:
+                self._listeners.pop(me, None)
+                raise
+
+        def end() -> None:
+            self._listeners.pop(me, None)
+
+        return end
+
+    def _tell(self) -> None:
+        for heard in list(self._listeners.values()):
+            heard()
+
     # -- CheckpointStore -------------------------------------------------------------------------
 
     async def checkpoint(self) -> None:
@@ -385,6 +443,12 @@ def _register(path: Path, session: Session, writer: Writer, db: sqlite3.Connecti
     session.register(db)
     writer.begin(db, session.key, file)
     return file
+
+
+def _call(weakly: weakref.WeakMethod[Callable[[], None]]) -> None:
+    method = weakly()
+    if method is not None:
+        method()
 
 
 def _checkpoint(db: sqlite3.Connection) -> None:

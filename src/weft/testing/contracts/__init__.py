@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.fact_store import FactStoreContract
     from weft.testing.contracts.fragment import FragmentContract
     from weft.testing.contracts.immediate import ImmediateExecutorContract
+    from weft.testing.contracts.inbox_store import InboxStoreContract, SharedInboxContract
     from weft.testing.contracts.lending import LendingExecutorContract
     from weft.testing.contracts.listable_store import ListableStoreContract
     from weft.testing.contracts.log_store import LogStoreContract
@@ -35,10 +36,12 @@ __all__ = [
     "FactStoreContract",
     "FragmentContract",
     "ImmediateExecutorContract",
+    "InboxStoreContract",
     "LendingExecutorContract",
     "ListableStoreContract",
     "LogStoreContract",
     "OwnedStoreContract",
+    "SharedInboxContract",
     "SharedStoreContract",
     "StoreContract",
 ]
@@ -49,10 +52,12 @@ _HOMES = {
     "FactStoreContract": "fact_store",
     "FragmentContract": "fragment",
     "ImmediateExecutorContract": "immediate",
+    "InboxStoreContract": "inbox_store",
     "LendingExecutorContract": "lending",
     "ListableStoreContract": "listable_store",
     "LogStoreContract": "log_store",
     "OwnedStoreContract": "owned_store",
+    "SharedInboxContract": "inbox_store",
     "SharedStoreContract": "shared_store",
     "StoreContract": "store",
 }

@@ -1,0 +1,274 @@
+"""
+The mailbox of a runner: moves the messages of its runs from the store into their logs.
+
+    posted ──heard──► read ──► applied by the worker ──► taken by its next append
+                        │
+                        ├── the run is asleep ──► it is brought back, and reads its inbox then
+                        ├── the run refuses it ──► noted, and taken as well
+                        └── the run is parked, or is not here ──► it stays
+
+The messages of a run are applied in the order of their numbers, each once (ADR 34): a worker knows the last number that
+it has applied, and the append that holds the events takes the message out of the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from weft.core import events as ev
+from weft.core.functions.references import MISSING
+from weft.errors import RunClosed, RunNotHeld, RunParked, StoreClosed, StoreError, WeftError
+from weft.log.messages import decode_message, encode_message
+from weft.ports.store import InboxStore, Message, Store
+from weft.runner.durability.store_retry import retry_while_unavailable
+from weft.runner.execution.worker import Worker
+
+T = TypeVar("T")
+
+_log = logging.getLogger("weft.runner")
+
+PAGE: Final = 1000
+"""How many messages are read at once."""
+AGAIN: Final = 1.0
+"""After how many seconds the inbox is looked at again, if the store could not be read."""
+
+
+class Runs(Protocol):
+    """The runs of a runner, as its mailbox sees them."""
+
+    def get(self, run: str) -> Worker | None:
+        """Return the worker of *run*, if it is in memory."""
+        ...
+
+    def is_asleep(self, run: str) -> bool:
+        """Whether *run* is here, and not in memory."""
+        ...
+
+    def is_locked(self, run: str) -> bool:
+        """Whether *run* is being created, loaded or released."""
+        ...
+
+    def lock(self, run: str) -> AbstractAsyncContextManager[Any]:
+        """Return the lock under which *run* is created, loaded or released."""
+        ...
+
+    async def awaken(self, runs: Iterable[str]) -> None:
+        """Bring runs that are asleep back into memory."""
+        ...
+
+    def told_to_end(self, worker: Worker) -> None:
+        """Cancel the children of the run of *worker*, if messages have cancelled it."""
+        ...
+
+
+class Mailbox:
+    """The messages of one runner's runs; without an inbox in the *store*, there are none."""
+
+    def __init__(self, store: Store, runs: Runs, time: Callable[[], float], may_wait: Callable[[], bool]) -> None:
+        """
+        Move the messages in *store* to *runs*.
+
+        Args:
+            may_wait: whether an unavailable store is worth waiting for.
+        """
+        self._store = store if isinstance(store, InboxStore) else None
+        self._runs, self._time, self._may_wait = runs, time, may_wait
+        self._end: Callable[[], None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_rung = False
+        """Whether there may be more than the present look finds."""
+        self._later: asyncio.TimerHandle | None = None
+        self._locked: dict[str, asyncio.Task[None]] = {}
+        """By run that has messages and is locked: the task that looks again afterwards."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether runs that are not here can be sent messages."""
+        return self._store is not None
+
+    async def open(self) -> None:
+        """Listen for messages."""
+        if self._store is not None:
+            self._end = await self._store.listen(self.ring)
+
+    async def close(self) -> None:
+        """Take nothing more."""
+        if self._end is not None:
+            self._end()
+            self._end = None
+        if self._later is not None:
+            self._later.cancel()
+        tasks = [*self._locked.values(), *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return the answer of the store, once it is available."""
+        return await retry_while_unavailable(call, while_=self._may_wait)
+
+    async def post(self, run: str, kind: str, event: ev.AnyEvent) -> None:
+        """
+        Store a message for *run*, which another process, or none, has.
+
+        If the store was unavailable the message may be stored twice, so inputs and signals must have keys.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+            RunNotHeld: the store takes no messages.
+            UnencodableValue: a value could not be stored.
+        """
+        if self._store is None:
+            raise RunNotHeld(run)
+        message = Message(run=run, kind=kind, body=encode_message(event), at=self._time())
+        (answer,) = await self._retried(partial(self._store.post, [message]))
+        if isinstance(answer, StoreError):
+            raise answer
+
+    async def collected(self) -> None:
+        """Wait until the messages that were there before this call have been delivered."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    def ring(self) -> None:
+        """Look for messages soon: some may have been posted, or a run has come in that may have some."""
+        if self._store is None or self._end is None:
+            return
+        self._is_rung = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._collect(), name="weft-mailbox")
+
+    async def _collect(self) -> None:
+        store = self._store
+        assert store is not None  # noqa: S101
+        while self._is_rung:
+            self._is_rung = False
+            last = 0
+            try:
+                while page := await self._retried(partial(store.messages, after=last, limit=PAGE)):
+                    last = page[-1].number
+                    await self._deliver(page)
+                    if len(page) < PAGE:
+                        break
+            except StoreClosed:
+                return
+            except Exception as error:  # noqa: BLE001 - the messages stay where they are, and the runs go on
+                _log.warning("messages for runs cannot be read now, trying again: %s", error)
+                self._later = asyncio.get_running_loop().call_later(AGAIN, self.ring)
+                return
+
+    def _ring_after(self, run: str) -> None:
+        """Look again once *run* has been created, loaded or released."""
+        if run not in self._locked:
+            self._locked[run] = asyncio.get_running_loop().create_task(self._unlocked(run), name="weft-mailbox-lock")
+
+    async def _unlocked(self, run: str) -> None:
+        try:
+            async with self._runs.lock(run):
+                pass
+        finally:
+            del self._locked[run]
+        self.ring()
+
+    async def _deliver(self, page: Iterable[Message]) -> None:
+        by_run: dict[str, list[Message]] = {}
+        for message in page:
+            by_run.setdefault(message.run, []).append(message)
+        asleep = [run for run in by_run if self._runs.is_asleep(run)]
+        if asleep:
+            await self._runs.awaken(asleep)
+        for run, messages in by_run.items():
+            worker = self._runs.get(run)
+            if self._runs.is_locked(run):
+                self._ring_after(run)
+            elif worker is not None:
+                worker.dispatcher.guard(worker, deliver, worker, messages)
+                self._runs.told_to_end(worker)
+
+
+def deliver(worker: Worker, messages: Iterable[Message]) -> None:
+    """Let the run of *worker* have the *messages* that it has not had, in order."""
+    for message in messages:
+        if message.number <= worker.heard:
+            continue
+        if worker.is_leaving or worker.is_dead or (worker.state == "parked" and message.kind not in _FOR_PARKED):
+            return
+        try:
+            event = decode_message(message.body, worker.run.workflow)
+            _APPLY[type(event)](worker, event, message.kind)
+        except RunParked:
+            return
+        except RunClosed as closed:
+            _log.warning("a message (%s) for run %r came too late: %s", message.kind, worker.id, closed)
+        except WeftError as error:
+            _refused(worker, message, error)
+        except KeyError:
+            _log.error("a message (%s) for run %r is of a kind that is not known here", message.kind, worker.id)
+        worker.take_message(message.number)
+
+
+def _refused(worker: Worker, message: Message, error: WeftError) -> None:
+    """Note that the run has refused *message*, whose sender cannot be told."""
+    _log.warning("run %r has refused a message (%s): %s", worker.id, message.kind, error)
+    try:
+        event = decode_message(message.body)
+    except WeftError:
+        return
+    if isinstance(event, ev.SignalReceived):
+        worker.refuse_signal(event.name, str(error), key=event.key, by=event.by)
+
+
+def _signal(worker: Worker, event: ev.SignalReceived, _: str) -> None:
+    worker.signal(event.name, event.value, key=event.key, by=event.by)
+
+
+def _input(worker: Worker, event: ev.InputReceived, _: str) -> None:
+    left = None if event.deadline is None else event.deadline - worker.dispatcher.clock.time()
+    worker.take(event.value, key=event.key, deadline=left, by=event.by)
+
+
+def _cancel(worker: Worker, event: ev.RunCancelled, _: str) -> None:
+    if worker.state != "cancelled":
+        worker.cancel(event.reason, event.by)
+
+
+def _finish(worker: Worker, event: ev.RunFinished, _: str) -> None:
+    worker.end(event.by)
+
+
+def _policies(worker: Worker, event: ev.PolicyChanged, kind: str) -> None:
+    worker.rule(event.rules, "merge" if kind == MERGE_POLICIES else "replace", event.by)
+
+
+def _retry(worker: Worker, event: ev.RunnableRetried, _: str) -> None:
+    value = MISSING if event.values is None else event.values[0]
+    worker.run.retry(event.component or None, policy=event.policy, input=value, by=event.by)
+    worker.changed()
+
+
+def _discard(worker: Worker, event: ev.RunnableSkipped, _: str) -> None:
+    worker.run.discard(event.component or None, by=event.by)
+    worker.changed()
+
+
+MERGE_POLICIES: Final = "policies+merge"
+"""The kind of a message whose rules go in front of those in force."""
+
+_FOR_PARKED: Final = frozenset({"cancel", "retry", "discard"})
+"""What a run can be told while it is parked."""
+
+_APPLY: Final[Mapping[type[Any], Callable[[Worker, Any, str], None]]] = {
+    ev.SignalReceived: _signal,
+    ev.InputReceived: _input,
+    ev.RunCancelled: _cancel,
+    ev.RunFinished: _finish,
+    ev.PolicyChanged: _policies,
+    ev.RunnableRetried: _retry,
+    ev.RunnableSkipped: _discard,
+}

@@ -1,0 +1,194 @@
+"""
+The runs of a runner that only wait: how many of them stay in memory, and when the others come back.
+
+    resident ──too many, and it has waited longest──► asleep ──due, a message, a call──► resident
+
+A run that is asleep is still owned: its runner knows its id, when to wake it, and how it is driven (ADR 35).
+
+Invariants:
+
+1. A run is asleep or in memory, never both; it falls asleep in one step, after all of it is stored.
+2. A run that a caller waits for stays in memory.
+3. Runs that are due together come back in pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from weft.core.fold.scope import Key
+from weft.core.workflow import Workflow
+from weft.errors import RunnerClosed
+from weft.ports.store import RunRecord
+from weft.runner.execution.timers import Timers
+from weft.runner.execution.worker import Worker
+from weft.runner.options import RunOptions
+
+AGAIN: Final = 1.0
+"""After how many seconds runs that are due and could not be loaded are loaded again."""
+SOON: Final = 1.0
+"""A run that is due within so many seconds stays in memory."""
+LATER: Final = 0.1
+"""After how many seconds runs that had to stay in memory are looked at again."""
+AT_ONCE: Final = 1000
+"""How many of them are looked at."""
+_log = logging.getLogger("weft.runner")
+
+RESIDENT: Final = 10_000
+"""How many runs that only wait stay in memory, unless a runner is told another number."""
+
+
+class Asleep(NamedTuple):
+    """A run that is here and not in memory."""
+
+    options: RunOptions
+    workflow: Workflow | None
+    """Its live definition, if it was in memory before: that keeps it from being forgotten."""
+    wake_at: float | None
+
+
+class Sleepers:
+    """The waiting runs of one runner."""
+
+    def __init__(
+        self,
+        resident: int,
+        timers: Timers,
+        time: Callable[[], float],
+        *,
+        put_to_sleep: Callable[[Worker], bool],
+        bring_back: Callable[[Collection[str], RunOptions], Awaitable[object]],
+    ) -> None:
+        """
+        Keep at most *resident* runs that only wait in memory.
+
+        Args:
+            put_to_sleep: removes a worker from memory; returns False if it has to stay, since a caller waits for it.
+            bring_back: brings runs that are driven with the same options back into memory.
+        """
+        self._most, self._timers, self._time = resident, timers, time
+        self._put_to_sleep, self._bring_back = put_to_sleep, bring_back
+        self._resident: dict[Worker, None] = {}
+        """Workers that only wait, or did when they were last looked at; those that have waited longest first."""
+        self._asleep: dict[str, Asleep] = {}
+        self._due: dict[str, None] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
+        """Looks again at runs that had to stay, since a caller waited for them."""
+
+    def __contains__(self, run: object) -> bool:
+        return run in self._asleep
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._asleep))
+
+    def get(self, run: str) -> Asleep | None:
+        """Return what is known of *run*, if it is asleep."""
+        return self._asleep.get(run)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further run that only waits stays in memory."""
+        return len(self._resident) >= self._most
+
+    # -- falling asleep --------------------------------------------------------------------------
+
+    def add(self, worker: Worker) -> None:
+        """*worker* only waits, and all of it is stored; another one that has waited longer may have to leave."""
+        self._resident.pop(worker, None)
+        self._resident[worker] = None
+        if len(self._resident) > self._most:
+            self._make_room(2)
+
+    def _make_room(self, most: int) -> None:
+        """Let workers that have waited longest leave, as far as they may; look at *most* of them now."""
+        resident = self._resident
+        for oldest in list(islice(resident, max(0, min(most, len(resident) - self._most)))):
+            del resident[oldest]
+            if not oldest.may_sleep:  # it has something to do again, and comes back when it has done that
+                continue
+            wake_at = oldest.wake_at
+            is_soon = wake_at is not None and wake_at < self._time() + SOON
+            if not is_soon and self._put_to_sleep(oldest):
+                self.put(oldest.id, Asleep(oldest.options, oldest.run.workflow, wake_at))
+            else:
+                resident[oldest] = None
+        if len(resident) > self._most and self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LATER, self._look_again)
+
+    def _look_again(self) -> None:
+        self._later = None
+        self._make_room(AT_ONCE)
+
+    def put(self, run: str, asleep: Asleep) -> None:
+        """Let *run*, which is owned and not in memory, be woken when it is due."""
+        self._asleep[run] = asleep
+        if asleep.wake_at is not None:
+            self._timers.add(self, (run, ()), asleep.wake_at, is_relative=False)
+
+    def put_stored(self, record: RunRecord, options: RunOptions) -> None:
+        """Let a stored run, which was acquired, sleep on until it is due."""
+        self.put(record.id, Asleep(options, None, record.wake_at))
+
+    def forget(self, worker: Worker) -> None:
+        """*worker* has left."""
+        if self._resident:
+            self._resident.pop(worker, None)
+
+    # -- waking up -------------------------------------------------------------------------------
+
+    def woken(self, run: str) -> None:
+        """*run* is in memory, or was released."""
+        self._asleep.pop(run, None)
+        self._due.pop(run, None)
+
+    def has_timer(self, key: Key) -> bool:
+        """Whether the run that is named in *key* is asleep."""
+        return key[0] in self._asleep
+
+    def time_is_up(self, key: Key, due: float) -> None:  # noqa: ARG002 - as the timers call it
+        """The run that is named in *key* is due."""
+        self._due[key[0]] = None
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._wake_due(), name="weft-sleepers")
+
+    async def _wake_due(self) -> None:
+        await asyncio.sleep(0)  # the timers tell of others that are due now
+        while self._due:
+            due, self._due = self._due, {}
+            try:
+                await self.awaken(due)
+            except RunnerClosed:
+                return
+            except Exception as error:  # noqa: BLE001 - they are asleep still, and due
+                _log.warning("%d runs that are due could not be loaded, trying again: %s", len(due), error)
+                self._due = {**due, **self._due}
+                await asyncio.sleep(AGAIN)
+
+    async def awaken(self, runs: Iterable[str]) -> None:
+        """Bring *runs* back into memory, those of them that are asleep."""
+        groups: dict[int, dict[str, Asleep]] = {}
+        for run in runs:
+            asleep = self._asleep.get(run)
+            if asleep is not None:
+                groups.setdefault(id(asleep.options), {})[run] = asleep
+        for group in groups.values():
+            await self._bring_back(list(group), next(iter(group.values())).options)
+            for run, asleep in group.items():
+                if self._asleep.get(run) is asleep:  # it could not be rebuilt and was released, and a log line says why
+                    self.woken(run)
+
+    async def close(self) -> list[str]:
+        """Wake nothing more; return the runs that are asleep."""
+        if self._later is not None:
+            self._later.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        asleep, self._asleep = list(self._asleep), {}
+        self._resident.clear()
+        return asleep

@@ -1,0 +1,288 @@
+"""Messages for runs: moved into the log once, in order, wherever the run is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, step, wait_for
+from weft.core import events as ev
+from weft.errors import InvalidSignal, RunClosed, RunParked, UnknownSignal, WaitTimeout
+from weft.log.messages import encode_message
+from weft.ports.store import Message
+from weft.stores import MemoryStore, SQLiteStore
+from weft.testing.wrapping import FullStore
+
+
+@step
+def ask(order: int) -> int:
+    return order
+
+
+@step
+def ship(approval: dict[str, Any]) -> str:
+    return f"shipped, said {approval['by']}"
+
+
+approved = wait_for("approved", schema=dict[str, str])
+orders = Workflow("orders", ask >> approved >> ship)
+
+
+@accumulator(init=0)
+def total(so_far: int, n: int) -> int:
+    return so_far + n
+
+
+sums = Workflow("sums", total)
+
+
+def asynchronously(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def two_stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FullStore, FullStore]:
+    """Two stores on the same data; in memory they are one."""
+    if request.param == "memory":
+        store = MemoryStore()
+        return store, store
+    return SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+
+
+def test_a_run_of_another_runner_is_sent_a_signal(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            handle = await owner.start(orders, 1, id="o")
+
+            await other.signal("o", "approved", {"by": "Ada"}, by="web")
+
+            assert await handle.result() == "shipped, said Ada"
+            (received,) = [event for event in await owner.log("o") if isinstance(event, ev.SignalReceived)]
+            assert (received.by, received.value) == ("web", {"by": "Ada"})
+            assert list(await theirs.messages(["o"])) == []
+
+    asynchronously(main)
+
+
+def test_a_run_of_another_runner_can_be_waited_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            await owner.start(orders, 1, id="o")
+            waits = asyncio.ensure_future(other.wait_until("o", lambda run: run.waiting_for == ["approved"]))
+            result = asyncio.ensure_future(other.result("o"))
+
+            assert (await waits).status == "waiting"
+            with pytest.raises(WaitTimeout, match="drives it"):
+                await other.wait("o", timeout=0.05)
+            await other.signal("o", "approved", {"by": "Ada"})
+
+            assert await result == "shipped, said Ada"
+            assert (await other.wait("o")).status == "completed"
+
+    asynchronously(main)
+
+
+def test_what_is_wrong_with_a_signal_is_said_where_it_is_sent(two_stores: tuple[FullStore, FullStore]) -> None:
+    async def main() -> None:
+        async with AsyncRunner(two_stores[0]) as runner:
+            handle = await runner.start(orders, 1, id="o")
+            await runner.wait_until("o", lambda run: run.status == "waiting")
+
+            with pytest.raises(UnknownSignal, match="approved"):
+                await runner.signal("o", "aproved")
+            with pytest.raises(InvalidSignal):
+                await runner.signal("o", "approved", {"by": 5})
+            await handle.signal("approved", {"by": "Ada"})
+
+            assert await handle.result() == "shipped, said Ada"
+            with pytest.raises(RunClosed):
+                await runner.signal("o", "approved", {"by": "Eve"})
+
+    asynchronously(main)
+
+
+def test_a_signal_that_the_owner_refuses_is_in_the_log_and_the_run_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            handle = await owner.start(orders, 1, id="o")
+
+            await other.signal("o", "approved", {"by": 5}, by="web")
+            await other.signal("o", "aproved")
+            await other.signal("o", "approved", {"by": "Ada"})
+
+            assert await handle.result() == "shipped, said Ada"
+            refused = [event for event in await owner.log("o") if isinstance(event, ev.SignalRefused)]
+            assert [(event.name, event.by) for event in refused] == [("approved", "web"), ("aproved", None)]
+            assert list(await theirs.messages(["o"])) == []
+
+    asynchronously(main)
+
+
+def test_inputs_from_elsewhere_come_in_order_and_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            await owner.start(sums, id="s")
+            for n in range(20):
+                await other.send("s", n, key=f"k{n}")
+                await other.send("s", n, key=f"k{n}")
+            last = await other.send("s", 100)
+
+            assert await last.result() == sum(range(20)) + 100
+            inputs = [event.value for event in await owner.log("s") if isinstance(event, ev.InputReceived)]
+            assert inputs == [*range(20), 100]
+
+    asynchronously(main)
+
+
+def test_a_run_that_nobody_holds_finds_its_messages_when_it_is_resumed(two_stores: tuple[FullStore, FullStore]) -> None:
+    async def main() -> None:
+        store, another = two_stores
+        async with AsyncRunner(store) as runner:
+            await runner.start(orders, 1, id="o")
+            await runner.wait_until("o", lambda run: run.status == "waiting")
+            await runner.stop("o")
+            await runner.signal("o", "approved", {"by": "Ada"})
+            assert (await runner.find("o")).status == "waiting"
+        async with AsyncRunner(another) as runner:
+            handle = await runner.resume("o")
+
+            assert await handle.result() == "shipped, said Ada"
+            assert list(await another.messages(["o"])) == []
+
+    asynchronously(main)
+
+
+def test_cancelling_finishing_and_policies_reach_a_run_elsewhere(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            await owner.start(orders, 1, id="o")
+            await owner.start(sums, 1, id="s", open=True)
+
+            await other.set_policies("s", [("total", Policy(max_retries=7))], by="ops")
+            await other.finish("s", by="ops")
+            await other.cancel("o", "too late", by="ops")
+
+            await other.wait_until("s", lambda run: run.status == "completed")
+            await other.wait_until("o", lambda run: run.status == "cancelled")
+            by = {type(event).__name__: event.by for event in await other.log("s") if getattr(event, "by", None)}
+            assert by == {"PolicyChanged": "ops", "RunFinished": "ops"}
+            assert (await other.find("o")).reason == "too late"
+
+    asynchronously(main)
+
+
+def test_a_parked_run_takes_no_signal(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SQLiteStore(tmp_path / "runs.db")
+        async with store:
+            async with AsyncRunner(store) as runner:
+                await runner.start(orders, 1, id="o")
+                worker = runner._registry.get("o")
+                assert worker is not None
+                await runner.wait_until("o", lambda run: run.status == "waiting")
+                worker.park("for the test")
+                with pytest.raises(RunParked):
+                    await runner.signal("o", "approved", {"by": "Ada"})
+            async with AsyncRunner(store) as runner:
+                with pytest.raises(RunParked):
+                    await runner.signal("o", "approved", {"by": "Ada"})
+
+    asynchronously(main)
+
+
+def test_a_message_that_cannot_be_read_is_taken_away_and_the_next_one_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine) as owner, theirs:
+            handle = await owner.start(orders, 1, id="o")
+
+            await theirs.post(
+                [
+                    Message(run="o", kind="signal", body=b"junk", at=0.0),
+                    Message(run="o", kind="odd", body=encode_message(ev.Notified(0)), at=0.0),
+                    Message(
+                        run="o",
+                        kind="signal",
+                        body=encode_message(ev.SignalReceived(0, "approved", {"by": "Ada"})),
+                        at=0.0,
+                    ),
+                ]
+            )
+
+            assert await handle.result() == "shipped, said Ada"
+
+    asynchronously(main)
+    assert "refused a message" in caplog.text
+    assert "not known here" in caplog.text
+
+
+OWNER = """
+import sys
+from weft import Runner
+from weft.stores import SQLiteStore
+sys.path.insert(0, sys.argv[2])
+from test_mailbox import orders
+
+with Runner(SQLiteStore(sys.argv[1])) as runner:
+    handle = runner.start(orders, 1, id="o")
+    runner.wait_until("o", lambda run: run.status == "waiting")
+    print("waiting", flush=True)
+    print(handle.result(timeout=60), flush=True)
+"""
+
+
+def test_a_signal_reaches_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(path), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    try:
+        assert owner.stdout.readline() == "waiting\n"
+        with Runner(SQLiteStore(path)) as runner:
+            runner.signal("o", "approved", {"by": "Ada"})
+
+            assert runner.result("o", timeout=60) == "shipped, said Ada"
+        assert owner.stdout.read() == "shipped, said Ada\n"
+        assert owner.wait() == 0
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()
+
+
+def test_the_owner_dies_with_a_signal_in_the_inbox_and_the_next_one_takes_it_once(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(path), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    try:
+        assert owner.stdout.readline() == "waiting\n"
+        with Runner(SQLiteStore(path)) as runner:
+            owner.kill()
+            owner.wait()
+            runner.signal("o", "approved", {"by": "Ada"}, key="once")
+            runner.signal("o", "approved", {"by": "Eve"}, key="once")
+
+            assert runner.resume("o", workflow=orders).result(timeout=60) == "shipped, said Ada"
+            received = [event for event in runner.log("o") if isinstance(event, ev.SignalReceived)]
+            assert [json.dumps(event.value) for event in received] == ['{"by": "Ada"}']
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()

@@ -1,0 +1,204 @@
+"""Runs that only wait: they leave memory beyond a number, and come back when they are due or sent something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import AsyncRunner, Workflow, sleep, step, wait_for
+from weft.errors import InvalidOption, RunOwned
+from weft.stores import MemoryStore, SQLiteStore
+from weft.telemetry import attach, detach
+from weft.testing import VirtualLoop
+from weft.testing.wrapping import FullStore
+
+
+@step
+def double(n: int) -> int:
+    return 2 * n
+
+
+naps = Workflow("naps", double >> sleep(seconds=3600) >> step(lambda n: n + 1, name="after"))
+waits = Workflow("waits", double >> wait_for("go") >> step(lambda said: said, name="said"))
+
+
+def asynchronously(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+class LoopClock:
+    """The time of the loop, which is virtual."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def time(self) -> float:
+        return 1_000_000.0 + self._loop.time()
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing sleeps here")
+
+    async def asleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def virtually(main: Callable[[LoopClock], Coroutine[Any, Any, None]]) -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(main(LoopClock(loop)))
+    finally:
+        loop.kill()
+
+
+async def rested(runner: AsyncRunner, *runs: str, in_memory: int = 0) -> None:
+    """Wait until *runs* only wait, and that is stored, and no more than so many runs are in memory."""
+    for run in runs:
+        while (await runner.find(run)).status != "waiting":  # noqa: ASYNC110 - the store does not tell
+            await asyncio.sleep(0.001)
+    while len(list(runner._registry)) > in_memory:  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.001)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> FullStore:
+    return MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "runs.db")
+
+
+def test_those_that_have_waited_longest_leave_memory_and_are_still_here(store: FullStore) -> None:
+    async def main() -> None:
+        async with AsyncRunner(store, executor="inline", resident=2) as runner:
+            for n in range(5):
+                await runner.start(waits, n, id=f"w{n}")
+                await rested(runner, f"w{n}", in_memory=2)
+
+            assert sorted(runner.held) == [f"w{n}" for n in range(5)]
+            assert all(f"w{n}" in runner for n in range(5))
+            assert [worker.id for worker in runner._registry] == ["w3", "w4"]
+            assert await runner.status("w0") == "waiting"
+            assert (await runner.get("w0")).waiting_for == ["go"]
+            assert [worker.id for worker in runner._registry] == ["w3", "w4"]  # reading brings nothing back
+
+    asynchronously(main)
+
+
+def test_a_signal_brings_a_run_back(store: FullStore) -> None:
+    async def main() -> None:
+        async with AsyncRunner(store, executor="inline", resident=0) as runner:
+            handle = await runner.start(waits, 1, id="w")
+            await rested(runner, "w")
+            assert list(runner._registry) == []
+
+            await runner.signal("w", "go", "now")
+
+            assert await handle.result() == "now"
+            assert "w" not in runner
+
+    asynchronously(main)
+
+
+def test_a_caller_that_waits_keeps_a_run_in_memory_and_brings_it_back(store: FullStore) -> None:
+    async def main() -> None:
+        async with AsyncRunner(store, executor="inline", resident=0) as runner:
+            handle = await runner.start(waits, 1, id="w")
+            await rested(runner, "w")
+            result = asyncio.ensure_future(handle.result())
+            while not list(runner._registry):  # noqa: ASYNC110 - it is brought back without a word
+                await asyncio.sleep(0.001)
+            runner._runtime.sleepers._look_again()
+            assert [worker.id for worker in runner._registry] == ["w"]
+
+            await runner.signal("w", "go", 5)
+
+            assert await result == 5
+
+    asynchronously(main)
+
+
+def test_a_run_that_is_asleep_is_owned_stopped_cancelled_and_deleted_like_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
+        async with AsyncRunner(mine, executor="inline", resident=0) as runner, AsyncRunner(theirs) as other:
+            for run in ("owned", "stopped", "cancelled", "deleted"):
+                await runner.start(waits, 1, id=run)
+            await rested(runner, "owned", "stopped", "cancelled", "deleted")
+
+            with pytest.raises(RunOwned):
+                await other.resume("owned")
+            await runner.stop("stopped")
+            await runner.cancel("cancelled")
+            await runner.delete("deleted")
+
+            assert runner.held == ["owned"]
+            assert (await other.find("stopped")).owner is None
+            assert await other.status("cancelled") == "cancelled"
+            assert [record.id for record in await other.runs(status="waiting")] == ["stopped", "owned"]
+            await other.resume("stopped", workflow=waits)
+
+    asynchronously(main)
+
+
+def test_a_sleeper_comes_back_when_it_is_due(store: FullStore) -> None:
+    if isinstance(store, SQLiteStore):
+        pytest.skip("a thread of the store does not know virtual time")
+
+    async def main(clock: LoopClock) -> None:
+        async with AsyncRunner(store, executor="inline", resident=0, clock=clock) as runner:
+            began = clock.time()
+            for n in range(300):
+                await runner.start(naps, n, id=f"n{n}")
+            await asyncio.sleep(1)
+            assert list(runner._registry) == []
+            assert (await runner.find("n7")).wake_at == pytest.approx(began + 3600, abs=1)
+
+            await asyncio.sleep(3600)
+
+            assert [await runner.result(f"n{n}") for n in range(300)] == [2 * n + 1 for n in range(300)]
+            assert clock.time() < began + 3602
+
+    virtually(main)
+
+
+def test_of_many_stored_sleepers_only_some_are_loaded_when_all_are_resumed(store: FullStore) -> None:
+    async def main() -> None:
+        async with store:
+            async with AsyncRunner(store, executor="inline") as runner:
+                for n in range(20):
+                    await runner.start(waits, n, id=f"w{n}")
+                await rested(runner, *(f"w{n}" for n in range(20)), in_memory=20)
+            async with AsyncRunner(store, executor="inline", resident=4) as runner:
+                runner.register(waits)
+
+                resumed = await runner.resume_all()
+
+                assert len(resumed) == 20
+                assert sorted(runner.held) == sorted(f"w{n}" for n in range(20))
+                await rested(runner, in_memory=4)
+                await runner.signal("w19", "go", "late")
+                assert await runner.result("w19") == "late"
+
+    asynchronously(main)
+
+
+def test_a_run_that_leaves_memory_is_reported(store: FullStore) -> None:
+    told: list[str] = []
+
+    async def main() -> None:
+        async with AsyncRunner(store, executor="inline", resident=0) as runner:
+            await runner.start(waits, 1, id="w")
+            await rested(runner, "w")
+
+    attach("test", ["weft.runner.worker.evicted"], lambda _, __, about: told.append(about["workflow_id"]))
+    try:
+        asynchronously(main)
+    finally:
+        detach("test")
+    assert told == ["w"]
+
+
+def test_a_number_of_runs_is_asked_for() -> None:
+    with pytest.raises(InvalidOption, match="resident=-1"):
+        AsyncRunner(resident=-1)
