@@ -106,8 +106,8 @@ class RunnerQueries:
             RunNotFound: no run has this id.
             RunNotHeld: it has something to do, and its store does not tell what other processes do with it.
         """
-        await self._runtime.resident(ref.id)
         for seconds in pauses(*WATCHED):
+            await self._runtime.resident(ref.id)  # it may have fallen asleep again
             found = await self._found(ref)
             yield found
             if isinstance(found, Worker):

@@ -77,10 +77,10 @@ def test_a_run_of_another_runner_can_be_waited_for(tmp_path: Path) -> None:
         mine, theirs = SQLiteStore(tmp_path / "runs.db"), SQLiteStore(tmp_path / "runs.db")
         async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
             await owner.start(orders, 1, id="o")
-            waits = asyncio.ensure_future(other.wait_until("o", lambda run: run.waiting_for == ["approved"]))
+            waits = asyncio.ensure_future(other.wait_until("o", lambda run: run.status == "waiting"))
             result = asyncio.ensure_future(other.result("o"))
 
-            assert (await waits).status == "waiting"
+            assert (await waits).waiting_for == ["approved"]
             with pytest.raises(WaitTimeout, match="drives it"):
                 await other.wait("o", timeout=0.05)
             await other.signal("o", "approved", {"by": "Ada"})
