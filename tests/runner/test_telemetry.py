@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,35 @@ def test_resuming_a_run_that_has_nothing_to_do_is_not_a_busy_period(heard: Heard
         runner.wait("a", 20)
 
     assert of(heard, "workflow.start", "workflow.stop") == ["workflow.start", "workflow.start"]
+
+
+def test_starting_a_run_that_exists_is_neither_a_start_nor_a_stop(heard: Heard, tmp_path: Path) -> None:
+    path, idle = tmp_path / "runs.db", list[str]()
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(chain, 1, id="a").wait(20)
+    heard.clear()
+    with Runner(SQLiteStore(path)) as runner:
+        again = runner.start(chain, 1, id="a", hooks=WorkerHooks(on_idle=lambda run: idle.append(run.id)))
+        assert again.result(20) == 3
+
+    assert of(heard, "workflow.start", "workflow.stop", "workflow.exception") == []
+    assert idle == []
+
+
+def test_a_start_is_told_in_the_context_of_its_caller_and_before_the_first_step() -> None:
+    caller: ContextVar[str] = ContextVar("caller", default="")
+    told: list[tuple[str, str]] = []
+    names = ("weft.runner.workflow.start", "weft.runner.runnable.start")
+    telemetry.attach("test", names, lambda event, _measured, _told: told.append((event, caller.get())))
+    try:
+        with Runner() as runner:
+            caller.set("ann")
+            runner.start(chain, 1).wait(20)
+    finally:
+        telemetry.detach("test")
+
+    assert told[0] == ("weft.runner.workflow.start", "ann")
+    assert [event for event, _ in told[1:]] == ["weft.runner.runnable.start"] * 2
 
 
 def test_closing_a_run_that_has_nothing_to_do_is_told(heard: Heard) -> None:

@@ -49,7 +49,7 @@ _ATTEMPT = (*_RUN, "component", "attempt")
 _STORE = ("store", "operation", "workflow_ids")
 
 CATALOGUE: Final[tuple[Entry, ...]] = (
-    Entry(WORKFLOW_START, "a run is started, or resumed", ("time",), (*_RUN, "is_resumed")),
+    Entry(WORKFLOW_START, "a run is stored as started, or resumed", ("time",), (*_RUN, "is_resumed")),
     Entry(WORKFLOW_STOP, "a run has done all that it was given to do, or is closed", ("duration",), (*_RUN, "status")),
     Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_RUN, "error")),
     Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import Context, copy_context
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -32,21 +34,40 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 class Reporter:
     """Reports what happens in the run of one worker."""
 
-    __slots__ = ("_busy_since", "_hooks", "_run")
+    __slots__ = ("_busy_since", "_caller", "_hooks", "_run")
 
     def __init__(self, run: Run, hooks: WorkerHooks | None) -> None:
         self._run, self._hooks = run, hooks
         self._busy_since = 0.0
         """When the present busy period began, on the monotonic clock; 0 if the run has nothing to do."""
+        self._caller: Context | None = None
+        """The context of the caller that starts the run, until that is reported."""
 
     # -- the run ---------------------------------------------------------------------------------
 
-    def begun(self, time: Callable[[], float], *, is_resumed: bool) -> None:
-        """The run was started, or resumed."""
-        if is_resumed and self._run.is_runnable:
+    def called(self) -> None:
+        """A caller starts the run: its handlers are told in the context of that caller, once the run is stored."""
+        if bus.workflow_start:
+            self._caller = copy_context()
+
+    def begun(self, time: Callable[[], float]) -> None:
+        """The run is stored for the first time: it is started."""
+        caller, self._caller = self._caller, None
+        if bus.workflow_start:
+            (bus.emit if caller is None else partial(caller.run, bus.emit))(
+                catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": False}
+            )
+
+    def exists(self) -> None:
+        """Another run has this id, so that this one has never begun: nothing is reported of it."""
+        self._busy_since, self._caller = 0.0, None
+
+    def resumed(self, time: Callable[[], float]) -> None:
+        """The run was loaded from the store, and continues."""
+        if self._run.is_runnable:
             self.busy()
         if bus.workflow_start:
-            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": is_resumed})
+            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": True})
 
     def busy(self) -> None:
         """The run was given something to do, or is being closed: a busy period begins, unless there is one."""

@@ -646,6 +646,8 @@ class Worker:
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
         self._unsaved.stored(append)
+        if append.create:
+            self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:
             self.queue.stored(self._unsaved.acknowledged)
         if self._unsaved.is_behind:
@@ -661,7 +663,9 @@ class Worker:
         self.abandon()
         self.is_stopping, self.lost = True, error
         self.state, self.reason, self.is_settled = "parked", text_of(error), True
-        if not isinstance(error, RunExists):  # only the creator of the run is told
+        if isinstance(error, RunExists):  # only the creator of the run is told
+            self.report.exists()
+        else:
             self.report.lost(error)
         if self.observer is not None:
             self.observer(self)

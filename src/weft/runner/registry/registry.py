@@ -174,7 +174,7 @@ class RunRegistry:
                     by=request.by,
                     encoded=request.encoded,
                 )
-            worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
+            worker.report.called()
             worker.checkpoint()
         except BaseException:
             self.drop(worker)
@@ -370,7 +370,7 @@ class RunRegistry:
         self._workers[worker.id] = worker
         if old is not None:
             self._waiters.moved(old, worker)
-        worker.report.begun(self._dispatcher.clock.time, is_resumed=True)
+        worker.report.resumed(self._dispatcher.clock.time)
         self._dispatcher.guard(worker, worker.turn)
         if worker.orphans and self.children is not None:
             self.children.orphaned(worker)
