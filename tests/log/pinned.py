@@ -67,6 +67,7 @@ EVENTS: dict[str, Any] = {
     "run_cancelled by": ev.RunCancelled(15, "not wanted", "ann"),
     "run_finished": ev.RunFinished(14),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
+    "input_received carried": ev.InputReceived(2, 5, 1, 1.5, carrier={"traceparent": "00-0a-0b-01"}),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }
 """One event of each kind; the names begin with the tag."""

@@ -60,6 +60,7 @@ class Bus:
     workflow_start: Handlers
     workflow_stop: Handlers
     workflow_exception: Handlers
+    input_receive: Handlers
     runnable_start: Handlers
     runnable_stop: Handlers
     runnable_exception: Handlers

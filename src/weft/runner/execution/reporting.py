@@ -34,7 +34,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 class Reporter:
     """Reports what happens in the run of one worker."""
 
-    __slots__ = ("_busy_since", "_caller", "_hooks", "_run")
+    __slots__ = ("_busy_since", "_caller", "_carrier", "_hooks", "_run")
 
     def __init__(self, run: Run, hooks: WorkerHooks | None) -> None:
         self._run, self._hooks = run, hooks
@@ -42,6 +42,8 @@ class Reporter:
         """When the present busy period began, on the monotonic clock; 0 if the run has nothing to do."""
         self._caller: Context | None = None
         """The context of the caller that starts the run, until that is reported."""
+        self._carrier: dict[str, str] | None = None
+        """The text that handlers have noted about the caller of the last input."""
 
     # -- the run ---------------------------------------------------------------------------------
 
@@ -55,7 +57,7 @@ class Reporter:
         caller, self._caller = self._caller, None
         if bus.workflow_start:
             (bus.emit if caller is None else partial(caller.run, bus.emit))(
-                catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": False}
+                catalogue.WORKFLOW_START, {"time": time()}, {**self._carried(), "is_resumed": False}
             )
 
     def exists(self) -> None:
@@ -67,7 +69,19 @@ class Reporter:
         if self._run.is_runnable:
             self.busy()
         if bus.workflow_start:
-            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": True})
+            pending = next(iter(self._run.memory.ready.values()), None)
+            self._carrier = None if pending is None else pending.scope.root.carrier
+            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._carried(), "is_resumed": True})
+
+    def receives(self, time: Callable[[], float], *, is_new: bool) -> dict[str, str] | None:
+        """A caller gives the run an input; return the text that handlers note about the caller, None if nothing."""
+        noted: dict[Any, Any] = {}
+        told = {**self._whose(), "carrier": noted, "ordinal": self._run.memory.received + 1, "is_new": is_new}
+        bus.emit(catalogue.INPUT_RECEIVE, {"time": time()}, told)
+        self._carrier = {name: text for name, text in noted.items() if type(name) is type(text) is str} or None
+        if self._carrier != (noted or None):
+            _log.warning("a telemetry handler noted %r about an input: only text is stored", noted)
+        return self._carrier
 
     def busy(self) -> None:
         """The run was given something to do, or is being closed: a busy period begins, unless there is one."""
@@ -84,7 +98,7 @@ class Reporter:
             self._call("on_idle", hooks.on_idle, self._run.frozen_copy())
         if bus.workflow_stop:
             spent = monotonic() - since
-            bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._whose(), "status": status})
+            bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._carried(), "status": status})
 
     def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
@@ -95,7 +109,7 @@ class Reporter:
         """The run has failed with *error*; :meth:`settled` follows."""
         if bus.workflow_exception:
             spent = monotonic() - self._busy_since if self._busy_since else 0.0
-            bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._whose(), "error": error})
+            bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._carried(), "error": error})
 
     def restarted(self, error: BaseException, restarts: int) -> None:
         """The worker crashed, and is rebuilt from the store."""
@@ -217,6 +231,9 @@ class Reporter:
 
     def _whose(self) -> dict[str, Any]:
         return {"workflow_id": self._run.id, "workflow": self._run.workflow.name}
+
+    def _carried(self) -> dict[str, Any]:
+        return {**self._whose(), "carrier": dict(self._carrier or {})}
 
     def _attempt(self, inflight: InFlight) -> dict[str, Any]:
         attempt = 1 if inflight.attempt is None else inflight.attempt.runnable.attempt

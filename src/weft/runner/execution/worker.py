@@ -55,6 +55,7 @@ from weft.runner.execution.reporting import Reporter
 from weft.runner.execution.run_queue import RunQueue
 from weft.runner.execution.status import has_news, orphans, status_to_store, stuck, text_of_failures
 from weft.runner.options import RunOptions, check_text
+from weft.telemetry import bus
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
@@ -280,7 +281,10 @@ class Worker:
             encoded = exhausted(encode_once(value, "INPUT"))
         if key is not None:
             check_text("key", key)
-        self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time(), last=last, by=by)
+        time, carrier = self.dispatcher.clock.time, None
+        if bus.input_receive:
+            carrier = self.report.receives(time, is_new=not self.acknowledged)
+        self.run.plan(value, key=key, deadline=deadline, at=time(), last=last, by=by, carrier=carrier)
         self.untimed_until = self.monotonic() + ev.PRECISION
         if encoded is not None:
             self._unsaved.keep(encoded)
