@@ -144,7 +144,7 @@ def test_closing_a_run_that_has_nothing_to_do_is_told(heard: Heard) -> None:
 
 @pytest.fixture
 def noting() -> Iterator[dict[Any, Any]]:
-    """What a handler notes about the caller of each input."""
+    """The text that a handler notes about the caller of each input."""
     note: dict[Any, Any] = {}
     name = "weft.runner.input.receive"
     telemetry.attach("noting", name, lambda _event, _measured, told: told["carrier"].update(note))

@@ -68,6 +68,8 @@ class Bus:
     runnable_timeout: Handlers
     runnable_fallback: Handlers
     runnable_skip: Handlers
+    runnable_dead_letter: Handlers
+    runnable_abandon: Handlers
     store_start: Handlers
     store_stop: Handlers
     store_exception: Handlers

@@ -22,6 +22,8 @@ RUNNABLE_RETRY: Final = "weft.runner.runnable.retry"
 RUNNABLE_TIMEOUT: Final = "weft.runner.runnable.timeout"
 RUNNABLE_FALLBACK: Final = "weft.runner.runnable.fallback"
 RUNNABLE_SKIP: Final = "weft.runner.runnable.skip"
+RUNNABLE_DEAD_LETTER: Final = "weft.runner.runnable.dead_letter"
+RUNNABLE_ABANDON: Final = "weft.runner.runnable.abandon"
 STORE_START: Final = "weft.runner.store.start"
 STORE_STOP: Final = "weft.runner.store.stop"
 STORE_EXCEPTION: Final = "weft.runner.store.exception"
@@ -48,6 +50,7 @@ class Entry(msgspec.Struct, frozen=True):
 _RUN = ("workflow_id", "workflow")
 _CARRIED = (*_RUN, "carrier")
 _ATTEMPT = (*_RUN, "component", "attempt")
+_HANDLED = (*_ATTEMPT, "executor", "handle")
 _STORE = ("store", "operation", "workflow_ids")
 
 CATALOGUE: Final[tuple[Entry, ...]] = (
@@ -57,13 +60,20 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     ),
     Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_CARRIED, "error")),
     Entry(INPUT_RECEIVE, "an input is about to be recorded", ("time",), (*_CARRIED, "ordinal", "is_new")),
-    Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_STOP, "an attempt has returned a value that can be stored", ("duration",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error", "is_final")),
+    Entry(RUNNABLE_START, "an attempt begins", ("time",), _HANDLED),
+    Entry(RUNNABLE_STOP, "an attempt has returned a value that can be stored", ("duration",), _HANDLED),
+    Entry(
+        RUNNABLE_EXCEPTION,
+        "an attempt has failed, and it is decided what follows",
+        ("duration",),
+        (*_HANDLED, "error", "is_final", "outcome"),
+    ),
     Entry(RUNNABLE_RETRY, "another attempt will be made, after a delay", ("delay",), (*_ATTEMPT, "error")),
-    Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _ATTEMPT),
+    Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _HANDLED),
     Entry(RUNNABLE_FALLBACK, "the fallback is called after the last attempt", (), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_SKIP, "a component is skipped", (), (*_ATTEMPT, "error")),
+    Entry(RUNNABLE_DEAD_LETTER, "a component has failed for good, and can be retried", (), (*_ATTEMPT, "error")),
+    Entry(RUNNABLE_ABANDON, "an attempt is given up: its run is cancelled or stopped", ("duration",), _HANDLED),
     Entry(STORE_START, "an operation of the store begins", ("time", "events"), _STORE),
     Entry(STORE_STOP, "the operation has succeeded", ("duration", "events"), _STORE),
     Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
@@ -86,11 +96,13 @@ MEANINGS: Final[dict[str, str]] = {
     "error": "the exception",
     "events": "how many events are written or were read",
     "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
+    "handle": "the attempt: the same object in all its events, see below",
     "is_final": "whether the component has failed for good: no retry, fallback or skip follows",
     "is_new": "whether the run is started with this input",
     "is_resumed": "whether the run existed before",
     "operation": "the method of the store",
     "ordinal": "the number of the input in its run, from 1",
+    "outcome": "what follows a failed attempt: `retried`, `fell_back` or `skipped`; `failed` if nothing does",
     "reason": "why, in words",
     "restarts": "how many restarts there have been within the time that the limit counts",
     "status": "the state of the run: `idle`, `completed`, `failed`, `cancelled` or `parked`",

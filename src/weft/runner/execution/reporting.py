@@ -9,26 +9,36 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context, copy_context
-from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from weft.calling import is_ctrl_c
-from weft.core.events import AttemptFailed
+from weft.core.events import AttemptFailed, ErrorDetail
 from weft.core.failure import describe, described
 from weft.core.fold.error_routes import rescuers
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
+from weft.ports.clock import Clock
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.observed import ObservedAttempt
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
+FailedAttempt = Literal["retried", "fell_back", "skipped", "failed"]
+"""The decision about a failed attempt; nothing follows one that has *failed*."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Runner(Protocol):
+    """The dispatcher, as a reporter sees it."""
+
+    number: int
+    clock: Clock
 
 
 class Reporter:
@@ -56,9 +66,8 @@ class Reporter:
         """The run is stored for the first time: it is started."""
         caller, self._caller = self._caller, None
         if bus.workflow_start:
-            (bus.emit if caller is None else partial(caller.run, bus.emit))(
-                catalogue.WORKFLOW_START, {"time": time()}, {**self._carried(), "is_resumed": False}
-            )
+            told = {**self._carried(), "is_resumed": False}
+            (caller or copy_context()).run(bus.emit, catalogue.WORKFLOW_START, {"time": time()}, told)
 
     def exists(self) -> None:
         """Another run has this id, so that this one has never begun: nothing is reported of it."""
@@ -74,7 +83,7 @@ class Reporter:
             bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._carried(), "is_resumed": True})
 
     def receives(self, time: Callable[[], float], *, is_new: bool) -> dict[str, str] | None:
-        """A caller gives the run an input; return the text that handlers note about the caller, None if nothing."""
+        """A caller sends the run an input; return the text that handlers note about the caller, None if nothing."""
         noted: dict[Any, Any] = {}
         told = {**self._whose(), "carrier": noted, "ordinal": self._run.memory.received + 1, "is_new": is_new}
         bus.emit(catalogue.INPUT_RECEIVE, {"time": time()}, told)
@@ -125,28 +134,39 @@ class Reporter:
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def started(self, inflight: InFlight, time: Callable[[], float]) -> None:
-        """An attempt is about to start."""
+    def started(self, inflight: InFlight, runner: Runner) -> None:
+        """An attempt is about to start, in *runner*."""
         hooks = self._hooks
         if hooks is not None and hooks.on_dispatch is not None and inflight.runnable is not None:
             self._call("on_dispatch", hooks.on_dispatch, inflight.runnable)
         if bus.runnable_start:
-            told = {**self._attempt(inflight), "executor": inflight.executor}
-            bus.emit(catalogue.RUNNABLE_START, {"time": time()}, told)
+            runnable = inflight.runnable
+            handle = inflight.handle = ObservedAttempt((runner.number, self._run.id), inflight.activation, runnable)
+            bus.emit(catalogue.RUNNABLE_START, {"time": runner.clock.time()}, self._handled(inflight))
+            if runnable is not None:
+                runnable.entries = handle.entries
 
     def ended(self, inflight: InFlight, outcome: Outcome) -> None:
         """An attempt has returned a value."""
         if bus.runnable_stop:
-            told = {**self._attempt(inflight), "executor": inflight.executor}
-            bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, told)
+            bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, self._handled(inflight))
+        inflight.handle = None
 
-    def attempt_failed(self, inflight: InFlight, *, is_final: bool) -> None:
-        """The last attempt has failed, and it is decided whether something else follows."""
+    def attempt_failed(self, inflight: InFlight, outcome: FailedAttempt) -> None:
+        """The last attempt has failed, and it is decided what follows."""
         failed, inflight.failed = inflight.failed, None
         if failed is not None and bus.runnable_exception:
-            told = {**self._attempt(inflight), "executor": inflight.executor, "error": failed.error}
+            told = {"error": failed.error, "is_final": outcome == "failed", "outcome": outcome}
             measured = {"duration": failed.duration_ns / 1e9}
-            bus.emit(catalogue.RUNNABLE_EXCEPTION, measured, {**told, "is_final": is_final})
+            bus.emit(catalogue.RUNNABLE_EXCEPTION, measured, {**self._handled(inflight), **told})
+        inflight.handle = None
+
+    def abandoned(self, inflight: InFlight, now: float) -> None:
+        """An attempt was given up: its run was cancelled, stopped or has crashed.  *now* is a monotonic time."""
+        if bus.runnable_abandon:
+            spent = now - inflight.started if inflight.started else 0.0
+            bus.emit(catalogue.RUNNABLE_ABANDON, {"duration": spent}, self._handled(inflight))
+        inflight.handle = None
 
     def gave_up(self, inflight: InFlight, outcome: Outcome) -> None:
         """A runnable is skipped, or has failed for good: that is logged."""
@@ -154,17 +174,26 @@ class Reporter:
         if is_final:  # its fallback has failed after the attempt, or a limit has refused one: that counts
             failed = inflight.failed
             inflight.failed = outcome if failed is None else replace(failed, error=outcome.error)
-        self.attempt_failed(inflight, is_final=is_final)
-        if is_final and _log.isEnabledFor(logging.WARNING):
-            self._log_failure(inflight, outcome)
+        self.attempt_failed(inflight, "failed" if is_final else "skipped")
+        if is_final and (bus.runnable_dead_letter or _log.isEnabledFor(logging.WARNING)):
+            error = outcome.error or RuntimeError("failed without an error")
+            self._failed_for_good(inflight, outcome, error)
 
-    def _log_failure(self, inflight: InFlight, outcome: Outcome) -> None:
+    def _failed_for_good(self, inflight: InFlight, outcome: Outcome, error: BaseException) -> None:
+        """Log the failure, and report a dead letter."""
+        node, detail = inflight.activation.node, describe(error)
+        is_handled = bool(node.error_routes and rescuers(node, detail))
+        self._log_failure(inflight, outcome, error, detail, logging.WARNING if is_handled else logging.ERROR)
+        is_letter = (outcome.on_failure == "dead_letter" or node.undoes) and not is_handled
+        if is_letter and bus.runnable_dead_letter:
+            bus.emit(catalogue.RUNNABLE_DEAD_LETTER, {}, {**self._attempt(inflight), "error": error})
+
+    def _log_failure(
+        self, inflight: InFlight, outcome: Outcome, error: BaseException, detail: ErrorDetail, level: int
+    ) -> None:
         """Log the exception; its text is taken from its description, since its own code may raise anything."""
-        node, error = inflight.activation.node, outcome.error or RuntimeError("failed without an error")
-        detail = describe(error)
-        level = logging.WARNING if node.error_routes and rescuers(node, detail) else logging.ERROR
         count = "" if outcome.attempt == 1 else f" after {outcome.attempt} attempts"
-        said = (node.name, self._run.id, count, detail.type, detail.message)
+        said = (inflight.activation.node.name, self._run.id, count, detail.type, detail.message)
         raised = (type(error), error, _TRACEBACK.__get__(error))
         record = _log.makeRecord(
             _log.name, level, __file__, 0, "%r of run %r has failed%s: %s: %s", said, raised, "gave_up"
@@ -177,12 +206,12 @@ class Reporter:
         """An attempt was stopped."""
         if bus.runnable_timeout:
             measured = {"duration": spent, "timeout": getattr(error, "seconds", spent)}
-            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._attempt(inflight))
+            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._handled(inflight))
 
     def retrying(self, inflight: InFlight, after: AttemptFailed, now: float) -> None:
         """Another attempt follows."""
         failed = inflight.failed
-        self.attempt_failed(inflight, is_final=False)
+        self.attempt_failed(inflight, "retried")
         if bus.runnable_retry:
             error = described(after.error) if failed is None else failed.error
             told = {**self._attempt(inflight), "attempt": after.attempt, "error": error}
@@ -190,7 +219,7 @@ class Reporter:
 
     def falling_back(self, inflight: InFlight, error: BaseException) -> None:
         """The fallback is about to be asked."""
-        self.attempt_failed(inflight, is_final=False)
+        self.attempt_failed(inflight, "fell_back")
         if bus.runnable_fallback:
             bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(inflight), "error": error})
 
@@ -234,6 +263,11 @@ class Reporter:
 
     def _carried(self) -> dict[str, Any]:
         return {**self._whose(), "carrier": dict(self._carrier or {})}
+
+    def _handled(self, inflight: InFlight) -> dict[str, Any]:
+        """Return the metadata of an attempt with its handle; one that was never started gets its handle here."""
+        handle = inflight.handle or ObservedAttempt((0, self._run.id), inflight.activation, inflight.runnable)
+        return {**self._attempt(inflight), "executor": inflight.executor, "handle": handle}
 
     def _attempt(self, inflight: InFlight) -> dict[str, Any]:
         attempt = 1 if inflight.attempt is None else inflight.attempt.runnable.attempt
