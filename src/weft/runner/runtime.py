@@ -43,6 +43,7 @@ from weft.runner.registry.children import ChildRuns, Given
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
+from weft.telemetry.levels import forget, watch
 
 if TYPE_CHECKING:
     from weft.runner.runner import AsyncRunner
@@ -166,6 +167,7 @@ class Runtime:
                 self._owns_store = False
                 await self._store.close()
             raise
+        watch(self.registry)
         if self._thresholds is not None:
             collector.hold(self._thresholds)
 
@@ -238,6 +240,7 @@ class Runtime:
             if unwritten:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
             raise
+        forget(self.registry)
         self.registry.clear()
         dispatcher.is_open, self._is_spent = False, True
         if self._thresholds is not None:

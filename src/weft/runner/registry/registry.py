@@ -46,6 +46,7 @@ from weft.runner.registry.same_start import difference
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.waiters import Waiters
+from weft.telemetry.levels import Levels
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
@@ -447,6 +448,20 @@ class RunRegistry:
             if isinstance(worker.lost, RunExists):  # it has never been here
                 del self._workers[worker.id]
             self._waiters.settled(worker)
+
+    def add_levels(self, levels: Levels) -> None:
+        """Add the runs that are here, and their runnables, to *levels*; called from any thread."""
+        counts: dict[tuple[str, str], int] = {}
+        for worker in self:
+            workflow, queue = worker.run.memory.workflow.name, worker.queue
+            key = (workflow, worker.state)
+            counts[key] = counts.get(key, 0) + 1
+            known, is_upcoming = len(queue.by_key), worker.upcoming is not None
+            if known or is_upcoming:
+                queued, used = len(queue.line), queue.slots_used
+                waiting = max(0, known - queued - used)  # another thread may change them meanwhile
+                levels.add_runnables(workflow, in_flight=used, queued=queued + is_upcoming, waiting=waiting)
+        levels.add_runs(counts)
 
     # -- leaving ---------------------------------------------------------------------------------
 
