@@ -73,7 +73,12 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(RUNNABLE_FALLBACK, "the fallback is called after the last attempt", (), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_SKIP, "a component is skipped", (), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_DEAD_LETTER, "a component has failed for good, and can be retried", (), (*_ATTEMPT, "error")),
-    Entry(RUNNABLE_ABANDON, "an attempt is given up: its run is cancelled or stopped", ("duration",), _HANDLED),
+    Entry(
+        RUNNABLE_ABANDON,
+        "an attempt whose start was told is given up: its run is cancelled or stopped",
+        ("duration",),
+        _HANDLED,
+    ),
     Entry(STORE_START, "an operation of the store begins", ("time", "events"), _STORE),
     Entry(STORE_STOP, "the operation has succeeded", ("duration", "events"), _STORE),
     Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
