@@ -64,6 +64,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── RunnerClosed            the runner is not open
     │   └── WaitTimeout             the run was not done within the timeout
     ├── TelemetryError              a handler cannot be attached
+    │   ├── AlreadyInstrumented     a bridge to another library is in use
     │   ├── DuplicateHandler        one id, two handlers
     │   └── UnknownTelemetryEvent   no event has this name
     ├── StoreError                  a store could not do what was asked
@@ -662,6 +663,17 @@ class CodeNotImported(CommandError, LookupError):
 
 class TelemetryError(WeftError, ValueError):
     """A handler cannot be attached."""
+
+
+class AlreadyInstrumented(TelemetryError):
+    """The runners of this process are observed through *module* already."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(
+            f"instrument() of {module} was called before, and one call is for all runners of the process: "
+            "leave the second out, or call uninstrument() first"
+        )
+        self.module = module
 
 
 class DuplicateHandler(TelemetryError):

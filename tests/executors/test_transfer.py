@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from shop_module import run_in_a_process
 
 from weft import Run, Workflow, step
 from weft.errors import DescribedError, NoRun, NotTransferable
 from weft.executors import ProcessExecutor
+from weft.executors.transfer import pack, unpack
 from weft.testing.contracts.gate import Gate
 from weft.testing.contracts.owner import PATIENCE, Owner, in_a_loop, runnable_of
-from weft.testing.contracts.steps import double, own_pid
+from weft.testing.contracts.steps import double, mark, own_pid
 
 pytestmark = pytest.mark.usefixtures("main_module")
 
@@ -55,6 +57,28 @@ async def test_context_and_fallbacks_cross(shop: Any) -> None:
     await owner.close()
 
     assert results == ["hello, Ada", "AdaAda"]
+
+
+@in_a_loop
+async def test_entries_that_cannot_be_pickled_stay_behind_and_the_step_runs(caplog: pytest.LogCaptureFixture) -> None:
+    owner = Owner(ProcessExecutor(1))
+
+    owner.executor.submit(1, replace(runnable_of(mark, 1), entries=(lambda: None,)))
+    outcome = await owner.result(1)
+    await owner.close()
+
+    assert (outcome.result, outcome.error) == (0, None)
+    assert "'it' runs in a worker process without its telemetry" in caplog.text
+
+
+def test_entries_that_cannot_be_loaded_are_left_out(shop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    there = replace(runnable_of(shop.price, 2), entries=(shop.Unloadable(),))
+
+    arrived = unpack(pack(1, there), lambda: None)
+
+    assert arrived.entries == ()
+    assert arrived.execute().result == 20
+    assert "'it' runs without its telemetry" in caplog.text
 
 
 def test_values_larger_than_a_pipe_cross() -> None:

@@ -68,6 +68,7 @@ EVENTS: dict[str, Any] = {
     "run_finished": ev.RunFinished(14),
     "run_taken_over": ev.RunTakenOver(14, 2, 7, "absolute", 1700000000.5),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
+    "input_received carried": ev.InputReceived(2, 5, 1, 1.5, carrier={"traceparent": "00-0a-0b-01"}),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
     "signal_received": ev.SignalReceived(8, "approved", {"by": "Ada"}, 1700000000.5, "key", "ann"),
     "signal_received plainly": ev.SignalReceived(8, "approved", True),

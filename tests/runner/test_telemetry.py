@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from small_flows import chain, double
 
 from weft import Policy, Runner, Saga, Workflow, step, telemetry
+from weft.events import InputReceived
 from weft.policy import Value
 from weft.runner import WorkerHooks
 from weft.stores import SQLiteStore
@@ -96,6 +99,35 @@ def test_resuming_a_run_that_has_nothing_to_do_is_not_a_busy_period(heard: Heard
     assert of(heard, "workflow.start", "workflow.stop") == ["workflow.start", "workflow.start"]
 
 
+def test_starting_a_run_that_exists_is_neither_a_start_nor_a_stop(heard: Heard, tmp_path: Path) -> None:
+    path, idle = tmp_path / "runs.db", list[str]()
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(chain, 1, id="a").wait(20)
+    heard.clear()
+    with Runner(SQLiteStore(path)) as runner:
+        again = runner.start(chain, 1, id="a", hooks=WorkerHooks(on_idle=lambda run: idle.append(run.id)))
+        assert again.result(20) == 3
+
+    assert of(heard, "workflow.start", "workflow.stop", "workflow.exception") == []
+    assert idle == []
+
+
+def test_a_start_is_told_in_the_context_of_its_caller_and_before_the_first_step() -> None:
+    caller: ContextVar[str] = ContextVar("caller", default="")
+    told: list[tuple[str, str]] = []
+    names = ("weft.runner.workflow.start", "weft.runner.runnable.start")
+    telemetry.attach("test", names, lambda event, _measured, _told: told.append((event, caller.get())))
+    try:
+        with Runner() as runner:
+            caller.set("ann")
+            runner.start(chain, 1).wait(20)
+    finally:
+        telemetry.detach("test")
+
+    assert told[0] == ("weft.runner.workflow.start", "ann")
+    assert [event for event, _ in told[1:]] == ["weft.runner.runnable.start"] * 2
+
+
 def test_closing_a_run_that_has_nothing_to_do_is_told(heard: Heard) -> None:
     idle: list[str] = []
     with Runner() as runner:
@@ -105,6 +137,90 @@ def test_closing_a_run_that_has_nothing_to_do_is_told(heard: Heard) -> None:
 
     assert [told["status"] for name, _, told in heard if name == "workflow.stop"] == ["cancelled"]
     assert idle == []
+
+
+# -- the caller of an input ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def noting() -> Iterator[dict[Any, Any]]:
+    """The text that a handler notes about the caller of each input."""
+    note: dict[Any, Any] = {}
+    name = "weft.runner.input.receive"
+    telemetry.attach("noting", name, lambda _event, _measured, told: told["carrier"].update(note))
+    yield note
+    telemetry.detach("noting")
+
+
+def carriers(heard: Heard, name: str) -> list[dict[str, str]]:
+    return [told["carrier"] for event, _, told in heard if event == name]
+
+
+def test_what_a_handler_notes_about_an_input_is_stored_with_it(heard: Heard, noting: dict[Any, Any]) -> None:
+    with Runner() as runner:
+        noting["from"] = "web"
+        handle = runner.start(chain, 1, open=True)
+        noting["from"] = "phone"
+        handle.send(2)
+        handle.wait(20)
+        noting.clear()
+        handle.send(3)
+        inputs = [event for event in handle.log() if isinstance(event, InputReceived)]
+
+    assert [event.carrier for event in inputs] == [{"from": "web"}, {"from": "phone"}, None]
+    assert carriers(heard, "workflow.start") == [{"from": "web"}]
+
+
+def test_an_input_says_whether_the_run_is_started_with_it(heard: Heard) -> None:
+    with Runner() as runner:
+        runner.start(chain, 1, open=True).send(2)
+        runner.start(chain).send(3)
+
+    told = [(told["ordinal"], told["is_new"]) for name, _, told in heard if name == "input.receive"]
+    assert told == [(1, True), (2, False), (1, False)]
+
+
+def test_an_input_that_was_sent_before_is_not_told_again(heard: Heard) -> None:
+    with Runner() as runner:
+        handle = runner.start(chain)
+        handle.send(1, key="k")
+        handle.send(1, key="k")
+
+    assert of(heard, "input.receive") == ["input.receive"]
+
+
+def test_what_was_noted_about_an_input_is_known_after_a_resume(
+    heard: Heard, noting: dict[Any, Any], tmp_path: Path
+) -> None:
+    path, gate, reached = tmp_path / "runs.db", threading.Event(), threading.Event()
+
+    def waits(x: int) -> int:
+        reached.set()
+        gate.wait(20)
+        return x
+
+    held = Workflow("held", step(waits))
+    noting["from"] = "web"
+    with Runner(SQLiteStore(path)) as runner:
+        runner.start(held, 1, id="a")
+        assert reached.wait(20)
+        runner.stop("a", grace=0)
+        gate.set()
+    heard.clear()
+    with Runner(SQLiteStore(path)) as runner:
+        runner.resume("a", workflow=held).wait(20)
+
+    assert carriers(heard, "workflow.start") == carriers(heard, "workflow.stop") == [{"from": "web"}]
+
+
+def test_a_note_that_is_not_text_is_left_out_and_logged(
+    noting: dict[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    noting.update({"from": "web", "when": 5})
+    with Runner() as runner:
+        assert runner.start(chain, 1).log()[1].carrier == {"from": "web"}
+
+    assert "only text is stored" in caplog.text
 
 
 # -- failures ------------------------------------------------------------------------------------

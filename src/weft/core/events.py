@@ -72,6 +72,8 @@ class InputReceived(Event, frozen=True, tag="input_received"):
     """Whether the run accepts no more input after it, and finishes when nothing is left to do."""
     by: str | None = None
     """The caller that sent it, as that one names itself; so in the other events that a caller causes."""
+    carrier: dict[str, str] | None = None
+    """Text that telemetry has noted about the caller: with it, spans of what follows join the trace of the caller."""
 
     @property
     def address(self) -> Address:

@@ -1,9 +1,9 @@
 """
 The frames that a runner and its worker processes exchange, as bytes.
 
-A runner sends the function and its arguments, with the data of ``weft.current()``; it gets back the result or the
-exception, and the additions to the run.  All of it is pickled, by one process for its own child: stored data is never
-read like this.
+A runner sends the function and its arguments, with the data of ``weft.current()`` and what telemetry wants to be called
+before the function; it gets back the result or the exception, and the additions to the run.  All of it is pickled, by
+one process for its own child: stored data is never read like this.
 
 Everything that goes through the pipe is a frame, which begins with the ticket of its work.  A frame with nothing else
 is a heartbeat; a frame of another ticket belongs to work that is over, and is dropped.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import logging
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ from weft.core.plan.node import FunctionNode, Kind
 from weft.core.run.runnable import Outcome, Runnable
 from weft.errors import NoRun, NotTransferable
 from weft.typing import Address
+
+_log = logging.getLogger(__name__)
 
 _HINT = "send data that can be pickled, and open connections and the like inside the step, or run it on a thread"
 _NAMELESS = "define it at the top level of a module that the worker can import, or run the component on a thread"
@@ -76,10 +79,29 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
         call, kwargs = runnable.override.call, dict(runnable.override.constants)
     about = (runnable.run_id, runnable.component, runnable.attempt, runnable.idempotency_key, runnable.is_condition)
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
+    entries = _packed_entries(runnable) if runnable.entries else b""
     try:
-        return _framed(ticket, (*about, runnable.pulse is not None), (call, runnable.args, kwargs, inputs))
+        return _framed(ticket, (*about, runnable.pulse is not None, entries), (call, runnable.args, kwargs, inputs))
     except Exception as error:
         raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
+
+
+def _packed_entries(runnable: Runnable) -> bytes:
+    """Return what is to be called before the function, as bytes; empty, which is logged, if it cannot be pickled."""
+    try:
+        return pickle.dumps(runnable.entries, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # noqa: BLE001 - whatever it is, the function can run
+        _log.exception("%r runs in a worker process without its telemetry, which cannot be pickled", runnable.component)
+        return b""
+
+
+def _unpacked_entries(component: str, data: bytes) -> tuple[Callable[[], object], ...]:
+    try:
+        entries: tuple[Callable[[], object], ...] = pickle.loads(data) if data else ()  # noqa: S301 - our own parent's
+    except BaseException:  # noqa: BLE001 - as above
+        _log.exception("%r runs without its telemetry, which cannot be loaded in this worker process", component)
+        return ()
+    return entries
 
 
 def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Exception:
@@ -105,7 +127,7 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
         NotTransferable: the function or an argument cannot be loaded here.
     """
     buffer = _opened(frame)
-    run_id, component, attempt, key, is_condition, is_heard = pickle.load(buffer)  # noqa: S301 - our own parent's
+    run_id, component, attempt, key, is_condition, is_heard, packed = pickle.load(buffer)  # noqa: S301 - our parent's
     try:
         call, args, kwargs, inputs = pickle.load(buffer)  # noqa: S301
     except BaseException as error:
@@ -116,7 +138,9 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     node = FunctionNode(name=component, owner=component, kind=kind, region=None, call=call, is_test=is_condition)
     addresses = tuple(range(len(inputs)))
     pulse = beat if is_heard else None
-    return Runnable(node, run_id, addresses, _SentLineage(inputs), args, kwargs, attempt, own_key=key, pulse=pulse)
+    entries = _unpacked_entries(component, packed)
+    lineage = _SentLineage(inputs)
+    return Runnable(node, run_id, addresses, lineage, args, kwargs, attempt, own_key=key, pulse=pulse, entries=entries)
 
 
 class _SentLineage(Lineage):

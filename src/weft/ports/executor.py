@@ -17,6 +17,8 @@ Invariants:
    ``collect``.
 5. No step sees the context variables that another one has set; within this process, all see those of the caller
    of ``open``.
+6. The ``entries`` of a runnable are called right before its function, where it runs and in the same context.
+   ``runnable.call()`` does that; an executor that sends the function elsewhere sends them too, if they can be pickled.
 
 All methods are called from one thread, that of the event loop in which the executor was opened; ``wake`` is
 called from any thread.  Tickets are never used twice.

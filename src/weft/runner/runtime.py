@@ -45,6 +45,7 @@ from weft.runner.registry.registry import RunRegistry
 from weft.runner.registry.sleepers import Sleepers
 from weft.runner.waiting.diagnosis import diagnose
 from weft.runner.waiting.waiters import Waiters
+from weft.telemetry.levels import forget, watch
 
 if TYPE_CHECKING:
     from weft.runner.runner import AsyncRunner
@@ -189,6 +190,7 @@ class Runtime:
                 self._owns_store = False
                 await self._store.close()
             raise
+        watch(self.registry)
         if self._thresholds is not None:
             collector.hold(self._thresholds)
 
@@ -264,6 +266,7 @@ class Runtime:
             if unwritten:
                 raise UnwrittenEvents(unwritten, next(reasons)) from error
             raise
+        forget(self.registry)
         self.registry.clear()
         self.ownership.close()
         dispatcher.is_open, self._is_spent = False, True

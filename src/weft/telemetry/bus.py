@@ -60,6 +60,7 @@ class Bus:
     workflow_start: Handlers
     workflow_stop: Handlers
     workflow_exception: Handlers
+    input_receive: Handlers
     runnable_start: Handlers
     runnable_stop: Handlers
     runnable_exception: Handlers
@@ -67,6 +68,8 @@ class Bus:
     runnable_timeout: Handlers
     runnable_fallback: Handlers
     runnable_skip: Handlers
+    runnable_dead_letter: Handlers
+    runnable_abandon: Handlers
     store_start: Handlers
     store_stop: Handlers
     store_exception: Handlers

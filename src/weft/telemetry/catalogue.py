@@ -14,6 +14,7 @@ import msgspec
 WORKFLOW_START: Final = "weft.runner.workflow.start"
 WORKFLOW_STOP: Final = "weft.runner.workflow.stop"
 WORKFLOW_EXCEPTION: Final = "weft.runner.workflow.exception"
+INPUT_RECEIVE: Final = "weft.runner.input.receive"
 RUNNABLE_START: Final = "weft.runner.runnable.start"
 RUNNABLE_STOP: Final = "weft.runner.runnable.stop"
 RUNNABLE_EXCEPTION: Final = "weft.runner.runnable.exception"
@@ -21,6 +22,8 @@ RUNNABLE_RETRY: Final = "weft.runner.runnable.retry"
 RUNNABLE_TIMEOUT: Final = "weft.runner.runnable.timeout"
 RUNNABLE_FALLBACK: Final = "weft.runner.runnable.fallback"
 RUNNABLE_SKIP: Final = "weft.runner.runnable.skip"
+RUNNABLE_DEAD_LETTER: Final = "weft.runner.runnable.dead_letter"
+RUNNABLE_ABANDON: Final = "weft.runner.runnable.abandon"
 STORE_START: Final = "weft.runner.store.start"
 STORE_STOP: Final = "weft.runner.store.stop"
 STORE_EXCEPTION: Final = "weft.runner.store.exception"
@@ -46,20 +49,37 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 _RUN = ("workflow_id", "workflow")
+_CARRIED = (*_RUN, "carrier")
 _ATTEMPT = (*_RUN, "component", "attempt")
+_HANDLED = (*_ATTEMPT, "executor", "handle")
 _STORE = ("store", "operation", "workflow_ids")
 
 CATALOGUE: Final[tuple[Entry, ...]] = (
-    Entry(WORKFLOW_START, "a run is started, or resumed", ("time",), (*_RUN, "is_resumed")),
-    Entry(WORKFLOW_STOP, "a run has done all that it was given to do, or is closed", ("duration",), (*_RUN, "status")),
-    Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_RUN, "error")),
-    Entry(RUNNABLE_START, "an attempt begins", ("time",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_STOP, "an attempt has returned a value that can be stored", ("duration",), (*_ATTEMPT, "executor")),
-    Entry(RUNNABLE_EXCEPTION, "an attempt has failed", ("duration",), (*_ATTEMPT, "executor", "error", "is_final")),
+    Entry(WORKFLOW_START, "a run is stored as started, or resumed", ("time",), (*_CARRIED, "is_resumed")),
+    Entry(
+        WORKFLOW_STOP, "a run has done all that it was given to do, or is closed", ("duration",), (*_CARRIED, "status")
+    ),
+    Entry(WORKFLOW_EXCEPTION, "a run has failed", ("duration",), (*_CARRIED, "error")),
+    Entry(INPUT_RECEIVE, "an input is about to be recorded", ("time",), (*_CARRIED, "ordinal", "is_new")),
+    Entry(RUNNABLE_START, "an attempt begins", ("time",), _HANDLED),
+    Entry(RUNNABLE_STOP, "an attempt has returned a value that can be stored", ("duration",), _HANDLED),
+    Entry(
+        RUNNABLE_EXCEPTION,
+        "an attempt has failed, and it is decided what follows",
+        ("duration",),
+        (*_HANDLED, "error", "is_final", "outcome"),
+    ),
     Entry(RUNNABLE_RETRY, "another attempt will be made, after a delay", ("delay",), (*_ATTEMPT, "error")),
-    Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _ATTEMPT),
+    Entry(RUNNABLE_TIMEOUT, "an attempt was stopped at its timeout", ("duration", "timeout"), _HANDLED),
     Entry(RUNNABLE_FALLBACK, "the fallback is called after the last attempt", (), (*_ATTEMPT, "error")),
     Entry(RUNNABLE_SKIP, "a component is skipped", (), (*_ATTEMPT, "error")),
+    Entry(RUNNABLE_DEAD_LETTER, "a component has failed for good, and can be retried", (), (*_ATTEMPT, "error")),
+    Entry(
+        RUNNABLE_ABANDON,
+        "an attempt whose start was told is given up: its run is cancelled or stopped",
+        ("duration",),
+        _HANDLED,
+    ),
     Entry(STORE_START, "an operation of the store begins", ("time", "events"), _STORE),
     Entry(STORE_STOP, "the operation has succeeded", ("duration", "events"), _STORE),
     Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
@@ -75,15 +95,23 @@ EVENTS: Final[tuple[str, ...]] = tuple([entry.name for entry in CATALOGUE])
 
 MEANINGS: Final[dict[str, str]] = {
     "attempt": "which attempt it is, from 1",
+    "carrier": (
+        "text about the caller, by name: a handler of `input.receive` can add to it, and what is in it is stored "
+        "with the input; the other events have that of the last input"
+    ),
     "component": "the name of the component",
     "delay": "seconds until the next attempt",
     "duration": "seconds since the matching start, of a run since it was given something to do, on a monotonic clock",
     "error": "the exception",
     "events": "how many events are written or were read",
     "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
+    "handle": "the attempt: the same object in all its events, see below",
     "is_final": "whether the component has failed for good: no retry, fallback or skip follows",
+    "is_new": "whether the run is started with this input",
     "is_resumed": "whether the run existed before",
     "operation": "the method of the store",
+    "ordinal": "the number of the input in its run, from 1",
+    "outcome": "what follows a failed attempt: `retried`, `fell_back` or `skipped`; `failed` if nothing does",
     "reason": "why, in words",
     "restarts": "how many restarts there have been within the time that the limit counts",
     "status": "the state of the run: `idle`, `completed`, `failed`, `cancelled` or `parked`",

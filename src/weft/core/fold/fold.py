@@ -221,6 +221,8 @@ def _input(memory: Memory, event: ev.InputReceived) -> None:
     scope = Scope(event.seq, event.ordinal, plan, plan.openings.get(None, NOTHING))
     if event.deadline is not None:
         memory.has_deadlines, scope.deadline = True, event.deadline
+    if event.carrier is not None:
+        scope.carrier = event.carrier
     memory.begin(event, scope)
 
 

@@ -74,6 +74,8 @@ class Scope(msgspec.Struct, eq=False, gc=False):
     """By node: the keys of the activations that wait for it to settle."""
     deadline: float | None = None
     """When everything in the scope of an input must be done."""
+    carrier: dict[str, str] | None = None
+    """The text that telemetry has noted about the caller that sent an input."""
     made: dict[str, tuple[Order, Cell]] | None = None
     """By node that is read: the latest fact it made here."""
     before: dict[str, int] | None = None

@@ -63,6 +63,7 @@ class Phases(Controls):
         at: float | None = None,
         last: bool = False,
         by: str | None = None,
+        carrier: dict[str, str] | None = None,
     ) -> Self:
         """
         Take *value* as an input: nothing runs yet.
@@ -73,6 +74,7 @@ class Phases(Controls):
             at: when it arrived, in seconds since the epoch; now, if not given.
             last: whether the run accepts no more input after it, and finishes when nothing is left to do.
             by: the caller, as that one names itself.
+            carrier: text that telemetry has noted about the caller.
         """
         memory = self.memory
         if key is None or memory.keys is None or key not in memory.keys:
@@ -83,7 +85,8 @@ class Phases(Controls):
                 check_text_or_none("by", by)
             now = self._time() if at is None else at
             value, end = local().whole(value), None if deadline is None else now + deadline
-            record(memory, ev.InputReceived(len(memory.log) + 1, value, memory.received + 1, now, key, end, last, by))
+            seq, ordinal = len(memory.log) + 1, memory.received + 1
+            record(memory, ev.InputReceived(seq, value, ordinal, now, key, end, last, by, carrier))
         return self
 
     def _time(self) -> float:

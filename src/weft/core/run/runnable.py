@@ -65,6 +65,8 @@ class Runnable(msgspec.Struct, eq=False):
     """Takes a heartbeat, where one is expected."""
     family: Family | None = None
     """Starts other runs, where there is a runner."""
+    entries: tuple[Callable[[], object], ...] = ()
+    """Called right before its function, in the same context: telemetry makes the span of the attempt current."""
 
     @property
     def component(self) -> str:
@@ -119,9 +121,16 @@ class Runnable(msgspec.Struct, eq=False):
         if self.broken is not None:
             raise self.broken
         announce(self)
+        if self.entries:
+            self.enter()
         if self.override is not None:
             return in_place_of(self.node.call, self.override)(*self.args, **self.override.constants)
         return self.node.call(*self.args, **self.kwargs)
+
+    def enter(self) -> None:
+        """Get the context ready in which the function is about to be called."""
+        for entry in self.entries:
+            entry()
 
     def execute(self) -> Outcome:
         """Run the function here and now; what it raises becomes part of the outcome."""

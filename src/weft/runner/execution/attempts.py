@@ -98,7 +98,7 @@ class Attempts:
             if queue.run is not None and not runnable.node.is_async and not queue.line:
                 runnable.family = self._dispatcher.family
                 if bus.runnable_start or worker.options.hooks is not None:
-                    worker.report.started(inflight, self._dispatcher.clock.time)
+                    worker.report.started(inflight, self._dispatcher)
                 if inflight.state == "done":  # a listener has cancelled the run
                     return
                 outcome = queue.run(runnable)
@@ -332,7 +332,7 @@ class Attempts:
         if policy is not None or attempt.timeout is not None:
             dispatcher.timeouts.watch(self._worker, inflight, attempt, policy)
         if bus.runnable_start or self._worker.options.hooks is not None:
-            self._worker.report.started(inflight, dispatcher.clock.time)
+            self._worker.report.started(inflight, dispatcher)
 
     def ended(self, inflight: InFlight, outcome: Outcome) -> None:
         """The attempt has ended: encode its value, which is part of the attempt, and go on with its outcome."""
@@ -432,6 +432,8 @@ class Attempts:
     def give_up(self, inflight: InFlight) -> None:
         """Abandon *inflight*, and release the limits that had admitted it."""
         self._dispatcher.withdraw(inflight)
+        if inflight.handle is not None:
+            self._worker.report.abandoned(inflight, self._dispatcher.monotonic())
         instructions = inflight.instructions
         if instructions is not None and getgeneratorstate(instructions) != GEN_RUNNING:  # else it is closed later
             instructions.close()

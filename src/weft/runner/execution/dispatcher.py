@@ -8,6 +8,7 @@ each outcome to its worker, and lets these workers continue.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 import threading
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from weft.runner.execution.worker import Worker
 
 _log = logging.getLogger("weft.runner")
+_numbers = itertools.count(1)
 
 
 class Dispatcher:
@@ -56,6 +58,8 @@ class Dispatcher:
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.clock, self.counters, self.draw = clock, counters, draw
+        self.number = next(_numbers)
+        """The number of the runner in this process."""
         self.journal = Journal(store, clock.time, self.turn)
         self.is_open = self.is_closing = False
         self.family: Family | None = None

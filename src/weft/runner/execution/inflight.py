@@ -29,6 +29,7 @@ from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.driver import Attempt, Await, AwaitTurn, Begun, Instructions, Pause
 from weft.policy.policy import Policy
 from weft.runner.execution.large_values import PendingResult
+from weft.runner.execution.observed import ObservedAttempt
 from weft.runner.execution.policy_call import PolicyCall
 
 State = Literal["queued", "executing", "calling_policy", "waiting", "encoding", "done"]
@@ -101,6 +102,8 @@ class InFlight(msgspec.Struct, eq=False):
     """Its place in the queue of a rate limit from which it was woken, until it starts or waits for something else."""
     queue_timer: Any = None
     """The timer that ends the wait for a first start."""
+    handle: ObservedAttempt | None = None
+    """The attempt as handlers of telemetry know it, from its start to its end; None if there are none."""
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
     result: PendingResult | None = None

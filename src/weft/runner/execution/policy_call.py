@@ -23,6 +23,7 @@ class PolicyCall(Runnable, eq=False):
     def call(self) -> Any:
         """Call the function."""
         assert self.question is not None  # noqa: S101
+        self.enter()
         self.answer = self.question()
 
 
@@ -36,5 +37,6 @@ def policy_call(about: Runnable, question: Callable[[], Any]) -> PolicyCall:
         args=(),
         kwargs={},
         attempt=about.attempt,
+        entries=about.entries,
         question=question,
     )

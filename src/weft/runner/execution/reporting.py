@@ -8,45 +8,89 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import Context, copy_context
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from weft.calling import is_ctrl_c
-from weft.core.events import AttemptFailed
+from weft.core.events import AttemptFailed, ErrorDetail
 from weft.core.failure import describe, described
 from weft.core.fold.error_routes import rescuers
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
+from weft.ports.clock import Clock
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.observed import ObservedAttempt
 from weft.runner.options import WorkerHooks
 from weft.telemetry import bus, catalogue
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
+FailedAttempt = Literal["retried", "fell_back", "skipped", "failed"]
+"""The decision about a failed attempt; nothing follows one that has *failed*."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Runner(Protocol):
+    """The dispatcher, as a reporter sees it."""
+
+    number: int
+    clock: Clock
 
 
 class Reporter:
     """Reports what happens in the run of one worker."""
 
-    __slots__ = ("_busy_since", "_hooks", "_run")
+    __slots__ = ("_busy_since", "_caller", "_carrier", "_hooks", "_run")
 
     def __init__(self, run: Run, hooks: WorkerHooks | None) -> None:
         self._run, self._hooks = run, hooks
         self._busy_since = 0.0
         """When the present busy period began, on the monotonic clock; 0 if the run has nothing to do."""
+        self._caller: Context | None = None
+        """The context of the caller that starts the run, until that is reported."""
+        self._carrier: dict[str, str] | None = None
+        """The text that handlers have noted about the caller of the last input."""
 
     # -- the run ---------------------------------------------------------------------------------
 
-    def begun(self, time: Callable[[], float], *, is_resumed: bool) -> None:
-        """The run was started, or resumed."""
-        if is_resumed and self._run.is_runnable:
+    def called(self) -> None:
+        """A caller starts the run: its handlers are told in the context of that caller, once the run is stored."""
+        if bus.workflow_start:
+            self._caller = copy_context()
+
+    def begun(self, time: Callable[[], float]) -> None:
+        """The run is stored for the first time: it is started."""
+        caller, self._caller = self._caller, None
+        if bus.workflow_start:
+            told = {**self._carried(), "is_resumed": False}
+            (caller or copy_context()).run(bus.emit, catalogue.WORKFLOW_START, {"time": time()}, told)
+
+    def exists(self) -> None:
+        """Another run has this id, so that this one has never begun: nothing is reported of it."""
+        self._busy_since, self._caller = 0.0, None
+
+    def resumed(self, time: Callable[[], float]) -> None:
+        """The run was loaded from the store, and continues."""
+        if self._run.is_runnable:
             self.busy()
         if bus.workflow_start:
-            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._whose(), "is_resumed": is_resumed})
+            pending = next(iter(self._run.memory.ready.values()), None)
+            self._carrier = None if pending is None else pending.scope.root.carrier
+            bus.emit(catalogue.WORKFLOW_START, {"time": time()}, {**self._carried(), "is_resumed": True})
+
+    def receives(self, time: Callable[[], float], *, is_new: bool) -> dict[str, str] | None:
+        """A caller sends the run an input; return the text that handlers note about the caller, None if nothing."""
+        noted: dict[Any, Any] = {}
+        told = {**self._whose(), "carrier": noted, "ordinal": self._run.memory.received + 1, "is_new": is_new}
+        bus.emit(catalogue.INPUT_RECEIVE, {"time": time()}, told)
+        self._carrier = {name: text for name, text in noted.items() if type(name) is type(text) is str} or None
+        if self._carrier != (noted or None):
+            _log.warning("a telemetry handler noted %r about an input: only text is stored", noted)
+        return self._carrier
 
     def busy(self) -> None:
         """The run was given something to do, or is being closed: a busy period begins, unless there is one."""
@@ -63,7 +107,7 @@ class Reporter:
             self._call("on_idle", hooks.on_idle, self._run.frozen_copy())
         if bus.workflow_stop:
             spent = monotonic() - since
-            bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._whose(), "status": status})
+            bus.emit(catalogue.WORKFLOW_STOP, {"duration": spent}, {**self._carried(), "status": status})
 
     def lost(self, error: Exception) -> None:
         """The run cannot be written any more."""
@@ -74,7 +118,7 @@ class Reporter:
         """The run has failed with *error*; :meth:`settled` follows."""
         if bus.workflow_exception:
             spent = monotonic() - self._busy_since if self._busy_since else 0.0
-            bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._whose(), "error": error})
+            bus.emit(catalogue.WORKFLOW_EXCEPTION, {"duration": spent}, {**self._carried(), "error": error})
 
     def restarted(self, error: BaseException, restarts: int) -> None:
         """The worker crashed, and is rebuilt from the store."""
@@ -95,28 +139,39 @@ class Reporter:
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def started(self, inflight: InFlight, time: Callable[[], float]) -> None:
-        """An attempt is about to start."""
+    def started(self, inflight: InFlight, runner: Runner) -> None:
+        """An attempt is about to start, in *runner*."""
         hooks = self._hooks
         if hooks is not None and hooks.on_dispatch is not None and inflight.runnable is not None:
             self._call("on_dispatch", hooks.on_dispatch, inflight.runnable)
         if bus.runnable_start:
-            told = {**self._attempt(inflight), "executor": inflight.executor}
-            bus.emit(catalogue.RUNNABLE_START, {"time": time()}, told)
+            runnable = inflight.runnable
+            handle = inflight.handle = ObservedAttempt((runner.number, self._run.id), inflight.activation, runnable)
+            bus.emit(catalogue.RUNNABLE_START, {"time": runner.clock.time()}, self._handled(inflight))
+            if runnable is not None:
+                runnable.entries = handle.entries
 
     def ended(self, inflight: InFlight, outcome: Outcome) -> None:
         """An attempt has returned a value."""
         if bus.runnable_stop:
-            told = {**self._attempt(inflight), "executor": inflight.executor}
-            bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, told)
+            bus.emit(catalogue.RUNNABLE_STOP, {"duration": outcome.duration_ns / 1e9}, self._handled(inflight))
+        inflight.handle = None
 
-    def attempt_failed(self, inflight: InFlight, *, is_final: bool) -> None:
-        """The last attempt has failed, and it is decided whether something else follows."""
+    def attempt_failed(self, inflight: InFlight, outcome: FailedAttempt) -> None:
+        """The last attempt has failed, and it is decided what follows."""
         failed, inflight.failed = inflight.failed, None
         if failed is not None and bus.runnable_exception:
-            told = {**self._attempt(inflight), "executor": inflight.executor, "error": failed.error}
+            told = {"error": failed.error, "is_final": outcome == "failed", "outcome": outcome}
             measured = {"duration": failed.duration_ns / 1e9}
-            bus.emit(catalogue.RUNNABLE_EXCEPTION, measured, {**told, "is_final": is_final})
+            bus.emit(catalogue.RUNNABLE_EXCEPTION, measured, {**self._handled(inflight), **told})
+        inflight.handle = None
+
+    def abandoned(self, inflight: InFlight, now: float) -> None:
+        """An attempt was given up: its run was cancelled, stopped or has crashed.  *now* is a monotonic time."""
+        if bus.runnable_abandon:
+            spent = now - inflight.started if inflight.started else 0.0
+            bus.emit(catalogue.RUNNABLE_ABANDON, {"duration": spent}, self._handled(inflight))
+        inflight.handle = None
 
     def gave_up(self, inflight: InFlight, outcome: Outcome) -> None:
         """A runnable is skipped, or has failed for good: that is logged."""
@@ -124,17 +179,26 @@ class Reporter:
         if is_final:  # its fallback has failed after the attempt, or a limit has refused one: that counts
             failed = inflight.failed
             inflight.failed = outcome if failed is None else replace(failed, error=outcome.error)
-        self.attempt_failed(inflight, is_final=is_final)
-        if is_final and _log.isEnabledFor(logging.WARNING):
-            self._log_failure(inflight, outcome)
+        self.attempt_failed(inflight, "failed" if is_final else "skipped")
+        if is_final and (bus.runnable_dead_letter or _log.isEnabledFor(logging.WARNING)):
+            error = outcome.error or RuntimeError("failed without an error")
+            self._failed_for_good(inflight, outcome, error)
 
-    def _log_failure(self, inflight: InFlight, outcome: Outcome) -> None:
+    def _failed_for_good(self, inflight: InFlight, outcome: Outcome, error: BaseException) -> None:
+        """Log the failure, and report a dead letter."""
+        node, detail = inflight.activation.node, describe(error)
+        is_handled = bool(node.error_routes and rescuers(node, detail))
+        self._log_failure(inflight, outcome, error, detail, logging.WARNING if is_handled else logging.ERROR)
+        is_letter = (outcome.on_failure == "dead_letter" or node.undoes) and not is_handled
+        if is_letter and bus.runnable_dead_letter:
+            bus.emit(catalogue.RUNNABLE_DEAD_LETTER, {}, {**self._attempt(inflight), "error": error})
+
+    def _log_failure(
+        self, inflight: InFlight, outcome: Outcome, error: BaseException, detail: ErrorDetail, level: int
+    ) -> None:
         """Log the exception; its text is taken from its description, since its own code may raise anything."""
-        node, error = inflight.activation.node, outcome.error or RuntimeError("failed without an error")
-        detail = describe(error)
-        level = logging.WARNING if node.error_routes and rescuers(node, detail) else logging.ERROR
         count = "" if outcome.attempt == 1 else f" after {outcome.attempt} attempts"
-        said = (node.name, self._run.id, count, detail.type, detail.message)
+        said = (inflight.activation.node.name, self._run.id, count, detail.type, detail.message)
         raised = (type(error), error, _TRACEBACK.__get__(error))
         record = _log.makeRecord(
             _log.name, level, __file__, 0, "%r of run %r has failed%s: %s: %s", said, raised, "gave_up"
@@ -147,12 +211,12 @@ class Reporter:
         """An attempt was stopped."""
         if bus.runnable_timeout:
             measured = {"duration": spent, "timeout": getattr(error, "seconds", spent)}
-            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._attempt(inflight))
+            bus.emit(catalogue.RUNNABLE_TIMEOUT, measured, self._handled(inflight))
 
     def retrying(self, inflight: InFlight, after: AttemptFailed, now: float) -> None:
         """Another attempt follows."""
         failed = inflight.failed
-        self.attempt_failed(inflight, is_final=False)
+        self.attempt_failed(inflight, "retried")
         if bus.runnable_retry:
             error = described(after.error) if failed is None else failed.error
             told = {**self._attempt(inflight), "attempt": after.attempt, "error": error}
@@ -160,7 +224,7 @@ class Reporter:
 
     def falling_back(self, inflight: InFlight, error: BaseException) -> None:
         """The fallback is about to be asked."""
-        self.attempt_failed(inflight, is_final=False)
+        self.attempt_failed(inflight, "fell_back")
         if bus.runnable_fallback:
             bus.emit(catalogue.RUNNABLE_FALLBACK, {}, {**self._attempt(inflight), "error": error})
 
@@ -201,6 +265,14 @@ class Reporter:
 
     def _whose(self) -> dict[str, Any]:
         return {"workflow_id": self._run.id, "workflow": self._run.workflow.name}
+
+    def _carried(self) -> dict[str, Any]:
+        return {**self._whose(), "carrier": dict(self._carrier or {})}
+
+    def _handled(self, inflight: InFlight) -> dict[str, Any]:
+        """Return the metadata of an attempt with its handle; one that was never started gets its handle here."""
+        handle = inflight.handle or ObservedAttempt((0, self._run.id), inflight.activation, inflight.runnable)
+        return {**self._attempt(inflight), "executor": inflight.executor, "handle": handle}
 
     def _attempt(self, inflight: InFlight) -> dict[str, Any]:
         attempt = 1 if inflight.attempt is None else inflight.attempt.runnable.attempt

@@ -65,6 +65,7 @@ from weft.runner.execution.status import (
     text_of_failures,
 )
 from weft.runner.options import RunOptions, check_text
+from weft.telemetry import bus
 from weft.typing import PoliciesMode
 
 AT_ONCE: Final = 16
@@ -317,7 +318,10 @@ class Worker:
             return known
         if encoded is None and needs_encoding(value):
             encoded = exhausted(encode_once(value, "INPUT"))
-        self.run.plan(value, key=key, deadline=deadline, at=self.dispatcher.clock.time(), last=last, by=by)
+        time, carrier = self.dispatcher.clock.time, None
+        if bus.input_receive:
+            carrier = self.report.receives(time, is_new=not self.acknowledged)
+        self.run.plan(value, key=key, deadline=deadline, at=time(), last=last, by=by, carrier=carrier)
         self.untimed_until = self.monotonic() + ev.PRECISION
         if encoded is not None:
             self._unsaved.keep(encoded)
@@ -832,6 +836,8 @@ class Worker:
         """*append* is durable: what waited for it may start."""
         unsaved = self._unsaved
         unsaved.stored(append)
+        if append.create:
+            self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:
             self.queue.stored(unsaved.acknowledged)
             self._start_noted()
@@ -854,7 +860,9 @@ class Worker:
         self.abandon()
         self.is_stopping, self.lost = True, error
         self.state, self.reason, self.is_settled = "parked", text_of(error), True
-        if not isinstance(error, RunExists):  # only the creator of the run is told
+        if isinstance(error, RunExists):  # only the creator of the run is told
+            self.report.exists()
+        else:
             self.report.lost(error)
         if self.observer is not None:
             self.observer(self)

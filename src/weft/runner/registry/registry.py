@@ -48,6 +48,7 @@ from weft.runner.registry.same_start import difference
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.waiters import Waiters
+from weft.telemetry.levels import Levels
 
 T = TypeVar("T")
 _log = logging.getLogger("weft.runner")
@@ -227,7 +228,7 @@ class RunRegistry:
                     by=request.by,
                     encoded=request.encoded,
                 )
-            worker.report.begun(self._dispatcher.clock.time, is_resumed=False)
+            worker.report.called()
             worker.checkpoint()
         except BaseException:
             self.drop(worker)
@@ -451,7 +452,7 @@ class RunRegistry:
             self.sleepers.woken(worker.id)
         if self.mailbox is not None:
             self.mailbox.ring()
-        worker.report.begun(self._dispatcher.clock.time, is_resumed=True)
+        worker.report.resumed(self._dispatcher.clock.time)
         if taken is not None and taken.is_poison:
             self._parked(worker, text_of_poison(found.run, taken))
             return worker
@@ -575,6 +576,20 @@ class RunRegistry:
         """A message has cancelled the run of *worker*: cancel its children too."""
         if worker.orphans and self.children is not None:
             self.children.orphaned(worker)
+
+    def add_levels(self, levels: Levels) -> None:
+        """Add the runs that are here, and their runnables, to *levels*; called from any thread."""
+        counts: dict[tuple[str, str], int] = {}
+        for worker in self:
+            workflow, queue = worker.run.memory.workflow.name, worker.queue
+            key = (workflow, worker.state)
+            counts[key] = counts.get(key, 0) + 1
+            known, is_upcoming = len(queue.by_key), worker.upcoming is not None
+            if known or is_upcoming:
+                queued, used = len(queue.line), queue.slots_used
+                waiting = max(0, known - queued - used)  # another thread may change them meanwhile
+                levels.add_runnables(workflow, in_flight=used, queued=queued + is_upcoming, waiting=waiting)
+        levels.add_runs(counts)
 
     # -- leaving ---------------------------------------------------------------------------------
 

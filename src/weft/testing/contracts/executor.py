@@ -29,7 +29,7 @@ from weft.errors import ExecutorClosed, ExecutorFull
 from weft.ports.executor import Executor
 from weft.testing.contracts.gate import Address, Gate, knock
 from weft.testing.contracts.owner import Owner, in_a_loop, runnable_of
-from weft.testing.contracts.steps import count_down, double, has_elements, leave, mark, refuse, seen, whoami
+from weft.testing.contracts.steps import Mark, count_down, double, has_elements, leave, mark, refuse, seen, whoami
 
 
 class ExecutorContract:
@@ -109,6 +109,18 @@ class ExecutorContract:
         await owner.close()
 
         assert outcome.result is True
+
+    @in_a_loop
+    async def test_the_entries_of_a_runnable_are_called_in_its_context_alone(self, executor: Executor) -> None:
+        owner = Owner(executor)
+
+        executor.submit(1, msgspec.structs.replace(runnable_of(mark, 1), entries=(Mark(6), Mark(7))))
+        entered = await owner.result(1)
+        owner.submit(2, mark, 2)
+        after = await owner.result(2)
+        await owner.close()
+
+        assert (entered.result, after.result) == (7, 0)
 
     @in_a_loop
     async def test_a_step_knows_what_it_is(self, executor: Executor) -> None:

@@ -54,6 +54,16 @@ def mark(x: int) -> int:
     return before
 
 
+class Mark:
+    """Sets the context variable, before the function of an attempt is called."""
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+    def __call__(self) -> None:
+        seen.set(self.x)
+
+
 def own_pid(_: object) -> int:
     """Return the number of the process it runs in."""
     return os.getpid()
