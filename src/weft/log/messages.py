@@ -2,7 +2,7 @@
 Messages for runs as bytes, and back.
 
 A message is the event that its sender wants to happen, without a position: its owner records what the run makes of it.
-So a message needs no format of its own.
+So messages have no separate format.
 
     >>> from weft.core.events import RunCancelled
     >>> decode_message(encode_message(RunCancelled(0, "too late", "Ada")))

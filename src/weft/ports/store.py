@@ -454,7 +454,7 @@ class ListableStore(Protocol):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller that does not own a run wants of it: a *kind*, and a *body* that :mod:`weft.log` has encoded."""
+    """A request of a caller that does not own the run: its *kind*, and a *body* that :mod:`weft.log` has encoded."""
 
     run: RunId
     kind: str

@@ -44,7 +44,7 @@ class Sleeper(Protocol):
         ...
 
     def time_is_up(self, key: Key, due: float) -> None:
-        """What waits at *key* is *due*, which was some moments ago."""
+        """Tell it that the time of what waits at *key*, which was *due* some moments ago, has come."""
         ...
 
 

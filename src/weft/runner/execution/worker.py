@@ -394,7 +394,7 @@ class Worker:
         return not self.is_stopping and key in (self.run.memory.waiting or ())
 
     def time_is_up(self, key: Key, due: float) -> None:
-        """What waits at *key* is *due*."""
+        """End what waits at *key*, which is *due*."""
         self.dispatcher.guard(self, self._fire, key, due)
 
     def _fire(self, key: Key, due: float) -> None:

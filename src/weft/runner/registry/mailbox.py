@@ -261,7 +261,7 @@ MERGE_POLICIES: Final = "policies+merge"
 """The kind of a message whose rules go in front of those in force."""
 
 _FOR_PARKED: Final = frozenset({"cancel", "retry", "discard"})
-"""What a run can be told while it is parked."""
+"""The kinds of messages that a run takes while it is parked."""
 
 _APPLY: Final[Mapping[type[Any], Callable[[Worker, Any, str], None]]] = {
     ev.SignalReceived: _signal,

@@ -418,7 +418,8 @@ class _UntilStored(_Caller):
 
     def __init__(self, position: int, status: RunStatus | None) -> None:
         super().__init__()
-        self._position, self._status = position, status
+        self._position = position
+        self._status: RunStatus | None = status
 
     def answer(self, worker: Worker) -> Exception | bool | None:
         """Return True if it is stored, or why it never will be; None if it is not stored yet."""

@@ -117,7 +117,7 @@ def _changes(db: sqlite3.Connection | None) -> int | None:
 
 
 def ring(ports: Iterable[int]) -> None:
-    """Ring the doorbells at *ports*; a failure is no loss, since owners also look by themselves."""
+    """Ring the doorbells at *ports*; nothing is lost if that fails, since owners also look by themselves."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         for port in ports:
