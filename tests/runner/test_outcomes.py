@@ -25,6 +25,7 @@ from weft.core.events import (
 )
 from weft.errors import (
     InvalidOption,
+    NoInput,
     NoSuchLetter,
     NothingProduced,
     RunClosed,
@@ -853,3 +854,43 @@ def test_the_caller_of_a_start_without_input_is_in_the_log_too(runner: Runner) -
 def test_a_deadline_without_an_input_is_refused(runner: Runner) -> None:
     with pytest.raises(InvalidOption, match="it counts from an input"):
         runner.start(chain, id="a", deadline=5.0)
+
+
+# -- handles that belong to no input ---------------------------------------------------------------
+
+
+def test_a_handle_without_an_input_has_the_latest_results_and_no_result(runner: Runner) -> None:
+    desk = runner.start(chain, id="desk")
+    with pytest.raises(NoInput, match=r"use the handle that send\(\) returned, or runner.result\('desk'\)"):
+        desk.result(20)
+    first, second = runner.send("desk", 1), runner.send("desk", 2)
+    assert (first.result(20), second.result(20)) == (3, 5)
+
+    for handle in (desk, runner.resume("desk")):
+        with pytest.raises(NothingProduced, match="belongs to no input"):
+            handle.result(20)
+        with pytest.raises(NoInput):
+            runner.gather([handle])
+        assert handle.results() == {"increment": 5}
+    assert (runner.result("desk"), runner.gather(["desk"])) == (5, [5])
+
+
+def test_a_handle_without_an_input_of_a_finished_run_with_several_has_no_result_either(runner: Runner) -> None:
+    desk = runner.start(chain, id="desk")
+    runner.send("desk", 1)
+    runner.send("desk", 2)
+    runner.finish("desk")
+    assert desk.wait(20).status == "completed"
+
+    with pytest.raises(NoInput):
+        desk.result(20)
+    with pytest.raises(NoInput):
+        runner.resume("desk").result(20)
+    assert runner.result("desk") == 5
+
+
+def test_a_handle_of_a_run_that_finishes_with_its_only_input_has_its_result(runner: Runner) -> None:
+    runner.start(chain, 1, id="a").wait(20)
+
+    assert runner.resume("a").result(20) == 3
+    assert runner.gather([runner.resume("a")]) == [3]

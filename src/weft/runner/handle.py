@@ -20,6 +20,8 @@ class RunRef(msgspec.Struct, frozen=True):
     """The number of an input, if the caller refers to one."""
     worker: Any = None
     """The worker of the run, as it was when the caller got its handle: it keeps a finished run in memory."""
+    is_named: bool = False
+    """Whether the caller has named the run by its id: then its last input is meant."""
 
 
 class Handle(Generic[R]):
@@ -72,6 +74,7 @@ class Handle(Generic[R]):
         Raises:
             RunFailed: something failed, and nothing has handled it.
             NothingProduced: nothing was produced; the error says why.
+            NoInput: the handle belongs to no input, and the run is open or has had several.
         """
         return self._given(self._runner.result(self, timeout))
 
@@ -112,7 +115,7 @@ class Handle(Generic[R]):
 
 def as_ref(run: str | Handle[Any]) -> RunRef:
     """Return the run that a caller refers to by an id or a handle."""
-    return run.ref if isinstance(run, Handle) else RunRef(run)
+    return run.ref if isinstance(run, Handle) else RunRef(run, is_named=True)
 
 
 class Handles(Sequence[Handle[R]]):

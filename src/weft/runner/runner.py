@@ -426,7 +426,7 @@ class AsyncRunner(RunnerQueries):
 
     async def _known(self, id: str, key: str) -> int | None:
         """Return the number of the input with this *key* that the run *id* has had; None if it has not."""
-        run = await self._run(await self._found(RunRef(id)))
+        run = await self._run(await self._found(RunRef(id, is_named=True)))
         return (run.memory.keys or {}).get(key)
 
     async def finish(self, id: str, *, by: str | None = None) -> None:
