@@ -581,6 +581,8 @@ class AsyncRunner(RunnerQueries):
         """
         Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
 
+        A run has not completed or failed before its ``on_complete`` has returned: until then it can be cancelled.
+
         Raises:
             RunNotFound: no run has this id.
             RunNotHeld: this runner does not drive it.

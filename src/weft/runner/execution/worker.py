@@ -432,10 +432,13 @@ class Worker:
         """
         Close the run: nothing more happens.
 
+        A run that has nothing left to do but its on_complete is not stored as finished yet, and can be cancelled.
+
         Raises:
-            RunParked: as :meth:`check_open`.
+            RunClosed, RunParked: as :meth:`check_open`.
         """
-        self.check_open()
+        if not is_to_call_back(self):
+            self.check_open()
         memory = self.run.memory
         self.report.busy()
         self.abandon()
