@@ -19,7 +19,7 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunFailed, RunnerClosed, RunNotHeld, RunParked
 from weft.ports.store import FINISHED, RunStatus
 from weft.runner.deadline import Deadline
-from weft.runner.execution.status import is_to_call_back
+from weft.runner.execution.status import is_done, is_to_call_back
 from weft.runner.execution.worker import Worker
 from weft.runner.waiting.input_done import InputDone
 from weft.runner.waiting.on_complete import Callbacks
@@ -425,8 +425,8 @@ class _Predicate:
         found = self._found
         if found is not None and (not is_strict or stored >= len(found.memory.log)):
             return found
-        is_over = worker.is_settled and (worker.state == "parked" or worker.state in FINISHED)
-        return _over(worker) if is_over else None
+        is_over = is_done(worker) and (worker.state == "parked" or worker.state in FINISHED)
+        return _over(worker) if is_over else None  # before that, on_complete may retry a run that has failed
 
 
 def _over(worker: Worker) -> Exception:
