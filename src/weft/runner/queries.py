@@ -133,11 +133,14 @@ class RunnerQueries:
         worker = await self._runtime.held(ref.id)
         if worker is not None:
             return worker
-        left = self._left(ref)
-        if left is not None and left.state != "failed":
+        left, deletions = self._left(ref), self._runtime.ownership.deletions
+        if left is not None and left.state != "failed" and left.left_after == deletions:
             return left
         stored = await self._runtime.ownership.record(ref.id)
-        return stored if left is None or left.acknowledged != stored.head else left  # else it was retried since
+        if left is None or (left.acknowledged, left.chain) != (stored.head, stored.chain):
+            return stored  # it was retried since, or another run has its id
+        left.left_after = deletions
+        return left
 
     def _left(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that has finished here, if it is still in memory."""

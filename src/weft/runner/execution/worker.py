@@ -113,6 +113,7 @@ class Worker:
         "is_opening",
         "is_settled",
         "is_stopping",
+        "left_after",
         "lost",
         "monotonic",
         "observer",
@@ -187,6 +188,8 @@ class Worker:
         """Whether the run is being released, so that it accepts nothing more."""
         self.has_left = False
         """Whether the run has finished, and is not in the runner any more."""
+        self.left_after: int
+        """Then: how often runs had been deleted when it left, or when the store last had it."""
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
@@ -227,6 +230,11 @@ class Worker:
     def outcome(self) -> RunOutcome | None:
         """The outcome of the run, if it has finished and that is being stored."""
         return self._unsaved.outcome
+
+    @property
+    def chain(self) -> bytes:
+        """The hash of the log up to its last durable event."""
+        return self._unsaved.link
 
     @property
     def stored_status(self) -> RunStatus | None:
