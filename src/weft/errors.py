@@ -47,6 +47,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
     │   ├── NothingProduced         the component exists and has produced no value
+    │   │   └── NoInput             a handle was asked for its result, and belongs to no input
     │   ├── RunFrozen               a run from a runner can be read, not changed
     │   ├── UnknownRunnable         an outcome of work that this run never offered
     │   └── UnknownSignal           nothing in the workflow waits for such a signal
@@ -512,6 +513,17 @@ class NothingProduced(RunError, LookupError):
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name!r} has produced nothing: {reason}; pass default= to get a value anyway")
         self.name, self.reason = name, reason
+
+
+class NoInput(NothingProduced):
+    """A handle belongs to no input of its run, so that there is no result of it."""
+
+    def __init__(self, run_id: str) -> None:
+        reason = f"this handle of run {run_id!r} belongs to no input, and a result belongs to one"
+        RunError.__init__(
+            self, f"{reason}; use the handle that send() returned, or runner.result({run_id!r}) for the last input"
+        )
+        self.name, self.reason, self.run_id = "result", reason, run_id
 
 
 class UnknownRunnable(RunError, LookupError):

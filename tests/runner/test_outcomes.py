@@ -29,6 +29,7 @@ from weft.errors import (
     InvalidArgument,
     InvalidOption,
     MissingContext,
+    NoInput,
     NoSuchLetter,
     NothingProduced,
     RunClosed,
@@ -42,7 +43,7 @@ from weft.errors import (
 from weft.log import register
 from weft.log.outcome import LARGEST, decode_outcome
 from weft.policy import Value
-from weft.ports.store import LogStore
+from weft.ports.store import LogStore, RunRecord
 from weft.runner.execution.worker import Worker
 from weft.runner.registry.recent_runs import RUNS
 from weft.stores import MemoryStore, SQLiteStore
@@ -963,3 +964,95 @@ def test_the_caller_of_a_start_without_input_is_in_the_log_too(runner: Runner) -
 def test_a_deadline_without_an_input_is_refused(runner: Runner) -> None:
     with pytest.raises(InvalidOption, match="it counts from an input"):
         runner.start(chain, id="a", deadline=5.0)
+
+
+# -- handles that belong to no input ---------------------------------------------------------------
+
+
+def test_a_handle_without_an_input_has_the_latest_results_and_no_result(runner: Runner) -> None:
+    desk = runner.start(chain, id="desk")
+    with pytest.raises(NoInput, match=r"use the handle that send\(\) returned, or runner.result\('desk'\)"):
+        desk.result(20)
+    first, second = runner.send("desk", 1), runner.send("desk", 2)
+    assert (first.result(20), second.result(20)) == (3, 5)
+
+    for handle in (desk, runner.resume("desk")):
+        with pytest.raises(NothingProduced, match="belongs to no input"):
+            handle.result(20)
+        with pytest.raises(NoInput):
+            runner.gather([handle])
+        assert handle.results() == {"increment": 5}
+    assert (runner.result("desk"), runner.gather(["desk"])) == (5, [5])
+
+
+def test_a_handle_without_an_input_of_a_finished_run_with_several_has_no_result_either(runner: Runner) -> None:
+    desk = runner.start(chain, id="desk")
+    runner.send("desk", 1)
+    runner.send("desk", 2)
+    runner.finish("desk")
+    assert desk.wait(20).status == "completed"
+
+    with pytest.raises(NoInput):
+        desk.result(20)
+    with pytest.raises(NoInput):
+        runner.resume("desk").result(20)
+    assert runner.result("desk") == 5
+
+
+def test_a_handle_of_a_run_that_finishes_with_its_only_input_has_its_result(runner: Runner) -> None:
+    runner.start(chain, 1, id="a").wait(20)
+
+    assert runner.resume("a").result(20) == 3
+    assert runner.gather([runner.resume("a")]) == [3]
+
+
+# -- runs that were deleted ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["delete", "purge"])
+def test_a_handle_that_is_kept_says_that_its_run_was_deleted(runner: Runner, how: str) -> None:
+    handle, other = runner.start(chain, 1, id="a"), runner.start(chain, 2, id="b")
+    assert (handle.result(20), other.result(20)) == (3, 5)
+    later = time.time() + 10
+
+    if how == "delete":
+        runner.delete("a")
+    else:
+        runner.purge(before=later)
+
+    asked: list[Callable[[], object]] = [handle.status, handle.result, handle.results, handle.log, handle.wait]
+    for ask in (*asked, lambda: runner.status("a"), lambda: runner.get(handle), lambda: runner.gather([handle])):
+        with pytest.raises(RunNotFound):
+            ask()
+    if how == "delete":
+        assert (other.status(), other.result(20), runner.status("b")) == ("completed", 5, "completed")
+
+
+def test_a_handle_of_a_run_that_was_started_again_is_about_the_new_one(runner: Runner) -> None:
+    old = runner.start(chain, 1, id="a")
+    assert old.result(20) == 3
+
+    new = runner.start(chain, 2, id="a", if_exists="restart")
+
+    assert (new.result(20), old.result(20), runner.result("a")) == (5, 5, 5)
+
+
+def test_runs_that_are_kept_are_not_asked_for_again_and_again_after_another_one_was_deleted() -> None:
+    class Counting(WrappedStore):
+        finds = 0
+
+        async def find(self, run: str) -> RunRecord:
+            self.finds += 1
+            return await super().find(run)
+
+    store = Counting(MemoryStore())
+    with Runner(store) as runner:
+        kept, deleted = runner.start(chain, 1, id="a"), runner.start(chain, 2, id="b")
+        assert (kept.result(20), deleted.result(20)) == (3, 5)
+        assert store.finds == 0
+        runner.delete("b")
+
+        for _ in range(5):
+            assert (kept.result(20), kept.status()) == (3, "completed")
+
+        assert store.finds == 1

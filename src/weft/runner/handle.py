@@ -22,6 +22,8 @@ class RunRef(msgspec.Struct, frozen=True):
     """The worker of the run, as it was when the caller got its handle: it keeps a finished run in memory."""
     key: str | None = None
     """The key of an input that was left in the inbox of the run, and has no number yet."""
+    is_named: bool = False
+    """Whether the caller has named the run by its id: then its last input is meant."""
 
 
 class Handle(Generic[R]):
@@ -74,6 +76,7 @@ class Handle(Generic[R]):
         Raises:
             RunFailed: something failed, and nothing has handled it.
             NothingProduced: nothing was produced; the error says why.
+            NoInput: the handle belongs to no input, and the run is open or has had several.
         """
         return self._given(self._runner.result(self, timeout))
 
@@ -118,7 +121,7 @@ class Handle(Generic[R]):
 
 def as_ref(run: str | Handle[Any]) -> RunRef:
     """Return the run that a caller refers to by an id or a handle."""
-    return run.ref if isinstance(run, Handle) else RunRef(run)
+    return run.ref if isinstance(run, Handle) else RunRef(run, is_named=True)
 
 
 class Handles(Sequence[Handle[R]]):

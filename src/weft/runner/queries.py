@@ -17,6 +17,7 @@ from weft.core.run.input_results import results_of
 from weft.core.run.run import Run
 from weft.errors import (
     InvalidOption,
+    NoInput,
     NothingProduced,
     RunClosed,
     RunFailed,
@@ -119,6 +120,8 @@ class RunnerQueries:
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
         """As :meth:`_awaited`, of an open run as soon as the input that *ref* refers to is done."""
+        if ref.input is None and not ref.is_named:
+            await self._check_input(ref, await self._found(ref))
         worker = self._runtime.registry.get(ref.id)
         if ref.input is None or worker is None or worker.run.memory.is_ending or is_done(worker):
             return await self._awaited(ref)
@@ -127,6 +130,24 @@ class RunnerQueries:
             return await self._awaited(ref)
         await self._runtime.waiters.input_done(worker, ref.input)
         return self._runtime.registry.get(ref.id) or worker
+
+    async def _check_input(self, ref: RunRef, found: Worker | RunRecord) -> None:
+        """
+        See that a handle that belongs to no input can mean only one: the run has had no other, and accepts none.
+
+        Raises:
+            NoInput: it could mean several, or a later one.
+        """
+        if isinstance(found, Worker):
+            memory = found.run.memory
+            is_clear = memory.cancelled is not None or (memory.is_ending and memory.received <= 1)
+        elif found.status in ("completed", "failed"):
+            stored = decode_outcome(found.outcome)
+            is_clear = (stored.ordinal if stored is not None else (await self._run(found)).memory.received) <= 1
+        else:
+            is_clear = found.status != "idle"  # others are not waited for, whatever the handle means
+        if not is_clear:
+            raise NoInput(ref.id)
 
     async def _found(self, ref: RunRef) -> Worker | RunRecord:
         """
@@ -138,11 +159,14 @@ class RunnerQueries:
         worker = await self._runtime.held(ref.id)
         if worker is not None:
             return worker
-        left = self._left(ref)
-        if left is not None and left.state != "failed":
+        left, deletions = self._left(ref), self._runtime.ownership.deletions
+        if left is not None and left.state != "failed" and left.left_after == deletions:
             return left
         stored = await self._runtime.ownership.record(ref.id)
-        return stored if left is None or left.acknowledged != stored.head else left  # else it was retried since
+        if left is None or (left.acknowledged, left.chain) != (stored.head, stored.chain):
+            return stored  # it was retried since, or another run has its id
+        left.left_after = deletions
+        return left
 
     def _here(self, ref: RunRef) -> Worker | None:
         """Return the worker of a run that is here for certain; None where :meth:`_found` has to wait for that."""
@@ -197,11 +221,13 @@ class RunnerQueries:
         Wait until *run*, an id or a handle, has nothing left to do; return the output of its last input.
 
         With a handle that ``start`` or ``send`` returned, it is the output of that input, as soon as nothing that
-        follows from it is left to do.
+        follows from it is left to do.  A handle that belongs to no input has a result only if the run has had one input
+        and accepts no other.
 
         Raises:
             RunFailed: something failed for this input, and nothing has handled it.
             NothingProduced: nothing came of it; the error says why.
+            NoInput: a handle that belongs to no input, of a run that is open or has had several.
             RunClosed: the run was cancelled.
         """
         ref = as_ref(run)
@@ -312,6 +338,8 @@ class RunnerQueries:
         ref = member.ref
         try:
             found = await self._found(ref)
+            if ref.input is None and not ref.is_named:
+                await self._check_input(ref, found)
             if not isinstance(found, Worker):
                 member.have(await self.result(Handle(self, ref)))
             elif found.has_left or is_done(found):

@@ -502,7 +502,7 @@ class AsyncRunner(RunnerQueries):
 
     async def _known(self, id: str, key: str) -> int | None:
         """Return the number of the input with this *key* that the run *id* has had; None if it has not."""
-        run = await self._run(await self._found(RunRef(id)))
+        run = await self._run(await self._found(RunRef(id, is_named=True)))
         return (run.memory.keys or {}).get(key)
 
     async def finish(self, id: str, *, by: str | None = None) -> None:
@@ -676,6 +676,8 @@ class AsyncRunner(RunnerQueries):
     async def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
         """
         Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
+
+        A run has not completed or failed before its ``on_complete`` has returned: until then it can be cancelled.
 
         Raises:
             RunNotFound: no run has this id.

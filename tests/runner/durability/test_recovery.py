@@ -198,7 +198,7 @@ def test_a_runner_that_is_closed_while_a_run_is_brought_back_leaves_it_as_it_was
             assert after.segments == before.segments
             assert after.record.owner is None
             async with AsyncRunner(store, executor="inline") as another:
-                handle = await another.resume(begun.id, workflow=SUM)
-                assert await handle.result() == -sum(range(20 * AT_ONCE))
+                await another.resume(begun.id, workflow=SUM)
+                assert await another.result(begun.id) == -sum(range(20 * AT_ONCE))
 
     asyncio.run(main())

@@ -144,7 +144,8 @@ async def test_a_runner_can_be_closed_while_a_worker_is_rebuilt() -> None:
     with pytest.raises(RunnerClosed):
         await waiting
     async with runner_on(store) as runner:
-        assert await (await runner.resume("a", workflow=double)).result() == 2
+        await runner.resume("a", workflow=double)
+        assert await runner.result("a") == 2
 
 
 async def _later(seconds: float, work: Awaitable[T]) -> T:

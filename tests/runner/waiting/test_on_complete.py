@@ -10,8 +10,9 @@ from callers import cancel_tasks_of, ended, started
 from small_flows import chain
 from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
-from weft import Policy, Run, Runner
+from weft import Policy, Run, Runner, Workflow, step
 from weft.core.events import Notified, RunCancelled
+from weft.errors import RunClosed
 from weft.ports.store import LogStore
 from weft.runner.execution.worker import Worker
 from weft.stores import MemoryStore
@@ -211,6 +212,66 @@ async def test_a_caller_that_waits_for_a_run_that_is_cancelled_while_its_on_comp
 
         assert isinstance((await waits).log()[-1], RunCancelled)
         assert isinstance((await runner.wait("a", 60.0)).log()[-1], RunCancelled)
+
+
+def fails(_: Any) -> Any:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("checkpoint", ["every_cycle", "on_complete", "manual"])
+@pytest.mark.parametrize("workflow", [double, Workflow("fails", step(fails))], ids=["completed", "failed"])
+@virtually
+async def test_a_run_whose_on_complete_never_returns_can_be_cancelled(workflow: Workflow, checkpoint: str) -> None:
+    async def never(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    store = MemoryStore()
+    async with runner_on(store, grace=0.0, checkpoint=checkpoint) as runner:
+        handle = await runner.start(workflow, 1, id="a", on_complete=never)
+        waits = asyncio.create_task(handle.wait(60.0))
+        await asyncio.sleep(1.0)
+
+        await runner.cancel("a", "not wanted", by="me")
+
+        assert (await waits).status == "cancelled"
+        record = await store.find("a")
+        assert (record.status, record.reason, runner.held) == ("cancelled", "not wanted", [])
+        with pytest.raises(RunClosed, match="not wanted"):
+            await handle.result()
+
+
+@virtually
+async def test_a_run_whose_on_complete_has_returned_cannot_be_cancelled_any_more() -> None:
+    async def told(*_: Any) -> None:
+        pass
+
+    async with runner_on() as runner:
+        handle = await runner.start(double, 1, id="a", on_complete=told)
+        await handle.wait()
+
+        with pytest.raises(RunClosed, match="has completed"):
+            await runner.cancel("a")
+        assert await handle.result() == 2
+
+
+@virtually
+async def test_a_callback_that_has_not_returned_does_not_hold_up_that_of_the_next_run_with_its_id() -> None:
+    called: list[int] = []
+
+    async def never_at_first(_: str, run: Run) -> None:
+        called.append(run.results()["double"])
+        if len(called) == 1:
+            await asyncio.Event().wait()
+
+    async with runner_on(grace=0.0) as runner:
+        await runner.start(double, 1, id="a", on_complete=never_at_first)
+        await until_nothing_moves()
+        await runner.cancel("a")
+
+        again = await runner.start(double, 5, id="a", if_exists="restart", on_complete=never_at_first)
+
+        assert (await again.wait(60.0)).status == "completed"
+    assert called == [2, 10]
 
 
 @virtually

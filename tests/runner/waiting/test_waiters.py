@@ -11,7 +11,7 @@ from callers import ended, started
 from small_flows import Gate, chain
 from weather import GatedStore, SlowStore, double, now, runner_on, until_nothing_moves, virtually
 
-from weft import Run, Runner, Workflow, step
+from weft import Policy, Run, Runner, Workflow, step
 from weft.core.events import RunCancelled
 from weft.errors import NothingProduced, RunClosed, RunFrozen, RunNotFound, RunParked, WaitTimeout
 from weft.runner.execution.worker import Worker
@@ -255,3 +255,32 @@ async def test_a_timeout_that_expires_in_the_moment_of_the_answer_is_the_answer_
         gate.open()
 
         assert await ended(asking) in ("returned", "WaitTimeout")
+
+
+@pytest.mark.parametrize("retries", [True, False])
+@virtually
+async def test_waiting_for_something_in_a_failed_run_goes_on_while_its_on_complete_may_retry_it(retries: bool) -> None:
+    failures = [1]
+
+    def fails_once(x: int) -> int:
+        if failures:
+            raise ConnectionError(f"attempt {failures.pop()}")
+        return x
+
+    flow = Workflow("flow", step(fails_once)).add_policy("fails_once", Policy(on_failure="dead_letter"))
+    async with runner_on() as runner:
+
+        async def told(run: str, seen: Run) -> None:
+            await asyncio.sleep(5.0)
+            if retries and seen.status == "failed":
+                await runner.retry(run)
+
+        await runner.start(flow, 7, id="a", on_complete=told)
+        waits = runner.wait_until("a", lambda run: bool(run.values("fails_once")))
+
+        if retries:
+            assert (await waits).values("fails_once") == [7]
+        else:
+            with pytest.raises(RunClosed, match="has failed"):
+                await waits
+        assert now() >= 5.0

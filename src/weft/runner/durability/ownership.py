@@ -91,6 +91,8 @@ class Ownership:
         self._store, self._is_open, self._may_wait, self._time = store, is_open, may_wait, time
         self._kept: dict[str, None] = {}
         """Runs that may be owned and are not here: they are being loaded, or were not given back for certain."""
+        self.deletions = 0
+        """How often runs were deleted from here: what is known of a run that has left may be about one of them."""
         self.is_here: Callable[[str], bool] = lambda _: False
         """Whether a run is in the registry."""
         self._decoders: dict[tuple[str, str, int, bool], Decoder] = {}
@@ -304,11 +306,13 @@ class Ownership:
         _check_id(run)
         store = self._listed()
         self._check_neighbours(run)
+        self.deletions += 1  # before, since a caller that is cancelled does not know what became of it
         await self._asked(self._spanned("delete", [run], lambda: store.delete(run)))
 
     async def purge(self, *, before: float, statuses: Collection[RunStatus], limit: int | None) -> int:
         """Delete closed runs that were last written *before* a time; return how many."""
         store = self._listed()
+        self.deletions += 1
         return await self._asked(
             self._spanned("purge", [], lambda: store.purge(before=before, statuses=statuses, limit=limit))
         )

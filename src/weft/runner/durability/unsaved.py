@@ -92,6 +92,11 @@ class UnsavedLog:
         self._encoded: dict[int, Encoded] | None = None
         """By position of an event that is not stored: the value that it holds, as bytes."""
 
+    @property
+    def link(self) -> bytes:
+        """The head of the hash chain, up to the last durable event."""
+        return self._link
+
     def keep(self, encoded: Encoded) -> None:
         """The last event of the run holds a value that is *encoded* already."""
         event = self._run.memory.log[-1]

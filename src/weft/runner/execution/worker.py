@@ -121,6 +121,7 @@ class Worker:
         "is_opening",
         "is_settled",
         "is_stopping",
+        "left_after",
         "lost",
         "monotonic",
         "observer",
@@ -195,6 +196,8 @@ class Worker:
         """Whether the run is being released, so that it accepts nothing more."""
         self.has_left = False
         """Whether the run has finished, and is not in the runner any more."""
+        self.left_after: int
+        """Then: how often runs had been deleted when it left, or when the store last had it."""
         self._is_eager = options.checkpoints.lag is not None
         """Whether everything is written as soon as possible."""
         self._is_strict = options.checkpoints.lag == 0
@@ -237,6 +240,11 @@ class Worker:
     def outcome(self) -> RunOutcome | None:
         """The outcome of the run, if it has finished and that is being stored."""
         return self._unsaved.outcome
+
+    @property
+    def chain(self) -> bytes:
+        """The hash of the log up to its last durable event."""
+        return self._unsaved.link
 
     @property
     def stored_status(self) -> RunStatus | None:
@@ -530,10 +538,13 @@ class Worker:
         """
         Close the run: nothing more happens.
 
+        A run that has nothing left to do but its on_complete is not stored as finished yet, and can be cancelled.
+
         Raises:
-            RunParked: as :meth:`check_open`.
+            RunClosed, RunParked: as :meth:`check_open`.
         """
-        self.check_open()
+        if not is_to_call_back(self):
+            self.check_open()
         check_text_or_none("reason", reason)
         check_text_or_none("by", by)
         memory = self.run.memory

@@ -533,7 +533,7 @@ class RunRegistry:
         """The run of *worker* has finished, and was released: it leaves."""
         if self._workers.get(worker.id) is worker:
             del self._workers[worker.id]
-            worker.has_left = True
+            worker.has_left, worker.left_after = True, self._ownership.deletions
             if self.sleepers is not None:
                 self.sleepers.forget(worker)
             self.recent.add(worker)

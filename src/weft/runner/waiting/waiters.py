@@ -19,7 +19,7 @@ from weft.core.run.run import Run
 from weft.errors import RunClosed, RunFailed, RunnerClosed, RunNotHeld, RunParked
 from weft.ports.store import FINISHED, RunStatus
 from weft.runner.deadline import Deadline
-from weft.runner.execution.status import is_to_call_back
+from weft.runner.execution.status import is_done, is_to_call_back
 from weft.runner.execution.worker import Worker
 from weft.runner.waiting.input_done import InputDone
 from weft.runner.waiting.on_complete import Callbacks
@@ -63,6 +63,8 @@ class Waiters:
         self._waiting: dict[Worker, list[Waiter]] = {}
         self._calling: dict[str, _Call] = {}
         """By run: the call of on_complete; one at a time, so that the last one saw the most."""
+        self._outlived: set[_Call] = set()
+        """The calls that have not returned, of runs that were cancelled meanwhile: another run may have the id."""
         self._is_closed = False
 
     async def done(self, worker: Worker) -> Worker:
@@ -240,6 +242,7 @@ class Waiters:
         """on_complete has returned; if other code has cancelled it before it was called, it is called now."""
         if self._calling.get(worker.id) is call:
             del self._calling[worker.id]
+        self._outlived.discard(call)
         if call.is_dropped:
             return
         if task.cancelled():
@@ -277,7 +280,7 @@ class Waiters:
 
     def drop_calls(self) -> None:
         """Stop waiting for callbacks: those that have not returned are called again when their runs are resumed."""
-        for call in self._calling.values():
+        for call in (*self._calling.values(), *self._outlived):
             self._drop(call)
 
     def _tell(self, worker: Worker) -> None:
@@ -302,6 +305,10 @@ class Waiters:
 
     def over(self, worker: Worker) -> None:
         """The run of *worker* has finished and left: tell the callers that still wait."""
+        call = self._calling.get(worker.id)
+        if call is not None and call.worker is worker:  # the run was cancelled, and the callback may never return
+            del self._calling[worker.id]
+            self._outlived.add(call)
         for waiter in self._waiting.pop(worker, ()):
             if waiter.answer is None:
                 waiter.settled(worker)
@@ -450,8 +457,8 @@ class _Predicate:
         found = self._found
         if found is not None and (not is_strict or stored >= len(found.memory.log)):
             return found
-        is_over = worker.is_settled and (worker.state == "parked" or worker.state in FINISHED)
-        return _over(worker) if is_over else None
+        is_over = is_done(worker) and (worker.state == "parked" or worker.state in FINISHED)
+        return _over(worker) if is_over else None  # before that, on_complete may retry a run that has failed
 
 
 def _over(worker: Worker) -> Exception:
