@@ -25,7 +25,7 @@ try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector as CollectorBase
-except ModuleNotFoundError as error:  # pragma: no cover - the development tools include it
+except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "weft.contrib.prometheus needs prometheus-client: pip install 'weft[prometheus]'", name=error.name
     ) from error

@@ -1,0 +1,70 @@
+"""
+The metrics of :mod:`weft.contrib.metrics` as OpenTelemetry instruments.
+
+An instrument cannot be removed from its provider.  A level is read by the provider, so its callback first checks that
+this provider is still in use; that also holds for the instrument of an earlier :func:`instrument`, which a provider
+keeps in place of a second one of the same name.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
+
+from weft.contrib.metrics import METRICS, Labels, Metric, read, record
+from weft.telemetry import levels
+
+_reading: list[weakref.ref[MeterProvider]] = []
+"""The provider that the levels are read by, or nothing."""
+
+
+class Meters:
+    """Counts what happens in all runners of this process."""
+
+    def __init__(self, provider: MeterProvider | None, version: str) -> None:
+        chosen = metrics.get_meter_provider() if provider is None else provider
+        meter = chosen.get_meter("weft", version)
+        self._instruments: dict[Metric, Any] = {metric: _instrument(meter, metric, chosen) for metric in METRICS}
+        _reading[:] = [weakref.ref(chosen)]
+
+    def handle(self, event: str, measured: dict[str, Any], told: dict[str, Any]) -> None:
+        """Count what follows from *event*."""
+        record(self, event, measured, told)
+
+    def close(self) -> None:
+        """Report no more levels."""
+        _reading.clear()
+
+    def count(self, metric: Metric, labels: Labels) -> None:
+        """Add 1 to a counter."""
+        self._instruments[metric].add(1, _attributes(metric, labels))
+
+    def observe(self, metric: Metric, labels: Labels, value: float) -> None:
+        """Add *value* to a histogram."""
+        self._instruments[metric].record(value, _attributes(metric, labels))
+
+
+def _instrument(meter: Meter, metric: Metric, provider: MeterProvider) -> Any:
+    name, unit, about = metric.name, metric.unit, f"{metric.about}."
+    if metric.kind == "counter":
+        return meter.create_counter(name, unit, about)
+    if metric.kind == "histogram":
+        return meter.create_histogram(name, unit, about, explicit_bucket_boundaries_advisory=metric.buckets)
+    return meter.create_observable_up_down_counter(name, [_reader(metric, weakref.ref(provider))], unit, about)
+
+
+def _reader(metric: Metric, provider: weakref.ref[MeterProvider]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def observe(_options: CallbackOptions) -> Iterable[Observation]:
+        if not any(reading() is provider() for reading in list(_reading)):
+            return []
+        return [Observation(count, _attributes(metric, labels)) for labels, count in read(metric, levels())]
+
+    return observe
+
+
+def _attributes(metric: Metric, labels: Labels) -> dict[str, str]:
+    return {f"weft.{name}": value for name, value in zip(metric.labels, labels, strict=True)}
