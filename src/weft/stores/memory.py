@@ -108,7 +108,7 @@ class _Stored:
             self.segments.append(Segment(head + 1, count, append.body))
         elif append.create:
             self.chain = append.chain
-        if append.changes_record:
+        if append.changes_record and not append.create:  # the record of a new run was made of the append
             there = self._record
             has_status = append.status is not None
             self._record = structs.replace(
@@ -464,8 +464,20 @@ def _order(record: RunRecord) -> tuple[float, RunId]:
 
 
 def _first(append: Append) -> RunRecord:
+    has_status = append.status is not None
     return RunRecord(
-        id=append.run, workflow=append.workflow or "", owner=_OWNER, created_at=append.at, updated_at=append.at
+        id=append.run,
+        workflow=append.workflow or "",
+        version=append.version or "",
+        status=append.status or "running",
+        reason=append.reason if has_status else "",
+        failures=append.failures if has_status else 0,
+        dead_letters=append.dead_letters if has_status else 0,
+        outcome=append.outcome if has_status else b"",
+        created_at=append.at,
+        updated_at=append.at,
+        finished_at=append.at if append.status in FINISHED else None,
+        owner=None if append.release else _OWNER,
     )
 
 
