@@ -84,6 +84,8 @@ class Pool:
             if value < least:
                 raise ValueError(f"{name}={value!r}: use a number of at least {least}")
         self.max_workers, self.capacity, self._spare = workers, capacity, spare
+        self._most_left = workers + spare
+        """How many threads may be abandoned before none serves."""
         self._make, self._stoppable = make, stoppable
         self._name = type(self).__name__
         self._outbox: Outbox[tuple[int, Outcome | Literal["gone", "left"]]] | None = None
@@ -112,11 +114,9 @@ class Pool:
     @property
     def free(self) -> int:
         """How many more tickets fit; 0 while every thread hangs in cancelled work."""
-        return self.capacity - self._inside if self._is_open and self._most() > 0 else 0
-
-    @property
-    def _inside(self) -> int:
-        return len(self._live) + self._gone - len(self._lent)
+        if not self._is_open or self._left >= self._most_left:
+            return 0
+        return self.capacity - len(self._live) - self._gone + len(self._lent)
 
     @property
     def left_behind(self) -> int:
@@ -133,9 +133,9 @@ class Pool:
         """Queue *runnable* for the next free thread, and start one if all are busy."""
         if not self._is_open:
             raise ExecutorClosed(self._name, "is not open")
-        if self._inside >= self.capacity:
+        if len(self._live) + self._gone - len(self._lent) >= self.capacity:
             raise ExecutorFull(self._name, self.capacity)
-        if self._most() == 0:
+        if self._left >= self._most_left:
             raise ThreadsExhausted(self._left)
         work = Work(ticket, runnable)
         self._live[ticket] = None
