@@ -1034,8 +1034,8 @@ class InvalidArgument(WeftError, TypeError):
 class Stuck(WeftError):
     """All tasks wait forever, which is noticed at once on virtual time; *who* lists them and what they wait for."""
 
-    def __init__(self, who: str) -> None:
-        super().__init__(f"{who}; find out what should have woken them")
+    def __init__(self, who: str, advice: str = "find out what should have woken them") -> None:
+        super().__init__(f"{who}; {advice}")
 
 
 class UnencodableValue(WeftError, TypeError):

@@ -14,6 +14,7 @@ from weft.testing.clock import VirtualClock
 from weft.testing.faults import Fault, FaultyStore
 from weft.testing.loop import VirtualLoop, run_virtually
 from weft.testing.recording import RecordingStore
+from weft.testing.runner import TestRunner
 from weft.testing.simulation.process import Weather
 from weft.testing.simulation.scenario import Scenario, Trial
 from weft.testing.simulation.simulation import Report, simulate
@@ -54,6 +55,7 @@ __all__ = [
     "SharedInboxContract",
     "SharedStoreContract",
     "StoreContract",
+    "TestRunner",
     "Trial",
     "VirtualClock",
     "VirtualLoop",

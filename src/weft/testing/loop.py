@@ -21,6 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from heapq import heapify
 from typing import Any, Final, TypeVar
 
 from weft.errors import Stuck
@@ -61,6 +62,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def advance(self, seconds: float) -> None:
         """Advance by *seconds*."""
         self._now += seconds
+
+    def next_timer(self) -> float | None:
+        """Return when the next timer fires; None if there is none."""
+        self._scheduled[:] = [timer for timer in self._scheduled if not timer.cancelled()]
+        heapify(self._scheduled)
+        return self._scheduled[0].when() if self._scheduled else None
+
+    async def quiet(self) -> None:
+        """Wait until nothing more can happen without time passing."""
+        while True:
+            await asyncio.sleep(0)
+            due = self.next_timer() if not self._ready else 0.0
+            if not self._ready and (due is None or due > self._now + self._clock_resolution):
+                return
 
     def kill(self) -> None:
         """

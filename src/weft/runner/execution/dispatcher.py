@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import random
 import threading
 import time
@@ -90,6 +91,8 @@ class Dispatcher:
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         is_usual = type(self.loop).time is asyncio.BaseEventLoop.time  # the same clock, without a call of Python code
         self.monotonic = time.monotonic if is_usual else self.loop.time
+        if not is_usual:  # virtual time, which is not set by a person
+            self.timers.nap = math.inf
         for queue in self.queues.values():
             queue.executor.open(self.wake)
         self.journal.open()

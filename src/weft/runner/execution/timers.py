@@ -71,6 +71,8 @@ class Timers:
         """A heap, by the clock of the system."""
         self._limit = _FEW
         """How many timers there may be before those that do not count any more are dropped."""
+        self.nap = NAP
+        """How long the clock of the system is not looked at, while it matters; on virtual time that need not be."""
         self._number = count()
         self._handle: asyncio.TimerHandle | asyncio.Handle | None = None
         self._armed_for = 0.0
@@ -111,7 +113,7 @@ class Timers:
         now = self._dispatcher.monotonic()
         wait = self._lengths[0].at - now if self._lengths else None
         if self._moments:
-            until = min(NAP, self._moments[0].at - self._dispatcher.clock.time())
+            until = min(self.nap, self._moments[0].at - self._dispatcher.clock.time())
             wait = until if wait is None else min(wait, until)
         if wait is None:
             return

@@ -1,0 +1,114 @@
+"""The runner on virtual time: calls return when nothing more can happen, and time passes when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+
+import pytest
+
+from weft import Policy, Workflow, sleep, step, wait_for
+from weft.errors import InvalidOption, RunFailed, RunnerClosed, SignalTimeout, Stuck
+from weft.stores import MemoryStore, SQLiteStore
+from weft.testing import TestRunner
+
+ask = step(lambda order: order, name="ask")
+nag = step(lambda order: "reminded", name="nag")
+
+
+def test_time_stands_still_until_it_is_advanced() -> None:
+    with TestRunner() as runner:
+        handle = runner.start(Workflow("w", ask >> sleep(days=30) >> nag), 1)
+        assert handle.status() == "waiting"
+
+        runner.advance(days=29, hours=23)
+        assert handle.status() == "waiting"
+        runner.advance(hours=1)
+
+        assert handle.result() == "reminded"
+        assert handle.status() == "completed"
+
+
+def test_things_happen_in_their_order_and_at_their_time() -> None:
+    seen: list[tuple[str, float]] = []
+    with TestRunner() as runner:
+        began = runner.now
+        note = step(lambda name: seen.append((name, runner.now - began)), name="note")
+        naps = Workflow("w", step(lambda n: n, name="n") >> sleep(seconds=lambda n: 100 * int(n)) >> note)
+        for n in "312":
+            runner.start(naps, n)
+
+        runner.advance(minutes=10)
+
+    assert seen == [("1", pytest.approx(100)), ("2", pytest.approx(200)), ("3", pytest.approx(300))]
+
+
+def test_a_wait_that_could_only_end_with_time_says_what_it_waits_for() -> None:
+    with TestRunner() as runner:
+        handle = runner.start(Workflow("w", ask >> wait_for("approved", timeout=60) >> nag), 1, id="o")
+
+        with pytest.raises(Stuck, match=r"run 'o' is waiting: 'approved' waits for the signal 'approved', 60 s more"):
+            handle.result()
+        runner.signal("o", "approved", "yes")
+
+        assert handle.result() == "reminded"
+
+
+def test_a_signal_that_never_comes_times_out_and_an_error_route_takes_it() -> None:
+    late = step(lambda failure: f"late: {failure.component}", name="late")
+    waits = wait_for("approved", timeout=60).on_error(SignalTimeout, then=late)
+    with TestRunner() as runner:
+        plain = runner.start(Workflow("plain", ask >> wait_for("approved", timeout=60) >> nag), 1)
+        routed = runner.start(Workflow("routed", ask >> waits), 1)
+        runner.advance(seconds=61)
+
+        with pytest.raises(RunFailed) as failed:
+            plain.result()
+        assert isinstance(failed.value.failures["approved"].__cause__, SignalTimeout)
+        assert routed.result() == "late: approved"
+
+
+def test_delays_retries_and_coroutines_follow_virtual_time() -> None:
+    tries: list[float] = []
+
+    async def unsteady(order: int) -> str:
+        await asyncio.sleep(5)
+        tries.append(runner.now)
+        if len(tries) < 3:
+            raise ConnectionError
+        return "at last"
+
+    rules = [("unsteady", Policy(max_retries=2, backoff="constant", base_delay=10.0, delay=100.0))]
+    with TestRunner() as runner:
+        began = runner.now
+        handle = runner.start(Workflow("w", step(unsteady)).with_policies(rules), 1)
+        runner.advance(minutes=5)
+
+        assert handle.result() == "at last"
+        assert [at - began for at in tries] == [pytest.approx(105), pytest.approx(120), pytest.approx(135)]
+
+
+def test_a_time_of_day_is_waited_for_without_a_look_at_the_clock_every_second() -> None:
+    noon = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
+    with TestRunner() as runner:
+        handle = runner.start(Workflow("w", ask >> sleep(until=noon) >> nag), 1)
+
+        runner.advance(days=365)
+
+        assert handle.result() == "reminded"
+
+
+def test_a_store_can_be_used_again_and_one_with_threads_is_refused() -> None:
+    store = MemoryStore()
+    flow = Workflow("w", ask >> sleep(hours=1) >> nag)
+    with TestRunner(store) as runner:
+        runner.start(flow, 1, id="o")
+    with TestRunner(store, start=runner.now + 7200) as runner:
+        runner.register(flow)
+        runner.resume_all()
+
+        assert runner.result("o") == "reminded"
+    with pytest.raises(InvalidOption, match="virtual time"):
+        TestRunner(SQLiteStore("runs.db"))
+    with pytest.raises(RunnerClosed):
+        runner.status("o")
