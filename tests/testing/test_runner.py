@@ -65,7 +65,7 @@ def test_a_signal_that_never_comes_times_out_and_an_error_route_takes_it() -> No
         with pytest.raises(RunFailed) as failed:
             plain.result()
         assert isinstance(failed.value.failures["approved"].__cause__, SignalTimeout)
-        assert routed.result() == "late: approved"
+        assert routed.results() == {"late": "late: approved"}
 
 
 def test_delays_retries_and_coroutines_follow_virtual_time() -> None:
@@ -78,7 +78,7 @@ def test_delays_retries_and_coroutines_follow_virtual_time() -> None:
             raise ConnectionError
         return "at last"
 
-    rules = [("unsteady", Policy(max_retries=2, backoff="constant", base_delay=10.0, delay=100.0))]
+    rules = [("unsteady", Policy(max_retries=2, backoff=lambda _: 10.0, delay=100.0))]
     with TestRunner() as runner:
         began = runner.now
         handle = runner.start(Workflow("w", step(unsteady)).with_policies(rules), 1)
