@@ -9,13 +9,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from weft.errors import RunClosed, RunNotFound, RunNotHeld, RunParked
+from weft.errors import RunClosed, RunNotFound, RunNotHeld, RunParked, WaitTimeout
 from weft.runner import AsyncRunner
 from weft.testing.simulation.scenario import Scenario, Trial
 
 T = TypeVar("T")
+
+
+PATIENCE: Final = 60.0
+"""For how many seconds a caller waits for a run that another caller may have stopped."""
 
 
 class Callers:
@@ -91,8 +95,8 @@ class Callers:
             "resume_all": lambda: runner.resume_all(**options),
             "send": lambda: runner.send(run, value, key=key, deadline=self._scenario.deadline),
             "stop": lambda: runner.stop(run),
-            "wait": lambda: runner.wait(run),
-            "gather": lambda: runner.gather([run], return_exceptions=True),
+            "wait": lambda: runner.wait(run, timeout=PATIENCE),
+            "gather": lambda: runner.gather([run], PATIENCE, return_exceptions=True),
             "checkpoint": lambda: runner.checkpoint(run),
             "get": lambda: runner.get(run),
             "results": lambda: runner.results(run),
@@ -107,6 +111,9 @@ class Callers:
     async def _one_of_many(self, name: str, call: Callable[[], Awaitable[object]], may_have_finished: bool) -> None:
         try:
             await self.made(call)
+        except WaitTimeout:  # it was stopped, and no process drives it until it is resumed below
+            if name != "wait":
+                raise
         except (RunNotFound, RunNotHeld):  # it was stopped, and is stored
             if name in ("start", "start or return", "start_many", "resume", "resume_all", "get", "results"):
                 raise
