@@ -68,10 +68,19 @@ def by_name(name: str) -> Workflow:
 well = Workflow("well", step(quick) >> step(last))
 
 
-def main(path: str, name: str, threads: str = "1") -> None:
+def rescue(path: str) -> None:
+    """Resume the run that kills its process in other processes, and say what came of it."""
+    with Runner(SQLiteStore(path), modules=[sys.modules[__name__]]) as runner:
+        run = runner.resume("killer", executor="process").wait(timeout=60)
+        say(run.status, *(type(failure.__cause__).__name__ for failure in run.failures.values()))
+
+
+def main(path: str, name: str) -> None:
     """Start a run that kills this process, and some that wait for the same thread; or resume what there is."""
-    modules = [sys.modules[__name__]]
-    with Runner(SQLiteStore(path), threads=int(threads), modules=modules) as runner:
+    if name == "rescue":
+        rescue(path)
+        return
+    with Runner(SQLiteStore(path), threads=1, modules=[sys.modules[__name__]]) as runner:
         runner.register(well)
         if runner.count() == 0 and name == "calls_back":
             runner.start(well, 0, id="killer", on_complete="__main__:calls_back")

@@ -45,6 +45,8 @@ def test_a_run_that_kills_its_process_is_parked_after_three_starts_and_no_other_
         assert [said[f"last {number}"] for number in (1, 2, 3)] == [1, 1, 1]
         noted = [event.deaths for event in runner.log("killer") if isinstance(event, RunTakenOver)]
         assert noted == [1, 2]
+    code, said_last, _ = live(path, "rescue")
+    assert (code, said_last[-1]) == (0, "failed WorkerDied")
 
 
 def test_a_run_whose_callback_kills_its_process_is_parked_and_a_person_can_resume_it(tmp_path: Path) -> None:

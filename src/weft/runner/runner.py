@@ -229,7 +229,8 @@ class AsyncRunner(RunnerQueries):
             if_exists: what to do if there is a run with this id.  ``"same"``: return a handle of it if it was started
                 with the same workflow name and an equal input, else raise RunExists.  ``"return"``: return a handle of
                 it in any case.  ``"error"``: raise RunExists in any case.  ``"restart"``: delete it and start again if
-                it has finished, else raise RunExists.
+                it has finished, else raise RunExists; the new run has the same idempotency keys.  A run that is parked
+                stays so until :meth:`resume`.
             portable: refuse a run with parts that another process could not find again, such as lambdas and hooks;
                 otherwise that is a warning of the logger ``weft.runner``, once for each definition on a durable store.
             max_concurrency: how many of its runnables may be in flight at once.
@@ -532,6 +533,9 @@ class AsyncRunner(RunnerQueries):
         """
         Delete the stored run *id*, its log and its values; a run that is in this runner is stopped first.
 
+        A later run with the same id has the same idempotency keys, which are derived from the id: services that
+        remember them take its calls for repetitions.
+
         Raises:
             RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
@@ -612,6 +616,9 @@ class AsyncRunner(RunnerQueries):
         """
         Load the stored run *id*, and continue it.  A run that is here already, or has finished, is left as it is.
 
+        A run that is parked is tried again.  One that has killed its process three times without progress is parked
+        first; another call tries it again.
+
         Args:
             workflow: the live definition, where functions cannot be found by their names.
             strict: refuse code that has changed since the run was written.
@@ -651,6 +658,8 @@ class AsyncRunner(RunnerQueries):
     ) -> list[Handle[Self]]:
         """
         Resume every stored run that has something to do and that no living process owns.
+
+        A run that has killed its process three times without progress is parked instead, and not in the list.
 
         Args:
             parked: whether to resume parked runs too.

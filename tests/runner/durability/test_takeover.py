@@ -35,7 +35,7 @@ BEGUN: list[Any] = [ev.WorkflowDefined(1, "r", None), ev.InputReceived(2, 5, 1)]
 
 
 class Life:
-    """The life of one owner of a run."""
+    """The time in which one owner has the run."""
 
     def __init__(self, starts: bool, does: list[Any], dies: bool) -> None:
         self.starts, self.does, self.dies = starts, does if starts else [], dies

@@ -83,7 +83,9 @@ def text_of_poison(run: Run, takeover: Takeover) -> str:
     names = list(dict.fromkeys(repr(activation.node.name) for activation in run.memory.ready.values()))
     more = f" or {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     suspects = " or ".join(names[:_NAMED]) + more or "on_complete"
-    remedy = "run it with executor='process', where a crash fails one attempt, or mend it" if names else "mend it"
+    remedy = "mend it"
+    if names:
+        remedy += ", or resume the run with executor='process', where a crash fails one attempt"
     return f"its process has died {takeover.deaths} times without progress while {suspects} was in flight; {remedy}"
 
 
