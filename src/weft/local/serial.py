@@ -136,9 +136,11 @@ def _needs_threads(run: Run) -> bool:
     return policies is not None and policies.table(run.workflow, run.memory.plan).needs_threads
 
 
-def _pass_time(run: Run, timers: Timers) -> bool:
+def _pass_time(run: Run, timers: Timers | None) -> bool:
     """Sleep until the next timer of *run*, in which nothing is ready, is due; return whether something has happened."""
-    before = len(run.memory.log)
+    if run.memory.waiting is None:
+        return False
+    before, timers = len(run.memory.log), timers or Timers(run)
     enter(run)
     try:
         timers.look()
@@ -163,12 +165,8 @@ def drive(
     if (parallel is not None and parallel != 1) or run.memory.plan.has_async or _needs_threads(run):
         drive_concurrently(run, parallel=parallel, checkpoint=checkpoint)
     else:
-        timers = None
-        while memory.ready or memory.waiting is not None:
-            if memory.waiting is not None:
-                timers = timers or Timers(run)
-                if not memory.ready and not _pass_time(run, timers):
-                    break
+        timers = Timers(run) if memory.plan.has_waits else None
+        while memory.ready or _pass_time(run, timers):
             react(run, timers)
             if checkpoint is not None:
                 answer: Any = checkpoint(run)

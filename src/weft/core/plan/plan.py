@@ -39,6 +39,7 @@ class Plan:
         "__weakref__",
         "entries",
         "has_async",
+        "has_waits",
         "nodes",
         "openings",
         "released",
@@ -68,6 +69,7 @@ class Plan:
         self.stateful = frozenset(node.name for node in functions if node.stateful)
         self.signals = _signals(functions)
         """By signal: what its components say of their waits for it."""
+        self.has_waits = any(node.wait is not None for node in functions)
         self.has_async = any(node.is_async for node in functions)
         self.required_context = tuple(
             (node.name, node.owner, ref.key)
