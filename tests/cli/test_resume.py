@@ -32,7 +32,7 @@ def test_a_killed_run_goes_on_where_it_stopped(killed: Any) -> None:
     said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
 
     assert (said.code, said.err) == (0, "greeting: resumed\n")
-    assert said.out == "greeting: has completed, 10 events\n  send = 'sent HELLO WORLD'\n"
+    assert said.out == "greeting: has completed, 11 events\n  send = 'sent HELLO WORLD'\n"
     assert sorted(killed.calls()) == ["send", "send", "shout hello", "shout world"]
 
 
@@ -156,7 +156,7 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_gives_the_run_up(killed: An
 
     assert process.returncode not in (0, -signal.SIGINT)
     assert "Traceback" not in out + err
-    assert head(killed.file) == 10
+    assert head(killed.file) == 11  # one says that the first owner died
     with SQLiteView(killed.file) as view:
         assert view.owners() == {}
 

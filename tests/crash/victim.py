@@ -14,6 +14,7 @@ import threading
 from typing import Any
 
 from weft import Policy, Runner, Workflow, accumulator, each, reduce, step
+from weft.errors import RunParked
 from weft.policy import DEFAULT
 from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
@@ -64,7 +65,10 @@ def main(path: str, name: str, strategy: str) -> None:
     workflow, value = WORKFLOWS[name]
     checkpoint = STRATEGIES.get(strategy) or as_checkpoints(strategy)
     with Runner(SQLiteStore(path), checkpoint=checkpoint, threads=2) as runner:
-        run = runner.start(workflow, value, id="job").wait()
+        try:
+            run = runner.start(workflow, value, id="job").wait()
+        except RunParked:  # it was killed three times before anything of it was stored
+            run = runner.resume("job", workflow=workflow).wait()
         say("result", run.results())
     sys.stdin.read()  # a process that is to be killed does not escape
 

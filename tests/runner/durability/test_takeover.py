@@ -23,6 +23,8 @@ PROGRESS: list[Any] = [
     ev.RunnableRetried(0, "a", (2,)),
     ev.PolicyChanged(0, ()),
     ev.Notified(0),
+    ev.SignalTaken(0, "a", (2,), 1, 1),
+    ev.TimerFired(0, "a", (2,), 1, 1.0),
 ]
 NONE: list[Any] = [
     ev.InputReceived(0, 1, 1),
@@ -30,6 +32,9 @@ NONE: list[Any] = [
     ev.RunnableDelayed(0, "a", (2,), 1.0),
     ev.ChildStarted(0, "a", (2,), "child"),
     ev.RunFinished(0),
+    ev.SignalReceived(0, "go", 1),
+    ev.SignalRefused(0, "go", "no"),
+    ev.TimerStarted(0, "a", (2,), 1.0, 0.0),
 ]
 BEGUN: list[Any] = [ev.WorkflowDefined(1, "r", None), ev.InputReceived(2, 5, 1)]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

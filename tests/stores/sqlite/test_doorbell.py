@@ -51,7 +51,7 @@ def test_a_change_that_no_datagram_told_of_is_heard_all_the_same(path: Path) -> 
         doorbell = Doorbell("doorbell", look, heard.set, seldom=0.01)
         await write(store, first("r"))  # on another connection
         await asyncio.wait_for(heard.wait(), 30)
-        doorbell.close()
+        await doorbell.close()
         doorbell._thread.join(30)
         assert not doorbell._thread.is_alive()
 
@@ -70,8 +70,7 @@ def test_many_datagrams_at_once_are_one_ring_or_a_few(path: Path) -> None:
         doorbell = Doorbell("doorbell", partial(schema.connect_for_reading, path, 5.0), rung, seldom=3600)
         ring([doorbell.port] * 100)
         await asyncio.wait_for(heard.wait(), 30)
-        doorbell.close()
-        doorbell._thread.join(30)
+        await doorbell.close()
         return len(rings)
 
     assert inside(SQLiteStore(path), act) <= 100
@@ -98,6 +97,16 @@ def test_a_closed_store_listens_no_more(path: Path) -> None:
     with sqlite3.connect(path) as db:
         assert db.execute("select count(*) from sessions").fetchone() == (0,)
     db.close()
+
+
+def test_closing_a_store_that_listens_leaves_no_write_ahead_log(path: Path) -> None:
+    async def act(store: SQLiteStore) -> None:
+        await store.listen(lambda: None)
+        await write(store, first("r"))
+
+    inside(SQLiteStore(path), act)
+
+    assert not path.with_name(f"{path.name}-wal").exists()
 
 
 def test_a_file_of_the_version_before_gets_an_inbox(path: Path) -> None:

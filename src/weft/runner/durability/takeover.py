@@ -38,6 +38,9 @@ NO_PROGRESS: Final = (
     ev.RunnableDispatched,
     ev.RunnableDelayed,
     ev.ChildStarted,
+    ev.SignalReceived,
+    ev.SignalRefused,
+    ev.TimerStarted,
     ev.RunTakenOver,
 )
 """The events that an owner can write before it dies of what it starts; those that are not known here are progress."""

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from weft.core import events as ev
 from weft.core.functions.references import MISSING
-from weft.errors import RunClosed, RunNotHeld, RunParked, StoreClosed, StoreError, WeftError
+from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunParked, StoreClosed, StoreError, WeftError
 from weft.log.messages import decode_message, encode_message
 from weft.ports.store import InboxStore, Message, Store
 from weft.runner.durability.store_retry import retry_while_unavailable
@@ -110,8 +110,11 @@ class Mailbox:
             await asyncio.wait(tasks)
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer of the store, once it is available."""
-        return await retry_while_unavailable(call, while_=self._may_wait)
+        """Return the answer of the store, once it is available; a store that was closed meanwhile is a runner that was."""
+        try:
+            return await retry_while_unavailable(call, while_=self._may_wait)
+        except StoreClosed:
+            raise RunnerClosed from None
 
     async def post(self, run: str, kind: str, event: ev.AnyEvent) -> None:
         """
@@ -156,7 +159,7 @@ class Mailbox:
                     await self._deliver(page)
                     if len(page) < PAGE:
                         break
-            except StoreClosed:
+            except RunnerClosed:
                 return
             except Exception as error:  # noqa: BLE001 - the messages stay where they are, and the runs go on
                 _log.warning("messages for runs cannot be read now, trying again: %s", error)

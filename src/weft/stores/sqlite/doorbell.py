@@ -44,6 +44,7 @@ class Doorbell:
         self._connect, self._rung, self._seldom = connect, rung, seldom
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.bind((_LOOPBACK, 0))
@@ -56,11 +57,20 @@ class Doorbell:
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Listen no more; the thread ends by itself."""
+    async def close(self) -> None:
+        """Listen no more; its connection is closed when this returns, so that the writer's is the last one."""
+        self.abandon()
+        await asyncio.shield(self._ended)
+
+    def abandon(self) -> None:
+        """Listen no more, without waiting for that."""
         if not self._is_closed:
             self._is_closed = True
             ring([self.port])
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     # -- in the thread ---------------------------------------------------------------------------
 
@@ -76,6 +86,8 @@ class Doorbell:
             finally:
                 if db is not None:
                     db.close()
+                with suppress(RuntimeError):  # the loop is closed, and nothing waits
+                    self._loop.call_soon_threadsafe(self._end)
 
     def _listen(self, db: sqlite3.Connection | None) -> None:
         seen = _changes(db)

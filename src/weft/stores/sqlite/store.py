@@ -144,12 +144,14 @@ class SQLiteStore:
         """Write what was handed over, free every run that is owned; closed already: nothing."""
         opened, self._opened = self._opened, None
         self._listeners.clear()
-        if self._doorbell is not None:
-            self._doorbell.close()
-            self._doorbell = None
+        doorbell, self._doorbell = self._doorbell, None
         if opened is None or not opened.session.is_held:
+            if doorbell is not None:
+                doorbell.abandon()
             return
         try:
+            if doorbell is not None:
+                await doorbell.close()
             await opened.reader.stop()
             await self._answer(opened.writer.call(opened.session.release_all))
         except StoreUnavailable as error:  # its runs are free without the lock, and the next one to open tidies up
@@ -166,7 +168,7 @@ class SQLiteStore:
         if opened is not None and opened.session.is_held:
             warnings.warn(f"{self!r} was never closed; use `async with`", ResourceWarning, source=self, stacklevel=2)
             if self._doorbell is not None:
-                self._doorbell.close()
+                self._doorbell.abandon()
             opened.reader.abandon()
             opened.writer.abandon()
             opened.session.close()
