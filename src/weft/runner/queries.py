@@ -383,11 +383,6 @@ class RunnerQueries:
         return id in self._runtime.registry or id in self._runtime.sleepers
 
     @property
-    def workers(self) -> list[Worker]:
-        """The workers of the runs that are in memory; for tests."""
-        return list(self._runtime.registry)
-
-    @property
     def held(self) -> list[str]:
         """The ids of the runs that this runner drives, those that only wait and are not in memory included."""
         return [*(worker.id for worker in self._runtime.registry), *self._runtime.sleepers]

@@ -148,7 +148,8 @@ class TestRunner(Runner):
 
     def _waiting_for(self) -> str:
         """Return what the runs wait for."""
-        told = [f"run {worker.id!r} is {worker.state}: {diagnose(worker)}" for worker in self._inner.workers]
+        registry = self._inner._runtime.registry  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - a test may look inside
+        told = [f"run {worker.id!r} is {worker.state}: {diagnose(worker)}" for worker in registry]
         return "; ".join(told[:3]) or "no run is in memory"
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -110,7 +110,7 @@ class Mailbox:
             await asyncio.wait(tasks)
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer of the store, once it is available; a store that was closed meanwhile is a runner that was."""
+        """Return the answer of the store, once it is available; one that was closed meanwhile is a closed runner."""
         try:
             return await retry_while_unavailable(call, while_=self._may_wait)
         except StoreClosed:
