@@ -413,7 +413,8 @@ def test_an_open_run_reads_the_context_with_which_it_is_retried(runner: Runner) 
     first.wait(20)
     switch.is_on.set()
 
-    assert runner.retry("a", context={"key": "new"}).result(20) == "10 with new"
+    runner.retry("a", context={"key": "new"})
+    assert runner.result("a", 20) == "10 with new"
     assert first.send(6).result(20) == "12 with new"
 
 

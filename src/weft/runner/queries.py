@@ -235,7 +235,8 @@ class RunnerQueries:
             return await self._in_time(ref, timeout, self._result_of_key(ref))
         here = self._here(ref) if timeout is None else None
         found: Worker | RunRecord
-        if here is not None and here.run.memory.is_ending:  # as nearly always: what _done() does, in two coroutines
+        is_clear = ref.input is not None or ref.is_named
+        if here is not None and is_clear and here.run.memory.is_ending:  # as nearly always: what _done() does, in two coroutines
             found = here if is_done(here) else await self._runtime.waiters.done(here)
         else:
             found = await self._done(ref, timeout, of_input=True)
