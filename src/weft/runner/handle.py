@@ -25,6 +25,11 @@ class RunRef(msgspec.Struct, frozen=True):
     is_named: bool = False
     """Whether the caller has named the run by its id: then its last input is meant."""
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is known which input is meant: the one with a number, or the last one."""
+        return self.input is not None or self.is_named
+
 
 class Handle(Generic[R]):
     """

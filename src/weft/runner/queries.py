@@ -120,7 +120,7 @@ class RunnerQueries:
 
     async def _input_done(self, ref: RunRef) -> Worker | RunRecord:
         """As :meth:`_awaited`, of an open run as soon as the input that *ref* refers to is done."""
-        if ref.input is None and not ref.is_named:
+        if not ref.is_clear:
             await self._check_input(ref, await self._found(ref))
         worker = self._runtime.registry.get(ref.id)
         if ref.input is None or worker is None or worker.run.memory.is_ending or is_done(worker):
@@ -235,8 +235,9 @@ class RunnerQueries:
             return await self._in_time(ref, timeout, self._result_of_key(ref))
         here = self._here(ref) if timeout is None else None
         found: Worker | RunRecord
-        is_clear = ref.input is not None or ref.is_named
-        if here is not None and is_clear and here.run.memory.is_ending:  # as nearly always: what _done() does, in two coroutines
+        if (
+            here is not None and ref.is_clear and here.run.memory.is_ending
+        ):  # as nearly always: what _done() does, in two coroutines
             found = here if is_done(here) else await self._runtime.waiters.done(here)
         else:
             found = await self._done(ref, timeout, of_input=True)
@@ -306,7 +307,7 @@ class RunnerQueries:
         try:
             async with wait:
                 for number, member in enumerate(group.members, start=1):
-                    here = self._here(member.ref)
+                    here = self._here(member.ref) if member.ref.is_clear else None
                     if here is None:
                         await self._join(member)
                     elif is_done(here):
@@ -339,7 +340,7 @@ class RunnerQueries:
         ref = member.ref
         try:
             found = await self._found(ref)
-            if ref.input is None and not ref.is_named:
+            if not ref.is_clear:
                 await self._check_input(ref, found)
             if not isinstance(found, Worker):
                 member.have(await self.result(Handle(self, ref)))

@@ -474,6 +474,7 @@ def _first(append: Append) -> RunRecord:
         failures=append.failures if has_status else 0,
         dead_letters=append.dead_letters if has_status else 0,
         outcome=append.outcome if has_status else b"",
+        wake_at=None if append.wake_at == NEVER else append.wake_at,
         created_at=append.at,
         updated_at=append.at,
         finished_at=append.at if append.status in FINISHED else None,
