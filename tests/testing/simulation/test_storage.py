@@ -36,7 +36,7 @@ def test_the_next_process_goes_on_where_the_last_one_died() -> None:
         await first.open()
         await first.append([FIRST])
 
-        storage.lose()
+        storage.lose(counts=True)
 
         second = storage.connect()
         await second.open()

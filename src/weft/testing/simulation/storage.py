@@ -101,6 +101,10 @@ class Aside(WrappedStore):
             self._opened = self._sqlite._opened  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return result
 
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:  # noqa: ARG002 - as the store has it
+        """Tell nothing: a thread would speak up at random.  What is posted is found when its run is resumed."""
+        return lambda: None
+
     def lose(self, *, counts: bool) -> None:
         """Release the lock without writing to the database; the file of a session that dies stays."""
         if self._opened is not None and counts:
