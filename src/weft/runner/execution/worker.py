@@ -650,7 +650,7 @@ class Worker:
     def committed(self, append: Append) -> None:
         """*append* is durable: what waited for it may start."""
         self._unsaved.stored(append)
-        if append.create:
+        if append.create and bus.workflow_start:
             self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:
             self.queue.stored(self._unsaved.acknowledged)
