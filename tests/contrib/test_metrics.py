@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from weft.contrib.metrics import METRICS, RULES, Metric, read
 from weft.telemetry import CATALOGUE, Levels
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "monitor.md"
 ENTRIES = {entry.name: entry for entry in CATALOGUE}
 FOLLOWING = [(event, rule) for event, rules in RULES.items() for rule in rules]
 
@@ -45,3 +48,14 @@ def test_every_level_can_be_read() -> None:
         "weft.runnables.queued": [(("orders",), 4)],
         "weft.runnables.waiting": [(("orders",), 5)],
     }
+
+
+def test_the_page_shows_every_metric() -> None:
+    text = PAGE.read_text(encoding="utf-8").split("## The metrics\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
+
+    assert rows == [
+        f"| `{metric.name}` | {metric.kind} | `{metric.unit}` | {', '.join(f'`{name}`' for name in metric.labels)} | "
+        f"{metric.about[0].lower()}{metric.about[1:]} |"
+        for metric in METRICS
+    ]

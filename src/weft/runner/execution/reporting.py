@@ -59,15 +59,12 @@ class Reporter:
 
     def called(self) -> None:
         """A caller starts the run: its handlers are told in the context of that caller, once the run is stored."""
-        if bus.workflow_start:
-            self._caller = copy_context()
+        self._caller = copy_context()
 
     def begun(self, time: Callable[[], float]) -> None:
         """The run is stored for the first time: it is started."""
-        caller, self._caller = self._caller, None
-        if bus.workflow_start:
-            told = {**self._carried(), "is_resumed": False}
-            (caller or copy_context()).run(bus.emit, catalogue.WORKFLOW_START, {"time": time()}, told)
+        caller, self._caller = self._caller or copy_context(), None
+        caller.run(bus.emit, catalogue.WORKFLOW_START, {"time": time()}, {**self._carried(), "is_resumed": False})
 
     def exists(self) -> None:
         """Another run has this id, so that this one has never begun: nothing is reported of it."""

@@ -847,7 +847,7 @@ class Worker:
         """*append* is durable: what waited for it may start."""
         unsaved = self._unsaved
         unsaved.stored(append)
-        if append.create:
+        if append.create and bus.workflow_start:
             self.report.begun(self.dispatcher.clock.time)
         if self.queue.barrier:
             self.queue.stored(unsaved.acknowledged)

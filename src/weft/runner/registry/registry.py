@@ -48,6 +48,7 @@ from weft.runner.registry.same_start import difference
 from weft.runner.registry.shielded_tasks import ShieldedTasks
 from weft.runner.registry.supervisor import Supervisor
 from weft.runner.waiting.waiters import Waiters
+from weft.telemetry import bus
 from weft.telemetry.levels import Levels
 
 T = TypeVar("T")
@@ -228,7 +229,8 @@ class RunRegistry:
                     by=request.by,
                     encoded=request.encoded,
                 )
-            worker.report.called()
+            if bus.workflow_start:
+                worker.report.called()
             worker.checkpoint()
         except BaseException:
             self.drop(worker)
