@@ -179,6 +179,8 @@ class Run(Phases, Generic[Out_co]):
         """
         Run until there is nothing to do.
 
+        What sleeps is slept through.  Signals are not waited for: where all that is left waits for some, this returns.
+
         Args:
             parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
             checkpoint: called with the run after every cycle.
