@@ -36,6 +36,7 @@ from weft.errors import (
     AlreadyRunning,
     InvalidArgument,
     InvalidEvent,
+    RunClosed,
     StepFailed,
     shown,
 )
@@ -240,7 +241,10 @@ class Run(Phases, Generic[Out_co]):
         Raises:
             UnknownSignal: no component waits for it.
             InvalidSignal: its value does not fit; the run has not changed.
+            RunClosed: the run has finished.
         """
+        if (status := self.status) in ("completed", "failed", "cancelled"):
+            raise RunClosed(self.id, self.memory.cancelled or "", status=status)
         now = self._time()
         begin_waits(self, now)
         receive_signal(self, name, local().whole(value), at=now, key=key, by=by)
