@@ -26,7 +26,7 @@ Wait: TypeAlias = Literal["all", "any", "all_done"] | int
 """Which of its parents a join waits for."""
 
 Status: TypeAlias = Literal["running", "waiting", "idle", "parked", "completed", "failed", "cancelled"]
-"""The states of a run: a run in memory is running or idle, until it accepts no more input."""
+"""The states of a run: a run in memory is running, waiting or idle, until it accepts no more input."""
 
 PoliciesMode = Literal["merge", "replace"]
 """Whether rules go in front of those in force, or in their place."""

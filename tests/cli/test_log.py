@@ -100,6 +100,19 @@ def test_the_log_of_a_killed_process_can_be_read_and_is_whole(weft: Callable[...
     assert weft("log", killed.file, "greeting", "--verify").out.startswith("8 events in ")
 
 
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (ev.SignalReceived(3, "paid", 5, 1.0, "k", "Ada"), "paid = 5, key k, by Ada"),
+        (ev.SignalRefused(3, "paid", "Expected `int`", by="Ada"), "paid: Expected `int`, by Ada"),
+        (ev.SignalTaken(4, "paid", (2,), 5, 3), "= 5 (signal 3)"),
+        (ev.TimerFired(4, "nap", (2,), "x", 1.0), "= 'x'"),
+    ],
+)
+def test_signals_and_timers_are_told(event: ev.AnyEvent, words: str) -> None:
+    assert told(event) == words
+
+
 def test_every_event_has_words() -> None:
     assert set(get_args(ev.AnyEvent)) | {UnknownEvent} == set(_TOLD)
 

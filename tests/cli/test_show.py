@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from weft import Policy, Runner, Workflow, condition, current, each, rule, step
+from weft import Policy, Runner, Workflow, condition, current, each, events, rule, sleep, step, wait_for
 from weft.cli.show import tallies
 from weft.stores import SQLiteStore
 
@@ -143,6 +143,16 @@ def test_what_is_pending_is_counted_by_what_it_waits_for() -> None:
 
     assert tallies(run)["up"].told == "done ×1, in flight ×1, ready ×1"
     assert tallies(run)["up"].attempts == 2
+
+
+def test_what_waits_is_counted_by_what_it_waits_for() -> None:
+    run = Workflow("w", each(sleep(5, name="nap") >> wait_for("paid"))).plan("ab")
+    run.record([events.FannedOut(3, "map_1", (2,), ["a", "b"])]).fire_timers(100.0)
+    run.record([events.TimerFired(6, "nap", ((3, 0),), "a", 105.0)])
+
+    assert tallies(run)["nap"].told == "done ×1, sleeping ×1"
+    assert tallies(run)["paid"].told == "waiting for 'paid' ×1"
+    assert tallies(run)["nap"].attempts == 0
 
 
 def test_what_a_condition_said_is_counted() -> None:

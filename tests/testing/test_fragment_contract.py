@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft import Flow, Fragment, Saga, Workflow, each, join, reduce, repeat, state_machine, step
+from weft import Flow, Fragment, Saga, Workflow, each, join, reduce, repeat, sleep, state_machine, step
 from weft.testing import FragmentContract
 
 
@@ -59,6 +59,7 @@ FRAGMENTS: dict[str, Fragment] = {
         name="grow",
     ),
     "each": step(range) >> each(step(double)) >> reduce(lambda acc, x: acc + x, init=0, name="total"),
+    "sleep": step(double) >> sleep(lambda x: 0 * x) >> step(abs) >> sleep(until=0.0),
     "workflow": Workflow("inner", step(double) >> step(abs)),
 }
 

@@ -18,7 +18,9 @@ from weft import (
     join,
     reduce,
     rule,
+    sleep,
     step,
+    wait_for,
     workflow,
 )
 from weft.core.compose.flow import Flow
@@ -81,6 +83,18 @@ def crawl(url: str, times: int = 2) -> int:
 @workflow(name="other")
 def both(first: str, second: str) -> dict[str, int]:
     return {"first": length(fetch(first)), "second": crawl(second)}
+
+
+@workflow
+def approved(url: str) -> int:
+    assert_type(sleep(days=1)(url), str)
+    assert_type(wait_for("approved")(url), Any)
+    return wait_for("count", schema=int)(sleep(5)(url))
+
+
+@workflow
+def refused(url: str) -> str:
+    return wait_for("count", schema=int)(url)  # wrong: a number is returned for text
 
 
 is_long = condition(lambda text: len(text) > 10, name="is_long")

@@ -514,13 +514,15 @@ class Workflow(ContextDefaults, Signature, Drawable, NamedGraph[Out_co], Generic
         """
         Run *value* through this workflow, in memory, until there is nothing to do.
 
+        Where all that is left waits for signals, the run is ``waiting``: ``run.signal(...)`` sends one.
+
         Args:
             context: values for parameters that read ``context(key)``; never logged.
             id: the id of the run, part of every idempotency key; a unique one is generated if not given.
             parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
             checkpoint: called with the run after every cycle.
             raise_on_failure: raise the first failure, as StepFailed, when there is nothing left to do.
-            clock: what waits for backoff and delays; the system's time if not given.
+            clock: what waits for sleeps, backoff and delays; the system's time if not given.
             policies: rules that go in front of the workflow's own, or in their place.
             policies_mode: ``"merge"``, or ``"replace"``.
             deadline: seconds within which everything that follows from *value* must be done.

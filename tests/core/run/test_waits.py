@@ -7,7 +7,7 @@ import pytest
 from weft import Policy, Run, Workflow, condition, each, events, reduce, sleep, step, wait_for
 from weft.core.fold.scope import Key
 from weft.core.run.waits import begin_waits, fire_timer, next_due, receive_signal, timers
-from weft.errors import DeadlineExceeded, InvalidSignal, SignalTimeout, StepFailed, UnknownSignal
+from weft.errors import DeadlineExceeded, InvalidSignal, RunClosed, SignalTimeout, StepFailed, UnknownSignal
 from weft.log import decode, encode
 from weft.testing import VirtualClock
 
@@ -317,6 +317,31 @@ def test_a_run_that_waits_is_not_finished_with_its_last_input() -> None:
 
     fire_timer(run, ("nap", (2,)), 110.0)
     assert run.react().status == "completed"
+
+
+def test_a_run_that_has_finished_takes_no_signal() -> None:
+    run = Workflow("w", double, wait_for("paid", match=lambda paid: paid)).plan().plan(1, last=True)
+    run.signal("paid", True).react()
+    assert run.status == "completed"
+
+    with pytest.raises(RunClosed, match="has completed"):
+        run.signal("paid", True)
+
+    run = planned(approved)
+    run.record([events.RunCancelled(len(run.log()) + 1, "not wanted")])
+    with pytest.raises(RunClosed, match="not wanted"):
+        run.signal("approved", True)
+
+
+def test_the_results_of_an_input_are_those_of_its_own_signal() -> None:
+    run = planned(approved >> double, "first", "second")
+
+    receive_signal(run, "approved", 1, at=101.0)
+    receive_signal(run, "approved", 2, at=102.0)
+    run.react()
+
+    assert [run.lineage(fact)[0].value for fact in run.facts("double")] == ["first", "second"]
+    assert run.results(all=True) == {"double": [2, 4]}
 
 
 def test_what_can_run_goes_before_what_waits() -> None:

@@ -14,10 +14,10 @@ neither shortens nor lengthens it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from weft.core.components.waits import Waits, called_while_waiting, checked_moment, checked_seconds
 from weft.core.compose.component import Component
@@ -28,6 +28,9 @@ from weft.errors import InvalidComponent, WrongArity
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,14 +46,16 @@ class Sleep(Component):
     """Says of a value until when to sleep."""
     kind: ClassVar[str] = "sleep"
 
+    if TYPE_CHECKING:
+
+        def __call__(self, value: T, /) -> T:
+            """Draw it inside ``@workflow``."""
+            ...
+
     def functions(self) -> dict[str, Function]:
         """Return what says for how long, or until when."""
         given = {"seconds": self.length, "until": self.moment}
         return {part: function for part, function in given.items() if function is not None}
-
-    def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return this sleep among renamed components; its functions refer to none of them."""
-        return self.named(names.get(self.label, self.label))
 
     def before(self, *hooks: Callable[..., object], part: str | None = None) -> Self:
         """Refuse *hooks*: nothing runs here that they could stand around."""

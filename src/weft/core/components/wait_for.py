@@ -46,6 +46,12 @@ class WaitFor(Component[Out_co]):
     schema: Schema | None = None
     kind: ClassVar[str] = "wait_for"
 
+    if TYPE_CHECKING:
+
+        def __call__(self, value: Any, /) -> Out_co:
+            """Draw it inside ``@workflow``."""
+            ...
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_name(self.signal, "a signal")

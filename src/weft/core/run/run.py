@@ -37,6 +37,7 @@ from weft.errors import (
     AlreadyRunning,
     InvalidArgument,
     InvalidEvent,
+    RunClosed,
     StepFailed,
     shown,
 )
@@ -182,6 +183,8 @@ class Run(Phases, Generic[Out_co]):
         """
         Run until there is nothing to do.
 
+        What sleeps is slept through.  Signals are not waited for: where all that is left waits for some, this returns.
+
         Args:
             parallel: run up to this many at once; plain functions on threads, coroutines in one event loop.
             checkpoint: called with the run after every cycle.
@@ -241,7 +244,10 @@ class Run(Phases, Generic[Out_co]):
         Raises:
             UnknownSignal: no component waits for it.
             InvalidSignal: its value does not fit; the run has not changed.
+            RunClosed: the run has finished.
         """
+        if (status := self.status) in ("completed", "failed", "cancelled"):
+            raise RunClosed(self.id, self.memory.cancelled or "", status=status)
         now = self._time()
         begin_waits(self, now)
         receive_signal(self, name, local().whole(value), at=now, key=key, by=by)

@@ -73,7 +73,7 @@ class FragmentContract:
         workflow = Workflow("w", fragment)
         run = workflow.plan(value)
 
-        while run.is_runnable:
+        while run.is_runnable or run.fire_timers().is_runnable:
             run.apply(run.prepare()[-1].execute())
 
         assert run.results() == workflow.run(value).results()
