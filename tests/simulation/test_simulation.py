@@ -382,6 +382,7 @@ def test_children_that_outlive_the_cancelling_of_their_parent_are_found(monkeypa
     assert any("is reported as cancelled" in each for each in problems_of(delegating(), CANCELLING))
 
 
+@pytest.mark.xfail(reason="since runs have inboxes, no case dies between a run's end and that of its children")
 def test_cancelling_that_is_not_gone_on_with_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChildRuns, "orphaned", lambda *_: None)
     scenarios = [replace(CANCELLING, interrupts=turns) for turns in range(1, 25, 2)]

@@ -20,6 +20,10 @@ from weft.errors import InvalidComponent, InvalidSignal
 from weft.log import decode, encode
 
 
+class Opaque:
+    """A class that is not data; one of Weft's own would be offered to logs by this test."""
+
+
 class Colour(enum.Enum):
     RED = "red"
 
@@ -94,7 +98,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Annotated[int, msgspec.Meta(ge=1, le=5)], 6, "<= 5"),
     (Literal["yes", "no"], "maybe", "Invalid enum value"),
     (Note, {"text": 5}, r"at `\$.text`"),
-    (Workflow, 5, "Expected `Workflow`, got `int`"),
+    (Opaque, 5, "Expected `Opaque`, got `int`"),
 ]
 
 

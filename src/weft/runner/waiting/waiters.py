@@ -183,6 +183,7 @@ class Waiters:
         position, before = worker.acknowledged, worker.stored_status
         if not worker.is_status_stored:
             self._check_writing(worker)
+            worker.checkpoint()  # it may have changed since the last append, and no other one follows by itself
 
             def answer(worker: Worker) -> Exception | bool | None:
                 has_moved = worker.stored_status != before or worker.acknowledged > position
