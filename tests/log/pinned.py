@@ -68,6 +68,10 @@ EVENTS: dict[str, Any] = {
     "run_finished": ev.RunFinished(14),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
+    "run_retried": ev.RunRetried(16, (10, 12), ((13, 15),), "ann"),
+    "run_forked": ev.RunForked(16, "run-0", 15, (5,), (-6,), ((8, 9), (11, 11))),
+    "run_upgraded": ev.RunUpgraded(16, GROWN, (4,), ((8, 8),)),
+    "code_changed": ev.CodeChanged(16, ("negate",), WORKFLOW),
 }
 """One event of each kind; the names begin with the tag."""
 
