@@ -20,10 +20,11 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
+from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
@@ -503,12 +504,95 @@ class Runner:
         input: Any = MISSING,  # noqa: A002 - what one would say
         by: str | None = None,
     ) -> Handle[Self]:
-        """Retry dead letters of the run *id*; see :meth:`AsyncRunner.retry`."""
+        """Run again what failed in the run *id*; see :meth:`AsyncRunner.retry`."""
         return Handle(self, self._do(self._inner.retry(id, which, policy=policy, input=input, by=by)).ref)
 
     def discard(self, id: str, which: object = None, *, by: str | None = None) -> Handle[Self]:
         """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
         return Handle(self, self._do(self._inner.discard(id, which, by=by)).ref)
+
+    @overload
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> Handle[Self]: ...
+    @overload
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: bool = False,
+        by: str | None = None,
+    ) -> Handle[Self] | Preview:
+        """Start another run with the history of the run *id* and an edit; see :meth:`AsyncRunner.fork`."""
+        if preview:
+            return self._do(self._inner.fork(id, at=at, value=value, preview=True))
+        forked = self._inner.fork(
+            id, new_id, at=at, value=value, policies=policies, policies_mode=policies_mode, context=context, by=by
+        )
+        return Handle(self, self._do(forked).ref)
+
+    @overload
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> Handle[Self]: ...
+    @overload
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: bool = False,
+        by: str | None = None,
+    ) -> Handle[Self] | Preview:
+        """Let the run *id* follow another version of its workflow; see :meth:`AsyncRunner.upgrade`."""
+        if preview:
+            return self._do(self._inner.upgrade(id, workflow, again=again, preview=True))
+        return Handle(self, self._do(self._inner.upgrade(id, workflow, again=again, by=by)).ref)
 
 
 def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:

@@ -11,12 +11,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.core.events import FannedOut
+from weft.core.events import FannedOut, RunUpgraded, WorkflowDefined
 from weft.core.run.run import Run
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
 from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
 from weft.ports.store import FINISHED, FIRST_EPOCH, Append, RunStatus
+from weft.runner.slices import pause
 
 MOST: Final = 2048
 """How many events are written at once; the others follow in the next segment."""
@@ -42,6 +43,7 @@ class UnsavedLog:
         "is_dropped",
         "outcome",
         "status",
+        "version",
     )
 
     def __init__(
@@ -71,6 +73,8 @@ class UnsavedLog:
         """How many events are durable."""
         self.outcome: RunOutcome | None = None
         """The outcome of the run, if it has finished."""
+        self.version: str | None = None
+        """The version of the workflow, if the store does not know it and it is not that of a new run."""
         self._encoder = _FORGETFUL
         self._segment: Segment | None = None
         """The segment that is being stored, if large values stand beside its events."""
@@ -99,7 +103,8 @@ class UnsavedLog:
     def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
         """Return the next append: the events since the last one, and the status if it has changed."""
         memory = self._run.memory
-        if status == self.status and len(memory.log) == self.acknowledged + 1 and not self.is_dropped:
+        is_alone = status == self.status and len(memory.log) == self.acknowledged + 1
+        if is_alone and not self.is_dropped and self.version is None:
             body = lone_reaction(memory.log[-1])
             if body is not None:
                 self.is_behind = False
@@ -147,7 +152,7 @@ class UnsavedLog:
             release=is_over,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
-            version=memory.workflow.version if is_new else None,
+            version=self.version or (memory.workflow.version if is_new else None),
             facts=segment.facts,
             definitions=segment.definitions,
         )
@@ -163,9 +168,30 @@ class UnsavedLog:
                 self._encoder = Encoder()
             self._encoder.stored(self._segment)
             self._segment = None
+        if append.version is not None and append.version == self.version:
+            self.version = None
         if append.status is not None:
             self.status, self._counts = append.status, (append.failures, append.dead_letters)
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""
         self.is_dropped = True
+
+
+async def whole(run: Run, unsaved: UnsavedLog, at: float) -> list[Append]:
+    """Return the appends that create *run*, a new one with a history; *unsaved* has nothing left to write then."""
+    appends: list[Append] = []
+    unsaved.version = version_of(run)
+    while not unsaved.is_empty:
+        append = unsaved.append("running", "", at)
+        assert append is not None  # noqa: S101 - there are events left
+        unsaved.stored(append)
+        appends.append(append)
+        await pause()
+    return appends
+
+
+def version_of(run: Run) -> str:
+    """Return the version of the workflow that *run* follows; what was added to the run alone does not count."""
+    defined = [event for event in run.memory.log if isinstance(event, WorkflowDefined | RunUpgraded)]
+    return defined[-1].workflow.version

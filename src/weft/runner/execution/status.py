@@ -55,7 +55,7 @@ def has_news(run: Run) -> bool:
     """Whether *run* has done something since on_complete was last called."""
     memory = run.memory
     since = islice(memory.log, memory.notified, None)
-    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged) for event in since)
+    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged | ev.CodeChanged) for event in since)
 
 
 def stuck(run: Run) -> str:
