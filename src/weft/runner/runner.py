@@ -38,6 +38,7 @@ from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
+from weft.runner.archives import RunnerArchives
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.durability.recovery import Recovered
@@ -56,7 +57,6 @@ from weft.runner.options import (
     check_workflow,
 )
 from weft.runner.portability import check_portable
-from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
@@ -66,7 +66,7 @@ _UNSAID: Final = (None,) * 7
 """The options of a run of which the caller has said nothing."""
 
 
-class AsyncRunner(RunnerQueries):
+class AsyncRunner(RunnerArchives):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(
