@@ -10,10 +10,13 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    SnapshotStoreContract,
 )
 
 
-class TestMemoryStore(LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract):
+class TestMemoryStore(
+    LogStoreContract, FactStoreContract, SnapshotStoreContract, OwnedStoreContract, ListableStoreContract
+):
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()

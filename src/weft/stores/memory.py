@@ -29,6 +29,7 @@ from msgspec import structs
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
+    InvalidAppend,
     InvalidStoreOption,
     MissingContent,
     OwnershipLost,
@@ -47,6 +48,7 @@ from weft.ports.store import (
     RunRecord,
     RunStatus,
     Segment,
+    StoredSnapshot,
 )
 from weft.typing import RunId
 
@@ -56,11 +58,12 @@ _OWNER = "this process"
 class _Stored:
     """One run: its record as it was last changed, and how far its log has come since."""
 
-    __slots__ = ("_record", "chain", "epoch", "facts", "head", "segments", "updated_at")
+    __slots__ = ("_record", "chain", "epoch", "facts", "head", "segments", "snapshot", "updated_at")
 
     def __init__(self, record: RunRecord) -> None:
         self.segments: list[Segment] = []
         self.facts: dict[ContentHash, bytes] | None = None
+        self.snapshot: StoredSnapshot | None = None
         self._set(record)
 
     def _set(self, record: RunRecord) -> None:
@@ -122,6 +125,8 @@ class _Stored:
             )
         if append.facts:
             self.keep(append.facts)
+        if append.snapshot:
+            self.snapshot = StoredSnapshot(self.head, append.snapshot)
 
     def keep(self, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep large values; what is there already stays."""
@@ -183,6 +188,7 @@ class MemoryStore:
             raise OwnershipLost(record.id, record.epoch, stored.epoch)
         stored.record = structs.replace(record, owner=stored.record.owner, created_at=stored.record.created_at)
         stored.segments = [Segment(1, record.head, body)] if record.head else []
+        stored.snapshot = None
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -244,6 +250,27 @@ class MemoryStore:
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
         return _pick("fact", self._stored(run).facts or {}, hashes, run)
+
+    # -- SnapshotStore ---------------------------------------------------------------------------
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """Put a snapshot in place of the one before."""
+        stored = self._stored(run)
+        if stored.epoch != epoch:
+            raise OwnershipLost(run, epoch, stored.epoch)
+        if snapshot.position > stored.head:
+            raise InvalidAppend(
+                f"a snapshot of {snapshot.position} events of run {run!r}, which has {stored.head}; append them first"
+            )
+        stored.snapshot = snapshot
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """Return the snapshot of a run."""
+        return self._stored(run).snapshot
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """Return the segments that hold these events."""
+        return [each for each in self._stored(run).segments if each.last >= first and each.first <= last]
 
     # -- OwnedStore ------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         LogStoreContract,
         OwnedStoreContract,
         SharedStoreContract,
+        SnapshotStoreContract,
         StoreContract,
     )
 
@@ -49,6 +50,7 @@ __all__ = [
     "Report",
     "Scenario",
     "SharedStoreContract",
+    "SnapshotStoreContract",
     "StoreContract",
     "Trial",
     "VirtualClock",

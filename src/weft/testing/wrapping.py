@@ -22,13 +22,16 @@ from weft.ports.store import (
     OwnedStore,
     RunRecord,
     RunStatus,
+    Segment,
+    SnapshotStore,
+    StoredSnapshot,
 )
 from weft.typing import RunId
 
 T = TypeVar("T")
 
 
-class FullStore(LogStore, FactStore, OwnedStore, ListableStore, Protocol):
+class FullStore(LogStore, FactStore, SnapshotStore, OwnedStore, ListableStore, Protocol):
     """All protocols that the stores of Weft implement."""
 
 
@@ -101,6 +104,18 @@ class WrappedStore:
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return facts."""
         return await self.around("load_facts", lambda: self.inner.load_facts(run, hashes))
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """Store a snapshot."""
+        await self.around("save_snapshot", lambda: self.inner.save_snapshot(run, snapshot, epoch=epoch))
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """Return the snapshot of a run."""
+        return await self.around("load_snapshot", lambda: self.inner.load_snapshot(run))
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """Return a part of a log."""
+        return await self.around("load_between", lambda: self.inner.load_between(run, first, last))
 
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run."""

@@ -19,12 +19,18 @@ from weft.testing import (
     LogStoreContract,
     OwnedStoreContract,
     SharedStoreContract,
+    SnapshotStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
 
 class TestSQLiteStore(
-    LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract, SharedStoreContract
+    LogStoreContract,
+    FactStoreContract,
+    SnapshotStoreContract,
+    OwnedStoreContract,
+    ListableStoreContract,
+    SharedStoreContract,
 ):
     @pytest.fixture
     def store(self, tmp_path: Path) -> SQLiteStore:

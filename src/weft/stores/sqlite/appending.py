@@ -40,6 +40,7 @@ _WHOLE_LARGE = query("whole_large")
 _DEFINITION = query("definition")
 _STANDING = query("standing")
 _HAS_SEGMENT = query("has_segment")
+_SNAPSHOT = query("snapshot")
 
 _MOST_REMEMBERED = 100_000
 _COPIED = 4096
@@ -100,6 +101,8 @@ class Appender:
         key = self._keys.get(append.run)
         if key is None or append.facts or append.definitions or not append.count or append.changes_record:
             return False
+        if append.snapshot:
+            return False
         row = _advance(key, append)
         if _ADVANCE.execute(db, [row]) != 1:
             return False
@@ -114,6 +117,7 @@ class Appender:
         advances: list[Row] = []
         changes: list[Row] = []
         facts: list[tuple[int, Append]] = []
+        snapshots: list[Row] = []
         definitions: dict[ContentHash, bytes] = {}
         keys, created = self._keys, dict[RunId, int]()
         next_key = 0
@@ -130,6 +134,8 @@ class Appender:
                 advances.append(_advance(key, each))
             if each.facts:
                 facts.append((key, each))
+            if each.snapshot:
+                snapshots.append((key, each.head, each.snapshot))
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
@@ -140,6 +146,8 @@ class Appender:
             self.last = advances[-1][0], bytes(advances[-1][2])
         if facts:
             _keep(db, facts, loaded)
+        if snapshots:
+            db.executemany(_SNAPSHOT, snapshots)
         new = definitions.keys() - self._definitions
         if new:
             db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
@@ -200,6 +208,8 @@ class Appender:
         if row is not None:
             _CHANGE.execute(db, [_change(key, append)])
         _keep(db, [(key, append)], loaded)
+        if append.snapshot:
+            db.execute(_SNAPSHOT, (key, append.head, append.snapshot))
         db.executemany(_DEFINITION, list(append.definitions.items()))
         if append.count:  # not before: what raises above takes the segment back
             self.last = segment[0], append.chain

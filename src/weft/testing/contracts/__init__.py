@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.log_store import LogStoreContract
     from weft.testing.contracts.owned_store import OwnedStoreContract
     from weft.testing.contracts.shared_store import SharedStoreContract
+    from weft.testing.contracts.snapshot_store import SnapshotStoreContract
     from weft.testing.contracts.store import StoreContract
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "LogStoreContract",
     "OwnedStoreContract",
     "SharedStoreContract",
+    "SnapshotStoreContract",
     "StoreContract",
 ]
 
@@ -54,6 +56,7 @@ _HOMES = {
     "LogStoreContract": "log_store",
     "OwnedStoreContract": "owned_store",
     "SharedStoreContract": "shared_store",
+    "SnapshotStoreContract": "snapshot_store",
     "StoreContract": "store",
 }
 
