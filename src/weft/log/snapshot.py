@@ -301,6 +301,7 @@ class Snapshot:
         load: Load,
         *,
         lazy: bool = False,
+        unknown: dict[str, None] | None = None,
     ) -> Memory:
         """
         Return the memory as it was.
@@ -310,17 +311,15 @@ class Snapshot:
             facts: the large values that it refers to, by hash.
             load: loads events that are not in memory.
             lazy: leave the facts where they are; they are loaded when they are read.
+            unknown: where classes that are not known here are noted.
 
         Raises:
             CorruptLog: it is not what was written, or needs something that this version does not know.
             HistoryNotLoaded: it cannot be restored without its facts.
         """
-
-        def events(body: bytes) -> list[Any]:
-            return decoder.segments([body], definitions=definitions, facts=facts)
-
-        records, absent = events(self._records), events(self._absent)
-        resident: list[Any] = [] if lazy else events(self._facts)
+        read = partial(_events, decoder, definitions, facts, unknown)
+        records, absent = read(self._records), read(self._absent)
+        resident = [] if lazy else read(self._facts)
         try:
             structure = _read_structure(self._structure)
             return Reader(self.position, records, resident, absent, load).memory(structure)
@@ -328,6 +327,22 @@ class Snapshot:
             raise
         except Exception as error:
             raise CorruptLog(f"a snapshot cannot be read: {type(error).__name__}: {error}") from error
+
+    def facts(self, decoder: Decoder, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]) -> list[Any]:
+        """Return the events of the facts that the future needs."""
+        return _events(decoder, definitions, facts, None, self._facts)
+
+
+def _events(
+    decoder: Decoder,
+    definitions: Mapping[bytes, bytes],
+    facts: Mapping[bytes, bytes],
+    unknown: dict[str, None] | None,
+    body: bytes,
+) -> list[Any]:
+    """Return the events of one body of a snapshot."""
+    batches = decoder.batches([body], definitions=definitions, facts=facts, unknown=unknown)
+    return [event for batch in batches for event in batch]
 
 
 class Reader:

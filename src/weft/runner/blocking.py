@@ -35,7 +35,7 @@ from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import IfExists, OnComplete, WorkerHooks
+from weft.runner.options import IfExists, OnComplete, Rehydration, WorkerHooks
 from weft.runner.runner import AsyncRunner
 from weft.typing import PoliciesMode
 
@@ -68,6 +68,7 @@ class Runner:
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
+        snapshot_every: int | None = None,
     ) -> None:
         self._inner = AsyncRunner(
             store,
@@ -85,6 +86,7 @@ class Runner:
             collector=collector,
             blocking_threshold=blocking_threshold,
             check_arguments=check_arguments,
+            snapshot_every=snapshot_every,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -217,6 +219,7 @@ class Runner:
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -238,6 +241,7 @@ class Runner:
                 portable=portable,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 policies=policies,
@@ -260,6 +264,7 @@ class Runner:
         open: bool = False,  # noqa: A002 - what one would say
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -279,6 +284,7 @@ class Runner:
                 open=open,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 policies=policies,
@@ -420,8 +426,10 @@ class Runner:
         *,
         workflow: Workflow | None = None,
         strict: bool = False,
+        rehydration: Rehydration | None = None,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -434,8 +442,10 @@ class Runner:
                 id,
                 workflow=workflow,
                 strict=strict,
+                rehydration=rehydration,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -451,6 +461,7 @@ class Runner:
         parked: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -463,6 +474,7 @@ class Runner:
                 parked=parked,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,

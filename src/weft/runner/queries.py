@@ -16,6 +16,7 @@ from weft.core.functions.references import MISSING
 from weft.core.run.input_results import results_of
 from weft.core.run.run import Run
 from weft.errors import (
+    HistoryNotLoaded,
     InvalidOption,
     NothingProduced,
     RunClosed,
@@ -29,6 +30,7 @@ from weft.errors import (
 )
 from weft.log.outcome import RunOutcome, decode_outcome, outcome_of
 from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles, RunRef, as_ref
@@ -127,6 +129,15 @@ class RunnerQueries:
         """Return the run that was *found*: the one that is here, or else as the store has it."""
         return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(found.id)).run
 
+    async def _answered(self, run: Run, question: Callable[[Run], T]) -> T:
+        """Return the answer to *question* about *run*; if it is in the history, that is loaded for it."""
+        try:
+            return question(run)
+        except HistoryNotLoaded:
+            loaded = run.frozen_copy()  # what is loaded for one question is not kept in the run
+            await self._runtime.ownership.again(loaded.load)
+            return question(loaded)
+
     async def wait_until(
         self, run: str | Handle[Any], predicate: Callable[[Run], bool], timeout: float | None = None
     ) -> Run:
@@ -141,6 +152,8 @@ class RunnerQueries:
 
     async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
         found = await self._found(ref)
+        if isinstance(found, Worker):
+            await self._loaded(found)
         if isinstance(found, Worker) and not found.has_left:
             return await self._runtime.waiters.until(found, predicate)
         if not isinstance(found, Worker) and found.status not in AT_REST:
@@ -150,6 +163,11 @@ class RunnerQueries:
         if seen is None:
             raise RunClosed(ref.id, found.reason, status=state) if state in FINISHED else RunNotHeld(ref.id)
         return seen
+
+    async def _loaded(self, worker: Worker) -> None:
+        """Load the history of a run, for questions that are asked again and again."""
+        if is_partial(worker.run):
+            await self._runtime.ownership.again(worker.run.load)
 
     async def result(self, run: str | Handle[Any], timeout: float | None = None) -> Any:
         """
@@ -168,8 +186,8 @@ class RunnerQueries:
         if isinstance(found, Worker):
             known = found.outcome
             if known is not None and ref.input in (None, known.ordinal) and found.state != "cancelled":
-                return checked_output(ref.id, known, found.run)
-            return output_of(_settled(found), ref.input)
+                return await self._answered(found.run, lambda run: checked_output(ref.id, known, run))
+            return await self._answered(_settled(found), lambda run: output_of(run, ref.input))
         if found.status == "cancelled":
             raise RunClosed(ref.id, found.reason)
         stored = decode_outcome(found.outcome)
@@ -250,7 +268,9 @@ class RunnerQueries:
             found = await self._found(ref)
             if not isinstance(found, Worker):
                 member.have(await self.result(Handle(self, ref)))
-            elif found.has_left or is_done(found):
+                return
+            await self._loaded(found)
+            if found.has_left or is_done(found):
                 member.settled(found)
             else:
                 self._runtime.waiters.add(found, member)
@@ -270,8 +290,10 @@ class RunnerQueries:
         stored = None if isinstance(found, Worker) else decode_outcome(found.outcome)
         if stored is not None and (ref.input == stored.ordinal or stored.ordinal <= 1):
             return stored.results
-        seen = await self._run(found)
-        return seen.results() if ref.input is None else results_of(seen, ref.input)
+        number = ref.input
+        return await self._answered(
+            await self._run(found), lambda run: run.results() if number is None else results_of(run, number)
+        )
 
     async def get(self, run: str | Handle[Any]) -> Run:
         """Return *run*, an id or a handle, as it is now."""
@@ -280,7 +302,7 @@ class RunnerQueries:
 
     async def log(self, run: str | Handle[Any]) -> list[ev.AnyEvent]:
         """Return everything that has happened in *run*, an id or a handle."""
-        return (await self._run(await self._found(as_ref(run)))).log()
+        return await self._answered(await self._run(await self._found(as_ref(run))), lambda run: run.log())
 
     async def status(self, run: str | Handle[Any]) -> RunStatus:
         """Return the status of *run*, an id or a handle."""

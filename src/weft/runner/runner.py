@@ -37,12 +37,14 @@ from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
 from weft.runner.collector import Thresholds, as_thresholds
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import Handle, Handles, RunRef
 from weft.runner.options import (
     IfExists,
     OnComplete,
+    Rehydration,
     RunOptions,
     StartRequest,
     WorkerHooks,
@@ -58,7 +60,7 @@ from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import PoliciesMode
 
-_UNSAID: Final = (None,) * 7
+_UNSAID: Final = (None,) * 8
 """The options of a run of which the caller has said nothing."""
 
 
@@ -83,6 +85,7 @@ class AsyncRunner(RunnerQueries):
         collector: Literal["unchanged", "seldom"] | Thresholds = "unchanged",
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
+        snapshot_every: int | None = None,
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -109,6 +112,8 @@ class AsyncRunner(RunnerQueries):
                 with the component and the place; None for never.
             check_arguments: copy the arguments of each attempt and fail it with ``ChangedArgument`` if it changes one.
                 That is for tests and for a search: it costs two encodings and a copy for each argument.
+            snapshot_every: write a snapshot of a run after so many of its events, so that a resume reads that and what
+                came after it instead of the whole log; None for never.  A run can choose another number.
         """
         check_seconds("blocking_threshold", blocking_threshold)
         self._runtime = Runtime(
@@ -137,6 +142,7 @@ class AsyncRunner(RunnerQueries):
                 executor=executor,
                 context=dict(context or {}),
                 check_arguments=check_arguments,
+                snapshot_every=snapshot_every,
             )
         )
         self.register(*modules)
@@ -189,6 +195,7 @@ class AsyncRunner(RunnerQueries):
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -217,6 +224,7 @@ class AsyncRunner(RunnerQueries):
                 otherwise that is a warning of the logger ``weft.runner``, once for each definition on a durable store.
             max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when its events become durable.
+            snapshot_every: after how many of its events a snapshot is written.
             executor: where its plain functions run.
             context: values for parameters that read ``context(key)``, over those of the runner; never stored.
             policies: rules in front of the workflow's own, or in their place.
@@ -244,10 +252,12 @@ class AsyncRunner(RunnerQueries):
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
         told = self._options
-        if (max_concurrency, checkpoint, executor, context, on_complete, on_complete_args, hooks) != _UNSAID:
+        said = (max_concurrency, checkpoint, snapshot_every, executor, context, on_complete, on_complete_args, hooks)
+        if said != _UNSAID:
             told = self._told(
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -269,6 +279,7 @@ class AsyncRunner(RunnerQueries):
         open: bool = False,  # noqa: A002 - what one would say
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -307,6 +318,7 @@ class AsyncRunner(RunnerQueries):
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
+            snapshot_every=snapshot_every,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -504,8 +516,10 @@ class AsyncRunner(RunnerQueries):
         *,
         workflow: Workflow | None = None,
         strict: bool = False,
+        rehydration: Rehydration | None = None,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -518,6 +532,9 @@ class AsyncRunner(RunnerQueries):
         Args:
             workflow: the live definition, where functions cannot be found by their names.
             strict: refuse code that has changed since the run was written.
+            rehydration: what is loaded.  ``"hybrid"``: the last snapshot and what came after it, with the values that
+                the next step needs; the history stays in the store until it is asked for.  ``"lazy"``: no values, as
+                long as the run has nothing to do.  ``"full"``: everything.  Without a snapshot, everything is loaded.
 
         The other arguments are those of :meth:`start`.
 
@@ -528,8 +545,10 @@ class AsyncRunner(RunnerQueries):
         """
         self._runtime.check_open()
         told = self._told(
+            rehydration=rehydration,
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
+            snapshot_every=snapshot_every,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -545,6 +564,7 @@ class AsyncRunner(RunnerQueries):
         parked: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -563,6 +583,7 @@ class AsyncRunner(RunnerQueries):
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
+            snapshot_every=snapshot_every,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -626,6 +647,9 @@ class AsyncRunner(RunnerQueries):
 
     async def _redefined(self, id: str, change: Callable[[Run], object]) -> None:
         worker = await self._runtime.changeable(id)
+        if is_partial(worker.run):  # what the new components read may be in the history
+            await self._runtime.ownership.again(worker.run.load)
+            worker = await self._runtime.changeable(id)
         worker.redefine(change)
         await self._runtime.taken(worker)
 

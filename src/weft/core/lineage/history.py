@@ -68,6 +68,12 @@ class History:
         self._all = events
         self._blocks.clear()
 
+    async def load(self) -> None:
+        """Load all events and keep them; where the function that loads has an awaitable form, that is awaited."""
+        if self._all is None:
+            later = getattr(self._load, "load", None)
+            self.keep(self._load(1, self.count) if later is None else await later(1, self.count))
+
     def event(self, seq: int) -> ev.AnyEvent:
         """Return the event with this number."""
         if self._all is not None:

@@ -22,7 +22,7 @@ from weft.errors import RunnerClosed
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, Ticket
-from weft.ports.store import LogStore
+from weft.ports.store import LogStore, SnapshotStore
 from weft.runner.durability.journal import Journal
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
@@ -56,6 +56,8 @@ class Dispatcher:
     ) -> None:
         self.clock, self.counters, self.draw = clock, counters, draw
         self.journal = Journal(store, clock.time, self.turn)
+        self.has_snapshots = isinstance(store, SnapshotStore)
+        """Whether the store keeps snapshots."""
         self.is_open = self.is_closing = False
         self.family: Family | None = None
         """Starts the children of steps."""

@@ -13,10 +13,11 @@ The next input can end each of them.  A run that accepts no more input is *over*
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from weft.core import events as ev
+from weft.core.lineage.history import PagedLog
 from weft.core.run.run import Run
 from weft.ports.store import FINISHED, RunStatus
 
@@ -53,9 +54,14 @@ def status_to_store(worker: Worker) -> RunStatus:
 
 def has_news(run: Run) -> bool:
     """Whether *run* has done something since on_complete was last called."""
-    memory = run.memory
-    since = islice(memory.log, memory.notified, None)
-    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged) for event in since)
+    memory, log = run.memory, cast("Sequence[ev.AnyEvent]", run.memory.log)
+    if isinstance(log, PagedLog):
+        if memory.notified < log.cold:  # something has happened since; to call it once more does no harm
+            return bool(memory.received)
+        log = log.tail[memory.notified - log.cold :]
+    else:
+        log = log[memory.notified :]
+    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged) for event in log)
 
 
 def stuck(run: Run) -> str:

@@ -34,6 +34,7 @@ from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
@@ -73,6 +74,8 @@ class RunRegistry:
         self._started: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
         """Definitions of which a run was started here, for as long as a run or the application holds them."""
         self._locks = KeyedLock()
+        self._waking: set[Worker] = set()
+        """Workers whose values are being loaded."""
         self.shielded = ShieldedTasks()
         self.children: Children | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
@@ -240,7 +243,7 @@ class RunRegistry:
         """Return *run*, from here or from the store, to be compared."""
         async with self._locks.lock(run):  # it may be about to be created
             here = self._workers.get(run) or self.recent.get(run)
-        return here.run if here is not None else (await self.read(run)).run
+        return here.run if here is not None and not is_partial(here.run) else (await self.read(run)).run
 
     async def _clear(self, run: str) -> None:
         """Delete *run*, which is locked, so that another one can have its id; refuse one that has not finished."""
@@ -339,7 +342,7 @@ class RunRegistry:
         """Acquire *run*, load it, make a *change*, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
-            loaded = await self._ownership.load(run, owned)
+            loaded = await self._ownership.load(run, owned, options.rehydration)
             worker = await self.come_in(loaded, workflow, options, strict=strict, change=change)
             free.clear()
             return worker
@@ -363,6 +366,7 @@ class RunRegistry:
                 f"{', '.join(map(repr, self._dispatcher.queues))}; pass Runner(executors=...), or resume(executor=...)"
             )
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
+        worker.sleeping = found.sleeping
         worker.policies.check_all()
         if change is not None:
             change(worker)
@@ -441,6 +445,36 @@ class RunRegistry:
             self.recent.add(worker)
             self._waiters.over(worker)
 
+    def wake(self, worker: Worker) -> None:
+        """*worker* has something to do: load the values that it needs, and let it take its turn then."""
+        if worker not in self._waking:
+            self._waking.add(worker)
+            self.shielded.start(self._wake(worker))
+
+    async def _wake(self, worker: Worker) -> None:
+        try:
+            if worker.sleeping is not None:
+                await self._ownership.again(worker.sleeping.wake)
+        except Exception as error:  # noqa: BLE001 - the worker crashes with it
+            self._dispatcher.guard(worker, _raise, error)
+        else:
+            worker.sleeping = None
+            self._dispatcher.guard(worker, worker.turn)
+        finally:
+            self._waking.discard(worker)
+
+    def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+        """Load the history of the run of *worker*, and call *then*."""
+        self.shielded.start(self._load_history(worker, then))
+
+    async def _load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+        try:
+            await self._ownership.again(worker.run.load)
+        except Exception as error:  # noqa: BLE001 - the worker crashes with it
+            self._dispatcher.guard(worker, _raise, error)
+        else:
+            self._dispatcher.guard(worker, then)
+
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""
         if self._workers.get(worker.id) is worker:
@@ -458,6 +492,10 @@ class RunRegistry:
     def clear(self) -> None:
         """Remove all runs: the runner is closed."""
         self._workers.clear()
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _check_given(workflow: Workflow, stored: RunRecord) -> None:
