@@ -67,6 +67,9 @@ EVENTS: dict[str, Any] = {
     "run_cancelled": ev.RunCancelled(15, "not wanted"),
     "run_cancelled by": ev.RunCancelled(15, "not wanted", "ann"),
     "run_finished": ev.RunFinished(14),
+    "continued_as_new": ev.ContinuedAsNew(14, "run-1~2", "ann"),
+    "continued_from": ev.ContinuedFrom(2, "run-1", ("a", "b")),
+    "state_carried": ev.StateCarried(3, "account", 70, 7, done=True),
     "input_received last": ev.InputReceived(2, 5, 1, 1.5, last=True, by="ann"),
     "runnable_skipped": ev.RunnableSkipped(11, "absolute", (5,), "open", 2),
 }

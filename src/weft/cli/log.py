@@ -191,6 +191,9 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.ChildStarted: lambda event: f"{event.child}{'' if event.with_parent else ', on its own'}",
     ev.Notified: lambda _: "",
     ev.RunFinished: lambda event: f"no more input{_by(event)}",
+    ev.ContinuedAsNew: lambda event: f"as {event.run}{_by(event)}",
+    ev.ContinuedFrom: lambda event: event.run,
+    ev.StateCarried: lambda event: f"{shown(event.value)}",
     ev.RunCancelled: lambda event: f"{event.reason}{_by(event)}",
     UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",
 }

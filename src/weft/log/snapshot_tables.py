@@ -352,6 +352,7 @@ MEMORY: Final[Table] = {
         Field(lambda _, names, __: list(names), lambda _, data, __: dict.fromkeys(listing(TEXT).read(None, data, {})))
     ),
     "state_queues": optional(Field(_write_queues, _read_queues)),
+    "successor": optional(TEXT),
     "unopened": optional(listing(record(Opening, OPENINGS, _opening))),
     "workflow": Field(
         lambda writer, workflow, _: writer.definition(workflow.compiled),

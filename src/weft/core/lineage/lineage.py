@@ -17,7 +17,7 @@ from weft.core import events as ev
 from weft.core.failure import Failure
 from weft.core.functions.identity import canonical, digest
 from weft.core.lineage.fact import Fact
-from weft.core.lineage.history import ColdList, History, PagedLog
+from weft.core.lineage.history import FACTS, ColdList, History, PagedLog
 from weft.typing import Address
 
 
@@ -75,7 +75,16 @@ class FactRef:
         return f"FactRef({self.address!r}, maker={self.maker!r})"
 
 
-Cell = ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged | Element | Failed | FactRef
+Cell = (
+    ev.InputReceived
+    | ev.ReactionOccurred
+    | ev.FannedOut
+    | ev.StateChanged
+    | ev.StateCarried
+    | Element
+    | Failed
+    | FactRef
+)
 """A fact as the fold hands it from node to node: anything with a value and an address."""
 
 
@@ -204,7 +213,7 @@ class Lineage:
         event = self.log[address - 1]
         if isinstance(event, ev.RunnableFailed):
             return self.failure(event)
-        assert isinstance(event, ev.InputReceived | ev.ReactionOccurred | ev.FannedOut | ev.StateChanged)  # noqa: S101
+        assert isinstance(event, FACTS)  # noqa: S101
         return event
 
     def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
