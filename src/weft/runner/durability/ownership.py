@@ -22,7 +22,10 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
@@ -38,6 +41,7 @@ from weft.errors import (
 )
 from weft.log import Decoder
 from weft.ports.store import (
+    Append,
     ListableStore,
     LoadedRun,
     LogStore,
@@ -331,6 +335,23 @@ class Ownership:
         """Return how many runs the store has, as its ``count`` does."""
         store = self._listed()
         return await self._retrying("count", [], lambda: store.count(**asked))
+
+    async def append_together(self, appends: Sequence[Append]) -> None:
+        """
+        Write *appends*, which are one group.
+
+        Raises:
+            StoreError: the store refuses one of them; then none is written.
+        """
+        runs, tries = [each.run for each in appends], count()
+
+        async def write() -> Sequence[StoreError | None]:
+            again = next(tries) > 0  # it may have been written, and only the answer is missing
+            return await self._store.append([replace(each, again=again) for each in appends])
+
+        for error in await self._retrying("append", runs, write):
+            if error is not None:
+                raise error
 
     async def delete(self, run: str) -> None:
         """
