@@ -286,7 +286,7 @@ class Clients:
                     lambda: runner.send(run, value, key=f"input {number}", deadline=self._scenario.deadline)
                 )
             except RunParked:
-                if not (await runner.get(run)).dead_letters:
+                if not (await (await runner.get(run)).load()).dead_letters:
                     raise
                 await self._idle(runner, run)
             except RunClosed:  # in another life it had the input, and was told to finish
@@ -343,7 +343,7 @@ class Clients:
                 try:
                     if await runner.status(run) == "cancelled":
                         await self._gone(runner, store, run)
-                    elif (await runner.wait(run)).is_runnable:
+                    elif (await (await runner.wait(run)).load()).is_runnable:
                         self.problems.append(f"{run}: reported idle with something left to do")
                     await runner.checkpoint(run)
                     done.add(run)
@@ -355,8 +355,9 @@ class Clients:
         while True:
             try:
                 seen = await self._callers.made(lambda: runner.wait(run))
+                await seen.load()
             except RunParked:
-                seen = await runner.get(run)
+                seen = await (await runner.get(run)).load()
                 if not seen.dead_letters:
                     raise
             letters = [letter for letter in seen.dead_letters if letter.component in self._trial.repairable]
