@@ -94,7 +94,7 @@ class Mailbox:
     async def open(self) -> None:
         """Listen for messages."""
         if self._store is not None:
-            self._end = await self._store.listen(self.ring)
+            self._end = await self._retried(partial(self._store.listen, self.ring))
 
     async def close(self) -> None:
         """Take nothing more."""
