@@ -309,7 +309,7 @@ async def examine(path: Path, ledger: Ledger, workflow: Workflow) -> list[str]:
                 problems.append(f"{record.id}: {type(error).__name__}: {error}")
             else:
                 left = [decode_message(each.body) for each in await store.messages([record.id])]
-                problems += [f"{record.id}: {each}" for each in _untrue(record.id, [*log, *left], ledger)]
+                problems += [f"{record.id}: {each}" for each in _untrue(record.id, log, left, ledger)]
         found = {each.id for each in records}
         problems += [f"{run} was started, and is not stored" for run in sorted(ledger.begun - found) if run[0] != "d"]
     if not problems:
@@ -331,8 +331,10 @@ async def _read(store: SQLiteStore, run: str, workflow: Workflow) -> list[AnyEve
     return (await recover(store, loaded, workflow=workflow, goes_on=False)).run.log()
 
 
-def _untrue(run: str, log: list[AnyEvent], ledger: Ledger) -> Iterator[str]:
+def _untrue(run: str, stored: list[AnyEvent], inbox: list[AnyEvent], ledger: Ledger) -> Iterator[str]:
     """Yield what a log, with what is left in the inbox of the run, says otherwise than callers were told."""
+    log = [*stored, *inbox]
+    left = Counter(event.key for event in inbox if isinstance(event, InputReceived))
     keys = Counter(event.key for event in log if isinstance(event, InputReceived) and event.key is not None)
     # What comes through the inbox of a run that closes meanwhile is too late, and its sender is gone.
     is_closed = any(isinstance(event, RunCancelled | RunFinished) or getattr(event, "last", False) for event in log)
@@ -340,7 +342,7 @@ def _untrue(run: str, log: list[AnyEvent], ledger: Ledger) -> Iterator[str]:
         for key in sorted(ledger.taken[run] - keys.keys()):
             yield f"the input {key} was acknowledged and is in no log"
     for key, count in keys.items():
-        if count > 1:
+        if count > 1 + left[key]:  # what is in the inbox as well is not taken in again
             yield f"the input {key} is in the log {count} times"
     if run in ledger.cancelled and not any(isinstance(event, RunCancelled) for event in log):
         yield "it is said to be cancelled and is not"
