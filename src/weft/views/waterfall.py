@@ -1,0 +1,364 @@
+"""
+The waterfall of a run: for every component when it waited, for what, and when it ran.
+
+It is computed from the log alone.  An event without a time happened within 10 ms of the last one with a time
+(ADR 26), so short bars are no more exact than that; the seconds that a component ran are.
+
+    >>> from weft import Runner, Workflow, step
+    >>> with Runner() as runner:
+    ...     handle = runner.start(Workflow("double", step(lambda x: 2 * x, name="double")), 21)
+    ...     _ = handle.result()
+    ...     picture = waterfall(runner.get(handle.id))
+    >>> [(row.component, row.state, [bar.reason for bar in row.bars]) for row in picture.rows]
+    [('double', 'done', ['running'])]
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from weft.core import events as ev
+from weft.core.diagrams.run_status import progress_of
+from weft.core.draw.progress import State
+from weft.core.fold.scope import Key
+
+if TYPE_CHECKING:
+    from weft.core.run.run import Run
+
+Reason = Literal["queued", "delayed", "limited", "backing_off", "sleeping", "waiting", "running"]
+"""Why a component took time."""
+
+REASONS: Final[dict[Reason, str]] = {
+    "running": "running",
+    "queued": "queued",
+    "limited": "waiting for a limit",
+    "backing_off": "backing off",
+    "delayed": "delayed",
+    "sleeping": "sleeping",
+    "waiting": "waiting for a signal",
+}
+"""The reasons in words, in the order in which a legend lists them."""
+
+BARS: Final = 64
+"""How many bars a row has at most; more activations than that are drawn as one."""
+
+_SHORTEST: Final = ev.PRECISION
+"""A shorter stay in a queue is not drawn: the log does not know times better than that."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A stretch of time that a component spent for one reason; times are seconds since the epoch."""
+
+    reason: Reason
+    start: float
+    end: float
+    state: State = "done"
+    """How it ended, of a bar that is ``running``: ``failed`` for an attempt that failed."""
+    is_last: bool = True
+    """Whether no attempt followed it."""
+    attempt: int = 1
+    many: int = 1
+    """How many activations it stands for."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One component: its bars, in order of time, and where its time went."""
+
+    component: str
+    state: State
+    bars: tuple[Bar, ...] = ()
+    seconds: dict[Reason, float] = {}
+    """By reason, summed over all activations: of a map that ran on ten threads, more than the time that passed."""
+    activations: int = 0
+    needs: tuple[str, ...] = ()
+    """Of a component that was not reached: the components before it that have not ended well."""
+
+    @property
+    def start(self) -> float | None:
+        """When it first became ready."""
+        return min((bar.start for bar in self.bars), default=None)
+
+    @property
+    def end(self) -> float | None:
+        """When it ended last."""
+        return max((bar.end for bar in self.bars), default=None)
+
+
+class Waterfall(msgspec.Struct, frozen=True):
+    """The rows of a run, in the order of its graph."""
+
+    start: float
+    end: float
+    """The time of the last event, or the present of a run that goes on."""
+    rows: tuple[Row, ...]
+    seconds: dict[Reason, float]
+    """By reason, summed over all rows, for the reasons that occur."""
+
+
+def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
+    """
+    Return the waterfall of *run*.
+
+    Args:
+        now: the present, in seconds since the epoch, up to which the bars of what is in flight reach; the time of the
+            last event if not given.
+    """
+    memory = run.memory
+    reading = _Reading()
+    for event in memory.log:
+        reading.read(event)
+    present = (
+        reading.last if now is None or run.status in ("completed", "failed", "cancelled") else max(now, reading.last)
+    )
+    for key in memory.open_all():
+        reading.pend(key, present, "running" if key in (memory.dispatched or ()) else "queued")
+    for key in memory.blocked or ():
+        reading.pend(key, present, "queued")
+    for key, waiting in (memory.waiting or {}).items():
+        wait = waiting.activation.node.wait
+        reading.pend(key, present, "sleeping" if wait is None or wait.signal is None else "waiting")
+    rows = tuple(_rows(run, reading))
+    totals: dict[Reason, float] = {}
+    for reason in REASONS:
+        seconds = sum(row.seconds.get(reason, 0.0) for row in rows)
+        if seconds:
+            totals[reason] = seconds
+    return Waterfall(reading.first, max(present, reading.first), rows, totals)
+
+
+def _rows(run: Run, reading: _Reading) -> Iterable[Row]:
+    memory = run.memory
+    states = progress_of(memory)
+    wiring = memory.workflow.wiring
+    for name, progress in states.items():
+        found = reading.found.get(name)
+        if found is None:
+            if name not in memory.workflow.components:
+                continue  # a part that did nothing
+            parents = {parent: None for inlet in wiring.fed_by(name) for parent in inlet.parents}
+            needs = tuple(each for each in parents if each in states and states[each].state not in ("done", "gated"))
+            yield Row(name, progress.state, needs=needs if progress.state == "unreached" else ())
+        else:
+            yield Row(name, progress.state, tuple(found.bars()), found.seconds, found.activations)
+
+
+class _Found:
+    """The bars of one component while the log is read: one by one, until they are too many."""
+
+    __slots__ = ("_bars", "activations", "seconds")
+
+    def __init__(self) -> None:
+        self._bars: list[Bar] = []
+        self.activations = 0
+        self.seconds: dict[Reason, float] = {}
+
+    def add(self, bars: Iterable[Bar]) -> None:
+        """Add what one activation spent its time on."""
+        self.activations += 1
+        self._bars.extend(bars)
+        if len(self._bars) > 4 * BARS:  # a few hundred are kept, so that it costs little for each
+            self._bars = self.bars()
+
+    def spend(self, reason: Reason, seconds: float) -> None:
+        """Add *seconds* to what was spent for *reason*."""
+        if seconds > 0:
+            self.seconds[reason] = self.seconds.get(reason, 0.0) + seconds
+
+    def bars(self) -> list[Bar]:
+        """Return the bars in order of time; where they overlap, or are too many, those of a reason are one."""
+        bars = sorted(self._bars, key=lambda bar: (bar.start, bar.end))
+        overlaps = any(left.end > right.start for left, right in itertools.pairwise(bars))
+        if len(bars) <= BARS and not overlaps:
+            return bars
+        return _merged(bars)
+
+
+def _merged(bars: list[Bar]) -> list[Bar]:
+    """Return *bars*, of which those of one reason that overlap are one; if they are still many, one for each reason."""
+    merged: dict[Reason, list[Bar]] = {}
+    for bar in bars:
+        line = merged.setdefault(bar.reason, [])
+        if line and (bar.start <= line[-1].end or len(line) >= BARS):
+            line[-1] = _joined(line[-1], bar)
+        else:
+            line.append(bar)
+    if "running" in merged:  # what waits while others of its kind run is not drawn over them
+        first = merged["running"][0].start
+        for reason, line in merged.items():
+            if reason != "running":
+                merged[reason] = [
+                    msgspec.structs.replace(bar, end=min(bar.end, first)) for bar in line if bar.start < first
+                ]
+    found = sorted((bar for line in merged.values() for bar in line), key=lambda bar: (bar.start, bar.end))
+    return found if len(found) <= BARS else _merged_whole(found)
+
+
+def _merged_whole(bars: list[Bar]) -> list[Bar]:
+    """Return one bar for each reason, from the first of *bars* to the last."""
+    whole: dict[Reason, Bar] = {}
+    for bar in bars:
+        whole[bar.reason] = bar if bar.reason not in whole else _joined(whole[bar.reason], bar)
+    return sorted(whole.values(), key=lambda bar: (bar.start, bar.end))
+
+
+def _joined(left: Bar, right: Bar) -> Bar:
+    state = "failed" if "failed" in (left.state, right.state) else right.state
+    return Bar(
+        left.reason,
+        min(left.start, right.start),
+        max(left.end, right.end),
+        state,
+        is_last=left.is_last or right.is_last,
+        attempt=max(left.attempt, right.attempt),
+        many=left.many + right.many,
+    )
+
+
+class _Reading:
+    """Reads the log once, and remembers when each fact was there."""
+
+    def __init__(self) -> None:
+        self.first = self.last = 0.0
+        self.found: dict[str, _Found] = {}
+        self._ended: dict[int, float] = {}
+        """By position: when the event happened."""
+        self._attempts: dict[Key, list[ev.AttemptFailed]] = {}
+        self._began: dict[Key, float] = {}
+        """When a wait began, or a delayed component became ready."""
+
+    def read(self, event: Any) -> None:
+        """Take one event in."""
+        at = _time_of(event)
+        if at is not None:
+            self.last = max(self.last, at)
+            self.first = self.first or at
+        self._ended[event.seq] = self.last
+        if not isinstance(event, ev.Activated):
+            return
+        key = (event.component, event.inputs)
+        match event:
+            case ev.AttemptFailed():
+                self._attempts.setdefault(key, []).append(event)
+            case ev.TimerStarted() | ev.RunnableDelayed():
+                self._began[key] = event.at
+            case ev.SignalTaken():
+                self._wait(key, "waiting", self.last, "done")
+            case ev.TimerFired():
+                self._wait(key, "sleeping", self.last, "done")
+            case _ if isinstance(event, ev.ENDINGS):
+                self._end(key, event)
+            case _:
+                pass
+
+    def pend(self, key: Key, now: float, reason: Reason) -> None:
+        """Take in what is in flight, or waits, at the end of the log."""
+        if reason in ("sleeping", "waiting"):
+            self._wait(key, reason, now, "waiting")
+            return
+        tried = self._attempts.pop(key, [])
+        bars, since = self._tried(key, tried)
+        if tried and tried[-1].retry_at > since:
+            bars.append(Bar("backing_off", since, max(since, min(now, tried[-1].retry_at))))
+            since = max(since, min(now, tried[-1].retry_at))
+        if now > since or not bars:
+            bars.append(Bar(reason, since, max(now, since), "running" if reason == "running" else "ready"))
+        self._add(key, bars)
+
+    def _ready(self, key: Key) -> float:
+        """Return when the activation had all its facts."""
+        began = self._began.pop(key, None)
+        if began is not None:
+            return began
+        places = (address if isinstance(address, int) else address[0] for address in key[1])
+        return max((self._ended.get(place, self.first) for place in places), default=self.first)
+
+    def _wait(self, key: Key, reason: Reason, end: float, state: State) -> None:
+        self._add(key, [Bar(reason, self._ready(key), end, state)])
+
+    def _tried(self, key: Key, tried: list[ev.AttemptFailed]) -> tuple[list[Bar], float]:
+        """Return the bars of attempts that failed, and when the last of them ended."""
+        since = self._ready(key)
+        bars: list[Bar] = []
+        for index, failed in enumerate(tried):
+            end = max(failed.at or since, since)
+            start = max(since, end - failed.duration_ns / 1e9)
+            before = tried[index - 1].retry_at if index else 0.0
+            if before > since:
+                bars.append(Bar("backing_off", since, min(before, start)))
+                since = min(before, start)
+            if start - since >= _SHORTEST:
+                bars.append(Bar("queued", since, start))
+            bars.append(Bar("running", start, end, "failed", is_last=False, attempt=failed.attempt))
+            since = end
+        return bars, since
+
+    def _end(self, key: Key, event: Any) -> None:
+        """Split the time between the last of its facts and the end of an activation by reason."""
+        tried = self._attempts.pop(key, [])
+        bars, since = self._tried(key, tried)
+        end = max(self.last, since)
+        seconds = getattr(event, "duration_ns", 0) / 1e9
+        start = max(since, end - seconds)
+        timing: ev.Timing | None = getattr(event, "timing", None)
+        waits = self._waits(timing, tried, since, start)
+        for reason, length in waits:
+            bars.append(Bar(reason, since, since + length))
+            since += length
+        if start - since >= _SHORTEST:
+            bars.append(Bar("queued", since, start))
+        attempts = event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
+        bars.append(Bar("running", start, max(end, start), _state(event), attempt=attempts))
+        self._add(key, bars)
+
+    @staticmethod
+    def _waits(
+        timing: ev.Timing | None, tried: list[ev.AttemptFailed], since: float, start: float
+    ) -> list[tuple[Reason, float]]:
+        """Return what the last attempt waited for before it started, and how long, within the time there was."""
+        wanted: list[tuple[Reason, float]] = []
+        if tried:
+            wanted.append(("backing_off", max(0.0, tried[-1].retry_at - since)))
+        if timing is not None:
+            wanted.append(("delayed", timing.delayed))
+            if not tried:
+                wanted.append(("backing_off", timing.backing_off))
+            wanted.append(("limited", timing.limited))
+        room = start - since
+        waits: list[tuple[Reason, float]] = []
+        for reason, length in wanted:
+            taken = min(length, room)
+            if taken > 0:
+                waits.append((reason, taken))
+                room -= taken
+        return waits
+
+    def _add(self, key: Key, bars: list[Bar]) -> None:
+        found = self.found.setdefault(key[0], _Found())
+        found.add(bars)
+        for bar in bars:
+            found.spend(bar.reason, bar.end - bar.start)
+
+
+def _state(event: Any) -> State:
+    match event:
+        case ev.RunnableFailed():
+            return "failed"
+        case ev.RunnableSkipped():
+            return "skipped"
+        case ev.ConditionEvaluated(holds=False):
+            return "gated"
+        case _:
+            return "done"
+
+
+def _time_of(event: Any) -> float | None:
+    """Return when *event* happened, if it says so."""
+    timing = getattr(event, "timing", None)
+    if timing is not None:
+        return float(timing.at)
+    at: float | None = getattr(event, "at", None)
+    return at or None

@@ -1,0 +1,159 @@
+"""The waterfall of a run, computed from logs whose times are written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft import Policy, Run, Workflow, each, reduce, sleep, step, wait_for
+from weft import events as ev
+from weft.testing import TestRunner
+from weft.views import Bar, waterfall
+
+T = 1_000_000.0
+CHAIN = Workflow("chain", step(lambda x: x + 1, name="a") >> step(lambda x: x * 2, name="b"))
+BOOM = ev.ErrorDetail("ConnectionError", ("OSError",), "no line")
+
+
+def run_of(workflow: Workflow, *events: Any) -> Run:
+    """Return the run of *workflow* with an input at T and then *events*."""
+    started = workflow.plan(1)
+    defined = started.log()[0]
+    return Run.from_log([defined, ev.InputReceived(2, 1, 1, at=T, last=True), *events])
+
+
+def seconds(bar: Bar) -> tuple[str, float, float]:
+    return bar.reason, round(bar.start - T, 3), round(bar.end - T, 3)
+
+
+def test_a_step_that_starts_at_once_is_one_bar() -> None:
+    run = run_of(CHAIN, ev.ReactionOccurred(3, "a", (2,), 2, duration_ns=2 * 10**9, timing=ev.Timing(T + 2)))
+
+    row = waterfall(run).rows[0]
+
+    assert [seconds(bar) for bar in row.bars] == [("running", 0, 2)]
+    assert row.seconds == {"running": 2.0}
+
+
+def test_the_time_between_a_fact_and_the_start_of_what_takes_it_is_spent_in_a_queue() -> None:
+    run = run_of(
+        CHAIN,
+        ev.ReactionOccurred(3, "a", (2,), 2, duration_ns=10**9, timing=ev.Timing(T + 1)),
+        ev.ReactionOccurred(4, "b", (3,), 4, duration_ns=10**9, timing=ev.Timing(T + 5)),
+    )
+
+    row = waterfall(run).rows[1]
+
+    assert [seconds(bar) for bar in row.bars] == [("queued", 1, 4), ("running", 4, 5)]
+
+
+def test_an_event_without_a_time_happened_at_that_of_the_last_one_with_a_time() -> None:
+    run = run_of(CHAIN, ev.ReactionOccurred(3, "a", (2,), 2, duration_ns=1_000), ev.ReactionOccurred(4, "b", (3,), 4))
+
+    found = waterfall(run)
+
+    assert (found.start, found.end) == (T, T)
+    assert [[bar.reason for bar in row.bars] for row in found.rows] == [["running"], ["running"]]
+
+
+def test_what_a_policy_made_it_wait_for_comes_before_it_ran() -> None:
+    timing = ev.Timing(T + 10, delayed=2.0, limited=3.0)
+    run = run_of(CHAIN, ev.ReactionOccurred(3, "a", (2,), 2, duration_ns=4 * 10**9, timing=timing))
+
+    row = waterfall(run).rows[0]
+
+    assert [seconds(bar) for bar in row.bars] == [
+        ("delayed", 0, 2),
+        ("limited", 2, 5),
+        ("queued", 5, 6),
+        ("running", 6, 10),
+    ]
+
+
+def test_attempts_that_failed_are_bars_with_the_backoff_between_them() -> None:
+    run = run_of(
+        CHAIN,
+        ev.AttemptFailed(3, "a", (2,), BOOM, 1, retry_at=T + 2, since=T, at=T + 1, duration_ns=10**9),
+        ev.AttemptFailed(4, "a", (2,), BOOM, 2, retry_at=T + 5, since=T, at=T + 3, duration_ns=10**9),
+        ev.RunnableFailed(5, "a", (2,), BOOM, 3, duration_ns=10**9, timing=ev.Timing(T + 6, backing_off=3.0)),
+    )
+
+    row = waterfall(run).rows[0]
+
+    assert [seconds(bar) for bar in row.bars] == [
+        ("running", 0, 1),
+        ("backing_off", 1, 2),
+        ("running", 2, 3),
+        ("backing_off", 3, 5),
+        ("running", 5, 6),
+    ]
+    assert [(bar.state, bar.is_last, bar.attempt) for bar in row.bars if bar.reason == "running"] == [
+        ("failed", False, 1),
+        ("failed", False, 2),
+        ("failed", True, 3),
+    ]
+    assert row.seconds == {"running": 3.0, "backing_off": 3.0}
+
+
+def test_what_was_not_reached_says_what_it_needs() -> None:
+    run = run_of(CHAIN, ev.RunnableFailed(3, "a", (2,), BOOM))
+
+    row = waterfall(run).rows[1]
+
+    assert (row.component, row.state, row.bars, row.needs) == ("b", "unreached", (), ("a",))
+
+
+def test_a_map_of_many_elements_is_one_bar() -> None:
+    wide = Workflow("wide", each(step(lambda x: x, name="one"), name="all") >> reduce(lambda a, x: a + x, init=0))
+    count = 1_000
+    elements = [
+        ev.ReactionOccurred(4 + i, "one", ((3, i),), i, duration_ns=10**9, timing=ev.Timing(T + 1 + i / count))
+        for i in range(count)
+    ]
+    run = run_of(wide, ev.FannedOut(3, "all", (2,), list(range(count))), *elements)
+
+    row = next(row for row in waterfall(run).rows if row.component == "one")
+
+    assert [(bar.reason, bar.many) for bar in row.bars] == [("running", count)]
+    assert row.activations == count
+    assert row.seconds["running"] == pytest.approx(count)
+
+
+def test_what_is_in_flight_reaches_to_the_present() -> None:
+    run = run_of(CHAIN, ev.ReactionOccurred(3, "a", (2,), 2, timing=ev.Timing(T + 1)))
+
+    found = waterfall(run, now=T + 9)
+
+    assert found.end == T + 9
+    assert [seconds(bar) for bar in found.rows[1].bars] == [("queued", 1, 9)]
+
+
+def test_sleeps_and_waits_are_their_own_reasons() -> None:
+    nap = Workflow("nap", step(lambda x: x, name="a") >> sleep(seconds=60, name="nap") >> wait_for("go"))
+    with TestRunner() as runner:
+        handle = runner.start(nap, 1)
+        runner.advance(seconds=90)
+        found = waterfall(runner.get(handle.id), now=runner.now)
+
+    assert {row.component: [bar.reason for bar in row.bars] for row in found.rows} == {
+        "a": ["running"],
+        "nap": ["sleeping"],
+        "go": ["waiting"],
+    }
+    assert found.seconds["sleeping"] == pytest.approx(60)
+    assert found.seconds["waiting"] == pytest.approx(30)
+
+
+def test_a_retry_that_has_not_come_yet_backs_off_until_it_does() -> None:
+    def fails(x: int) -> int:
+        raise ConnectionError(x)
+
+    workflow = Workflow("w", step(fails)).add_policy("fails", Policy(max_retries=1, backoff="linear", base_delay=100.0))
+    with TestRunner() as runner:
+        handle = runner.start(workflow, 1)
+        runner.advance(seconds=40)
+        row = waterfall(runner.get(handle.id), now=runner.now).rows[0]
+
+    assert [bar.reason for bar in row.bars] == ["running", "backing_off"]
+    assert row.seconds["backing_off"] == pytest.approx(40)
