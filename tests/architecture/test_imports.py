@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "stores": {"core", "log", "ports"},
     "executors": {"calling", "core", "ports"},
     "schedulers": {"core", "ports"},
-    "views": {"core"},
+    "views": {"core", "log", "ports"},
     "runner": {"calling", "core", "log", "policy", "ports", "telemetry"},
     "fleet": {"core", "log", "policy", "ports", "runner", "stores", "telemetry"},
 }

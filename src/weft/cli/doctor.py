@@ -13,9 +13,9 @@ from rich.status import Status
 from rich.text import Text
 
 from weft.cli.screen import Screen
-from weft.cli.text import count, plain
 from weft.errors import CorruptStore, WeftError
 from weft.stores.sqlite.checkup import Checkup, Finding
+from weft.views.text import count, plain
 
 _MOST = 1_000  # findings that are listed
 _DAMAGED, _UNREADABLE = 1, 2

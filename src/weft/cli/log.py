@@ -12,12 +12,12 @@ import typer
 from weft.cli import stored
 from weft.cli.looking import looking
 from weft.cli.screen import Screen
-from weft.cli.text import count, shown, stamp, took
 from weft.core import events as ev
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
 from weft.log.module_names import kind_of
 from weft.ports.store import FINISHED
+from weft.views.text import count, shown, stamp, took
 
 _COLUMNS = ("SEQ", "TIME", "EVENT", "COMPONENT", "")
 _PAUSE = 0.2

@@ -11,10 +11,10 @@ import typer
 
 from weft.cli.looking import looking
 from weft.cli.screen import Screen
-from weft.cli.text import ago, count, stamp
 from weft.errors import DamagedRow
 from weft.ports.store import DUE, RunRecord, RunStatus
 from weft.stores import SQLiteView
+from weft.views.text import ago, count, stamp
 
 _COLUMNS = ("ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER")
 _PAGE = 1_000

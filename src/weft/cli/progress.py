@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from weft.cli.screen import Screen
-from weft.cli.text import count, plain
+from weft.views.text import count, plain
 
 
 class Progress:

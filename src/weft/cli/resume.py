@@ -20,7 +20,6 @@ from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
 from weft.cli.progress import Progress
 from weft.cli.screen import Screen, errors_in_one_line, text_of
-from weft.cli.text import count, shown
 from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
@@ -29,6 +28,7 @@ from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.runner import AsyncRunner, WorkerHooks
 from weft.stores import SQLiteStore, SQLiteView
 from weft.typing import RunId
+from weft.views.text import count, shown
 
 _AT_ONCE = 1_000  # runs that are in memory
 

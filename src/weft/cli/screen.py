@@ -17,8 +17,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from weft.cli.text import as_json, plain
 from weft.errors import RunNotFound, WeftError
+from weft.views.text import as_json, plain
 
 
 class _DetachableConsole(Console):

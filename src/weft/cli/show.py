@@ -15,13 +15,13 @@ from weft.cli.log import error
 from weft.cli.looking import looking
 from weft.cli.ls import as_data
 from weft.cli.screen import Screen
-from weft.cli.text import ago, count, shown, stamp, took
 from weft.core import events as ev
 from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
 from weft.ports.store import DUE
 from weft.stores import SQLiteView
+from weft.views.text import ago, count, shown, stamp, took
 
 _SHOWN_INPUTS = 20
 _SHOWN_FAILURES = 20

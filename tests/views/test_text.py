@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from weft.cli.text import ago, as_json, count, plain, shown, stamp, took
 from weft.log import Record
+from weft.views.text import ago, as_json, count, plain, shown, stamp, took
 
 
 @pytest.mark.parametrize(
