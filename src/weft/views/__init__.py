@@ -1,11 +1,32 @@
 """
-What screens show of a run, as data.
+The data that screens show of a run.
 
-The command line and the dashboard draw the same records: where the time went, and why.  Nothing here prints or reads a
-store.
+The command line and the dashboard draw the same records: where the time went and why, what needs attention, and what a
+value consists of.  Nothing here prints or reads a store.
 """
 
-from weft.views.time_scale import Piece, TimeScale, time_scale
+from weft.views.attention import Attention, Cell, attention, strip
+from weft.views.graph import page_graph
+from weft.views.time_scale import Piece, TimeScale, scale_of, time_scale
+from weft.views.value_tree import ValueTree, value_tree
 from weft.views.waterfall import REASONS, Bar, Reason, Row, Waterfall, waterfall
 
-__all__ = ["REASONS", "Bar", "Piece", "Reason", "Row", "TimeScale", "Waterfall", "time_scale", "waterfall"]
+__all__ = [
+    "REASONS",
+    "Attention",
+    "Bar",
+    "Cell",
+    "Piece",
+    "Reason",
+    "Row",
+    "TimeScale",
+    "ValueTree",
+    "Waterfall",
+    "attention",
+    "page_graph",
+    "scale_of",
+    "strip",
+    "time_scale",
+    "value_tree",
+    "waterfall",
+]

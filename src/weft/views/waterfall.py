@@ -16,7 +16,7 @@ It is computed from the log alone.  An event without a time happened within 10 m
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -25,6 +25,8 @@ from weft.core import events as ev
 from weft.core.diagrams.run_status import progress_of
 from weft.core.draw.progress import State
 from weft.core.fold.scope import Key
+from weft.core.lineage.lineage import Cell
+from weft.views.order import in_order
 
 if TYPE_CHECKING:
     from weft.core.run.run import Run
@@ -76,6 +78,8 @@ class Row(msgspec.Struct, frozen=True):
     activations: int = 0
     needs: tuple[str, ...] = ()
     """Of a component that was not reached: the components before it that have not ended well."""
+    is_part: bool = False
+    """Whether it is a part of the component in a row before."""
 
     @property
     def start(self) -> float | None:
@@ -108,7 +112,7 @@ def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
             last event if not given.
     """
     memory = run.memory
-    reading = _Reading()
+    reading = _Reading(memory.lineage.gathered or {})
     for event in memory.log:
         reading.read(event)
     present = (
@@ -131,19 +135,26 @@ def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
 
 
 def _rows(run: Run, reading: _Reading) -> Iterable[Row]:
+    """Yield a row for each component, and behind it one for each of its parts that took time or has not ended well."""
     memory = run.memory
     states = progress_of(memory)
-    wiring = memory.workflow.wiring
-    for name, progress in states.items():
-        found = reading.found.get(name)
+    wiring, components = memory.workflow.wiring, memory.workflow.components
+    parts: dict[str, list[str]] = {}
+    for name in states:
+        if name not in components and name in memory.plan.nodes:
+            parts.setdefault(memory.plan.nodes[name].owner, []).append(name)
+    for name in in_order(memory.workflow):
+        found, state = reading.found.get(name), states[name].state
         if found is None:
-            if name not in memory.workflow.components:
-                continue  # a part that did nothing
             parents = {parent: None for inlet in wiring.fed_by(name) for parent in inlet.parents}
             needs = tuple(each for each in parents if each in states and states[each].state not in ("done", "gated"))
-            yield Row(name, progress.state, needs=needs if progress.state == "unreached" else ())
+            yield Row(name, state, needs=needs if state == "unreached" else ())
         else:
-            yield Row(name, progress.state, tuple(found.bars()), found.seconds, found.activations)
+            yield Row(name, state, tuple(found.bars()), found.seconds, found.activations)
+        for part in parts.get(name, ()):
+            found, state = reading.found.get(part), states[part].state
+            if found is not None and (state not in ("done", "gated") or sum(found.seconds.values()) >= _SHORTEST):
+                yield Row(part, state, tuple(found.bars()), found.seconds, found.activations, is_part=True)
 
 
 class _Found:
@@ -221,7 +232,9 @@ def _joined(left: Bar, right: Bar) -> Bar:
 class _Reading:
     """Reads the log once, and remembers when each fact was there."""
 
-    def __init__(self) -> None:
+    def __init__(self, gathered: Mapping[int, tuple[Cell, ...]]) -> None:
+        self._gathered = gathered
+        """By position of a reduce: the facts that it was computed from."""
         self.first = self.last = 0.0
         self.found: dict[str, _Found] = {}
         self._ended: dict[int, float] = {}
@@ -268,20 +281,22 @@ class _Reading:
             bars.append(Bar(reason, since, max(now, since), "running" if reason == "running" else "ready"))
         self._add(key, bars)
 
-    def _ready(self, key: Key) -> float:
-        """Return when the activation had all its facts."""
+    def _ready(self, key: Key, seq: int = 0) -> float:
+        """Return when the activation that ended with the event *seq*, if it has, had all its facts."""
         began = self._began.pop(key, None)
         if began is not None:
             return began
-        places = (address if isinstance(address, int) else address[0] for address in key[1])
+        facts = self._gathered.get(seq)
+        addresses = key[1] if facts is None else tuple(fact.address for fact in facts)
+        places = (address if isinstance(address, int) else address[0] for address in addresses)
         return max((self._ended.get(place, self.first) for place in places), default=self.first)
 
     def _wait(self, key: Key, reason: Reason, end: float, state: State) -> None:
         self._add(key, [Bar(reason, self._ready(key), end, state)])
 
-    def _tried(self, key: Key, tried: list[ev.AttemptFailed]) -> tuple[list[Bar], float]:
+    def _tried(self, key: Key, tried: list[ev.AttemptFailed], seq: int = 0) -> tuple[list[Bar], float]:
         """Return the bars of attempts that failed, and when the last of them ended."""
-        since = self._ready(key)
+        since = self._ready(key, seq)
         bars: list[Bar] = []
         for index, failed in enumerate(tried):
             end = max(failed.at or since, since)
@@ -299,7 +314,7 @@ class _Reading:
     def _end(self, key: Key, event: Any) -> None:
         """Split the time between the last of its facts and the end of an activation by reason."""
         tried = self._attempts.pop(key, [])
-        bars, since = self._tried(key, tried)
+        bars, since = self._tried(key, tried, event.seq)
         end = max(self.last, since)
         seconds = getattr(event, "duration_ns", 0) / 1e9
         start = max(since, end - seconds)
@@ -312,7 +327,7 @@ class _Reading:
             bars.append(Bar("queued", since, start))
         attempts = event.attempts if isinstance(event, ev.RunnableFailed | ev.RunnableSkipped) else event.attempt
         bars.append(Bar("running", start, max(end, start), _state(event), attempt=attempts))
-        self._add(key, bars)
+        self._add(key, bars, seconds)
 
     @staticmethod
     def _waits(
@@ -336,11 +351,14 @@ class _Reading:
                 room -= taken
         return waits
 
-    def _add(self, key: Key, bars: list[Bar]) -> None:
+    def _add(self, key: Key, bars: list[Bar], running: float | None = None) -> None:
+        """Add the *bars* of one activation, whose last attempt ran for *running* seconds, as the log knows exactly."""
         found = self.found.setdefault(key[0], _Found())
         found.add(bars)
-        for bar in bars:
+        for bar in bars if running is None else bars[:-1]:
             found.spend(bar.reason, bar.end - bar.start)
+        if running is not None:
+            found.spend("running", running)
 
 
 def _state(event: Any) -> State:
