@@ -1,0 +1,97 @@
+"""
+The actions that a page offers: answer a signal, send an input, retry, cancel, finish.
+
+Each is a form that is posted, changes one run, and leads back to it.  The name of the identity goes into the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from weft.errors import WeftError
+from weft.runner.runner import AsyncRunner
+from weft.web.guard import form_of
+from weft.web.rendering import link, page
+
+Act = Callable[[AsyncRunner, str, dict[str, str], str], Awaitable[object]]
+
+
+async def _signal(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
+    await runner.signal(id, form.get("name", ""), value_of(form), by=by)
+
+
+async def _send(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
+    await runner.send(id, value_of(form), by=by)
+
+
+async def _retry(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
+    await runner.retry(id, form.get("component") or None, by=by)
+
+
+async def _cancel(runner: AsyncRunner, id: str, form: dict[str, str], by: str) -> None:
+    await runner.cancel(id, form.get("reason", ""), by=by)
+
+
+async def _finish(runner: AsyncRunner, id: str, _: dict[str, str], by: str) -> None:
+    await runner.finish(id, by=by)
+
+
+ACTIONS: dict[str, Act] = {
+    "signal": _signal,
+    "send": _send,
+    "retry": _retry,
+    "cancel": _cancel,
+    "finish": _finish,
+}
+
+
+def value_of(form: dict[str, str]) -> Any:
+    """
+    Return the value that a form carries: JSON, or fields that were made from a type.
+
+    >>> value_of({"value": '{"ok": true}'}), value_of({"value": ""}), value_of({"field.ok": "true", "field.n": "2"})
+    ({'ok': True}, None, {'ok': True, 'n': 2})
+    """
+    fields = {name.removeprefix("field."): text for name, text in form.items() if name.startswith("field.")}
+    if fields:
+        return {name: _parsed(text) for name, text in fields.items() if text != ""}
+    text = form.get("value", "").strip()
+    return msgspec.json.decode(text) if text else None
+
+
+def _parsed(text: str) -> Any:
+    """Return what was typed into a field: JSON if it is that, else the text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+async def act(request: Request) -> Response:
+    """Do what the address names to the run that it names."""
+    id, what = request.path_params["id"], request.path_params["action"]
+    action = ACTIONS.get(what)
+    if action is None:
+        return PlainTextResponse(f"there is no action {what!r}: use {', '.join(ACTIONS)}\n", 404)
+    runner = await request.app.state.source.runner()
+    wants_json = "application/json" in request.headers.get("accept", "")
+    try:
+        await action(runner, id, await form_of(request), request.state.identity.name)
+    except msgspec.DecodeError as error:
+        return _refused(request, id, f"the value is not JSON: {error}", wants_json=wants_json)
+    except WeftError as error:
+        return _refused(request, id, str(error), wants_json=wants_json)
+    if wants_json:
+        return Response(b'{"done": true}', media_type="application/json")
+    return RedirectResponse(link(request, f"/runs/{id}"), 303)
+
+
+def _refused(request: Request, id: str, why: str, *, wants_json: bool) -> Response:
+    if wants_json:
+        return Response(msgspec.json.encode({"error": why}), 409, media_type="application/json")
+    return page(request, "refused.html", status=409, id=id, why=why)

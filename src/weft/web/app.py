@@ -1,0 +1,148 @@
+"""
+The dashboard as an ASGI application, to be served by itself or mounted into another one.
+
+    from fastapi import FastAPI
+    from weft.web import app
+
+    service = FastAPI()
+    service.mount("/weft", app("runs.db", auth=who_is_it))
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from weft.errors import InvalidOption, RunNotFound, StoreError
+from weft.ports.store import Store
+from weft.runner.runner import AsyncRunner
+from weft.views.text import plain
+from weft.web.actions import act
+from weft.web.auth import COOKIE, RANK, Auth, Role, Tokens
+from weft.web.guard import Guard, SafeHeaders, form_of, remember
+from weft.web.live import live_run, live_runs
+from weft.web.problems_page import problems_page
+from weft.web.rendering import link, page
+from weft.web.run_page import run_page
+from weft.web.runs_page import runs_page
+from weft.web.source import Source
+from weft.web.workflows_page import workflow_page, workflows_page
+
+
+class Page(NamedTuple):
+    """An address, what answers it, and the role that it needs."""
+
+    path: str
+    answer: Callable[[Request], Awaitable[Response]]
+    role: Role = "read"
+    method: str = "GET"
+
+
+async def _home(request: Request) -> Response:
+    return RedirectResponse(link(request, "/runs"), 307)
+
+
+PAGES: Final = (
+    Page("/", _home),
+    Page("/runs", runs_page),
+    Page("/runs/live", live_runs),
+    Page("/runs/{id:path}/live", live_run),
+    Page("/runs/{id:path}/{action}", act, "operate", "POST"),
+    Page("/runs/{id:path}", run_page),
+    Page("/problems", problems_page),
+    Page("/workflows", workflows_page),
+    Page("/workflows/{name:path}", workflow_page),
+)
+"""Every page but the one that asks for a token; each goes through the guard."""
+
+
+def app(
+    store: AsyncRunner | Store | str | Path,
+    *,
+    auth: Auth | Tokens | None = None,
+    name: str | None = None,
+    values: Role = "read",
+) -> Starlette:
+    """
+    Return the dashboard of a store.
+
+    Args:
+        store: a store or where it is (``"runs.db"``), or an open :class:`weft.AsyncRunner` of the same event loop.
+        auth: who makes a request: :class:`weft.web.Tokens`, or a function of the request that returns an
+            :class:`weft.web.Identity` or None.  Without it only requests to the loopback address are answered.
+        name: what the pages call the store.
+        values: the role that is needed to see inputs, results and the values between them.
+    """
+    if values not in RANK:
+        raise InvalidOption(f"values={values!r}: use one of {', '.join(map(repr, RANK))}")
+    source, guard = Source(store), Guard(auth)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        yield
+        await source.close()
+
+    routes: list[Route | Mount] = [
+        Route(each.path, guard.page(each.answer, each.role), methods=[each.method]) for each in PAGES
+    ]
+    routes += [
+        Route("/login", _login(guard), methods=["GET", "POST"]),
+        Route("/logout", _logout(guard), methods=["POST"]),
+        Mount("/static", StaticFiles(packages=[("weft.web", "static")]), name="static"),
+    ]
+    found = Starlette(
+        routes=routes,
+        middleware=[Middleware(SafeHeaders)],
+        lifespan=lifespan,
+        exception_handlers={RunNotFound: _not_found, StoreError: _unavailable, 404: _no_page},
+    )
+    found.state.source, found.state.values = source, values
+    found.state.store = plain(name or (str(store) if isinstance(store, str | Path) else type(store).__name__))
+    return found
+
+
+def _login(guard: Guard) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        if not isinstance(guard.auth, Tokens):
+            return RedirectResponse(link(request, "/runs"), 303)
+        if request.method == "GET":
+            return page(request, "login.html", is_wrong=False)
+        identity = guard.auth.identity((await form_of(request)).get("token", ""))
+        if identity is None:
+            return page(request, "login.html", status=401, is_wrong=True)
+        response = RedirectResponse(link(request, "/runs"), 303)
+        remember(request, response, guard.sessions.open(identity))
+        return response
+
+    return answer
+
+
+def _logout(guard: Guard) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        guard.sessions.close(request.cookies.get(COOKIE))
+        response = RedirectResponse(link(request, "/login"), 303)
+        response.delete_cookie(COOKIE, path=request.scope.get("root_path") or "/")
+        return response
+
+    return answer
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return page(request, "missing.html", status=404, what=str(error), data={"error": str(error)})
+
+
+async def _no_page(_: Request, __: Exception) -> Response:
+    return PlainTextResponse("there is no such page\n", 404)
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    return page(request, "missing.html", status=503, what=str(error), data={"error": str(error)})

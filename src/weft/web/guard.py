@@ -1,0 +1,140 @@
+"""
+Stands before every page: it checks the host that was asked for, the identity and its role, and sets the headers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weft.web.auth import COOKIE, LOCAL, Auth, Identity, Role, Sessions, Tokens
+
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""A page may load its own style sheet and script, and nothing else."""
+
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # with "no-referrer" a browser says "null" where its own form comes from
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+FORM: Final = "weft_form"
+"""The field of a form that carries its token."""
+
+
+class Guard:
+    """Knows who makes a request, and whether the request may be answered."""
+
+    def __init__(self, auth: Auth | Tokens | None) -> None:
+        self.auth = auth
+        self.sessions = Sessions()
+
+    async def identity(self, request: Request) -> Identity | None:
+        """Return who makes *request*; None if that is not known."""
+        if self.auth is None:
+            return LOCAL
+        if isinstance(self.auth, Tokens):
+            bearer = _bearer(request)
+            if bearer is not None:
+                return self.auth.identity(bearer)
+            return self.sessions.find(request.cookies.get(COOKIE))
+        found = self.auth(request)
+        return await found if inspect.isawaitable(found) else found
+
+    def page(
+        self, answer: Callable[[Request], Awaitable[Response]], role: Role
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return *answer* behind the question whether an identity with *role* asks."""
+
+        async def answered(request: Request) -> Response:
+            if self.auth is None and urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
+                return PlainTextResponse("this dashboard answers requests to localhost only\n", 421)
+            identity = await self.identity(request)
+            if identity is None:
+                if isinstance(self.auth, Tokens) and request.method == "GET" and _wants_html(request):
+                    return RedirectResponse(f"{request.scope.get('root_path', '')}/login", 303)
+                return PlainTextResponse("say who you are: a token is needed\n", 401, {"www-authenticate": "Bearer"})
+            if not identity.may(role):
+                return PlainTextResponse(f"{identity.name} has the role {identity.role}, and this needs {role}\n", 403)
+            request.state.identity = identity
+            number = request.cookies.get(COOKIE)
+            is_new = _bearer(request) is None and self.sessions.find(number) is None
+            if is_new:
+                number = self.sessions.open(identity)
+            request.state.form = "" if number is None else self.sessions.form_token(number)
+            if request.method == "POST" and not await self._is_own(request):
+                return PlainTextResponse("this form is not of this session: reload the page and try again\n", 403)
+            response = await answer(request)
+            if is_new and number is not None:
+                remember(request, response, number)
+            return response
+
+        return answered
+
+    async def _is_own(self, request: Request) -> bool:
+        """Return whether a request that changes something comes from a form of this session."""
+        if _bearer(request) is not None:
+            return True
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            return False
+        form = await form_of(request)
+        return self.sessions.is_own_form(request.cookies.get(COOKIE), form.get(FORM))
+
+
+def remember(request: Request, response: Response, number: str) -> None:
+    """Let the browser keep the *number* of its session."""
+    path = request.scope.get("root_path") or "/"
+    is_secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, number, path=path, httponly=True, samesite="strict", secure=is_secure)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form; of several with one name, the last."""
+    from urllib.parse import parse_qsl
+
+    body = (await request.body()).decode("utf-8", "replace")
+    return dict(parse_qsl(body, keep_blank_values=True))
+
+
+def _bearer(request: Request) -> str | None:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" and token.strip() else None
+
+
+def _wants_html(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "") and request.query_params.get("format") != "json"
+
+
+class SafeHeaders:
+    """Adds the headers to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, sent if scope["type"] == "http" else send)

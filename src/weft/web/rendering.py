@@ -1,0 +1,124 @@
+"""Templates, and the words that they use for times, values and states."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from weft.core.draw.progress import duration
+from weft.views.text import as_json, count, plain, shown
+
+STATES: Final = {
+    "completed": "done",
+    "idle": "done",
+    "ready": "running",
+    "skipped": "gated",
+}
+"""The class of a state in the style sheet, where it has another name."""
+
+
+def state_class(state: str) -> str:
+    """Return the class that colours *state*."""
+    return STATES.get(state, state)
+
+
+def ago(at: float | None, now: float | None = None) -> Markup:
+    """Return how long ago the time *at* was, with the time itself in the markup."""
+    if at is None:
+        return Markup("")
+    seconds = max(0.0, (time.time() if now is None else now) - at)
+    text = "now" if seconds < 1 else f"{_rough(seconds)} ago"
+    moment = dt.datetime.fromtimestamp(at, dt.UTC)
+    iso, exact = moment.isoformat(timespec="milliseconds"), moment.strftime("%d %b %Y, %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso, exact, text)
+
+
+def _rough(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def relative(seconds: float) -> str:
+    """Return a time in a run, counted from its start."""
+    return "0" if seconds < 0.0005 else f"+{duration(seconds)}"
+
+
+def in_path(text: object) -> str:
+    """
+    Return *text* as one part of the path of an address.
+
+    >>> in_path("eu/west 1")
+    'eu%2Fwest%201'
+    """
+    return quote(str(text), safe="")
+
+
+_environment = Environment(
+    loader=PackageLoader("weft.web", "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "ago": ago,
+    "count": count,
+    "duration": duration,
+    "plain": plain,
+    "quote": in_path,
+    "relative": relative,
+    "shown": shown,
+    "state": state_class,
+}
+_environment.filters.update(_FILTERS)
+
+
+def link(request: Request, path: str, **query: object) -> str:
+    """Return the address of a page of this application."""
+    told = {name: value for name, value in query.items() if value not in (None, "")}
+    return f"{request.scope.get('root_path', '')}{path}{'?' + urlencode(told, doseq=True) if told else ''}"
+
+
+def same_page(request: Request, **changes: object) -> str:
+    """Return the address of the present page with *changes* of its query; None takes a part out."""
+    query = {name: request.query_params.getlist(name) for name in request.query_params if name not in changes}
+    query |= {name: [str(value)] for name, value in changes.items() if value is not None}
+    return f"?{urlencode(query, doseq=True)}"
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    """Return the page of *template*, or with ``?format=json`` the data that it shows."""
+    if request.query_params.get("format") == "json":
+        return data(values.get("data", {}), status=status)
+    identity = getattr(request.state, "identity", None)
+    text = _environment.get_template(template).render(
+        {
+            "base": request.scope.get("root_path", ""),
+            "path": request.url.path.removeprefix(request.scope.get("root_path", "")),
+            "identity": identity,
+            "form": getattr(request.state, "form", ""),
+            "store": request.app.state.store,
+            "same": partial(same_page, request),
+            "link": partial(link, request),
+            **values,
+        }
+    )
+    return HTMLResponse(text, status)
+
+
+def data(value: Any, *, status: int = 200) -> Response:
+    """Return *value* as JSON; values that JSON cannot hold are described in words."""
+    body = msgspec.json.encode(as_json(msgspec.to_builtins(value, enc_hook=shown, builtin_types=(bytes,))))
+    return Response(body, status, media_type="application/json")

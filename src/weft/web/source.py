@@ -1,0 +1,68 @@
+"""
+Where the pages read from: a runner on the store, opened with the first request, and the runs that were read last.
+
+The runner drives nothing: reading owns no run, and what a page changes goes through the inbox of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from weft.core.run.run import Run
+from weft.errors import InvalidOption
+from weft.ports.store import RunRecord, Store
+from weft.runner.blocking import Runner
+from weft.runner.runner import AsyncRunner
+
+MOST_EVENTS: Final = 400_000
+"""How many events the runs that are kept may have together."""
+
+
+class Source:
+    """A runner on the store that the pages show."""
+
+    def __init__(self, source: AsyncRunner | Store | str | Path) -> None:
+        if isinstance(source, Runner):
+            raise InvalidOption("app(Runner(...)): a Runner has another event loop; use AsyncRunner, or the store")
+        self._is_own = not isinstance(source, AsyncRunner)
+        self._runner = source if isinstance(source, AsyncRunner) else AsyncRunner(source)
+        self._opening: asyncio.Task[AsyncRunner] | None = None
+        self._kept: OrderedDict[tuple[str, int, int, str], Run] = OrderedDict()
+
+    async def runner(self) -> AsyncRunner:
+        """Return the runner, open; an application that mounts the pages need not pass its lifespan on."""
+        if self._is_own:
+            if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+                self._opening = asyncio.ensure_future(self._runner.open())
+            await asyncio.shield(self._opening)
+        return self._runner
+
+    async def close(self) -> None:
+        """Close the runner, unless it belongs to the application."""
+        if self._is_own and self._opening is not None:
+            await self._runner.close()
+
+    async def run(self, id: str, at: int | None = None) -> tuple[RunRecord, Run]:
+        """
+        Return a run and its record: as it is, or as it was after the event *at*.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        runner = await self.runner()
+        record = await runner.find(id)
+        head = record.head if at is None else max(1, min(at, record.head))
+        key = (id, record.head, head, record.status)
+        kept = self._kept.get(key)
+        if kept is None:
+            run = await runner.get(id)
+            if head < len(run.memory.log):
+                run = Run.from_log(run.log()[:head])
+            kept = self._kept[key] = run
+            while sum(head for _, _, head, _ in self._kept) > MOST_EVENTS and len(self._kept) > 1:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return record, kept

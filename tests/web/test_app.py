@@ -1,0 +1,346 @@
+"""The dashboard, asked over HTTP without a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from weft import Runner, Workflow, each, reduce, step, wait_for
+from weft import events as ev
+from weft.errors import InvalidOption
+from weft.web import Identity, Tokens, app
+from weft.web.app import PAGES
+from weft.web.auth import RANK, Role
+
+TOKENS = {role: f"a-long-enough-token-for-{role}" for role in RANK}
+NASTY = "<script>alert('x')</script>"
+
+
+@step
+def lines(text: str) -> list[str]:
+    return text.split()
+
+
+@step
+def size(word: str) -> int:
+    if word == "boom":
+        raise ValueError(NASTY)
+    return len(word)
+
+
+total = reduce(lambda acc, n: acc + n, init=0, name="total")
+count = Workflow("count", lines >> each(size) >> total)
+ask = Workflow("ask", step(lambda x: x, name="prepare") >> wait_for("approved") >> step(lambda x: x, name="after"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A store with a run that completed, one that failed, and one that waits for a person."""
+    path = tmp_path / "runs.db"
+    with Runner(path) as runner:
+        runner.start(count, "to be or not", id="good").result()
+        runner.start(count, f"a boom {NASTY}", id="bad")
+        runner.wait("bad")
+        runner.start(ask, {"secret": "swordfish"}, id="asks", by="api")
+        runner.wait_until("asks", lambda run: run.waiting_for == ["approved"])
+    return path
+
+
+@pytest.fixture
+def client(file: Path) -> Iterator[TestClient]:
+    with TestClient(app(file), base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.fixture
+def guarded(file: Path) -> Iterator[TestClient]:
+    tokens = Tokens({TOKENS[role]: Identity(f"person-{role}", role) for role in RANK})
+    with TestClient(app(file, auth=tokens, values="operate"), base_url="http://dashboard.test") as client:
+        yield client
+
+
+def bearer(role: Role) -> dict[str, str]:
+    return {"authorization": f"Bearer {TOKENS[role]}"}
+
+
+def form_token(client: TestClient, path: str) -> str:
+    found = re.search(r'name="weft_form" value="([0-9a-f]+)"', client.get(path).text)
+    assert found is not None
+    return found[1]
+
+
+# -- pages ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/runs", "/problems", "/workflows", "/workflows/count", "/runs/good", "/runs/asks"])
+def test_every_page_is_shown_and_has_its_data(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 200
+    assert isinstance(client.get(path, params={"format": "json"}).json(), dict)
+
+
+def test_the_list_says_why_a_run_needs_attention(client: TestClient) -> None:
+    first = client.get("/runs", params={"format": "json"}).json()["runs"][0]
+
+    assert (first["id"], first["why"]["component"], first["why"]["action"]) == ("bad", "size", "retry")
+
+
+def test_filters_are_parts_of_the_address(client: TestClient) -> None:
+    found = client.get("/runs", params={"status": "completed", "format": "json"}).json()
+
+    assert [run["id"] for run in found["runs"]] == ["good"]
+
+
+def test_pages_continue_where_the_one_before_ended(tmp_path: Path) -> None:
+    with Runner(tmp_path / "many.db") as runner:
+        runner.start_many(count, ["a"] * 120, ids=[f"r{i}" for i in range(120)]).gather()
+    with TestClient(app(tmp_path / "many.db"), base_url="http://localhost") as client:
+        for order in ("attention", "age"):
+            seen: list[str] = []
+            after: str | None = ""
+            while after is not None:
+                found = client.get("/runs", params={"format": "json", "sort": order, "after": after}).json()
+                seen += [run["id"] for run in found["runs"]]
+                after = found["after"]
+
+            assert sorted(seen) == sorted(f"r{i}" for i in range(120))
+
+
+def test_a_run_is_shown_as_it_was_after_an_event(client: TestClient) -> None:
+    early = client.get("/runs/good", params={"at": 3, "format": "json"}).json()
+
+    assert early["event"] == 3
+    assert early["components"]["total"]["state"] != "done"
+    assert client.get("/runs/good", params={"format": "json"}).json()["components"]["total"]["state"] == "done"
+
+
+def test_what_came_of_a_component_and_what_it_came_from_is_shown(client: TestClient) -> None:
+    page = client.get("/runs/good", params={"select": "total"}).text
+
+    assert "Inspector: total" in page
+    assert re.search(r"Came from.*size.*Caused", page, re.DOTALL)
+
+
+def test_what_a_run_contains_is_never_markup(client: TestClient) -> None:
+    for path in ("/runs", "/runs/bad", "/runs/bad?select=size", "/problems", f"/runs?q={NASTY}"):
+        page = client.get(path).text
+
+        assert NASTY not in page
+        assert "&lt;script&gt;alert" in page
+
+
+def test_a_run_that_is_not_there_is_said_to_be_missing(client: TestClient) -> None:
+    answer = client.get("/runs/nothing")
+
+    assert answer.status_code == 404
+    assert "nothing" in answer.text
+
+
+def test_an_id_may_contain_anything(tmp_path: Path) -> None:
+    with Runner(tmp_path / "odd.db") as runner:
+        runner.start(count, "a", id="team/eu west?#1").result()
+    with TestClient(app(tmp_path / "odd.db"), base_url="http://localhost") as client:
+        (link,) = re.findall(r'<a href="(/runs/[^"]+)">team', client.get("/runs").text)
+
+        assert client.get(link).status_code == 200
+
+
+def test_an_empty_store_shows_how_to_make_the_first_run(tmp_path: Path) -> None:
+    with Runner(tmp_path / "empty.db"):
+        pass
+    with TestClient(app(tmp_path / "empty.db"), base_url="http://localhost") as client:
+        assert "from weft import Runner" in client.get("/runs").text
+
+
+def test_a_run_of_many_elements_is_one_page_of_bounded_size(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    for number in (500, 5_000):
+        path = tmp_path / f"{number}.db"
+        with Runner(path, executor="inline") as runner:
+            runner.start(count, "word " * number, id="wide").result()
+        with TestClient(app(path), base_url="http://localhost") as client:
+            sizes.append(len(client.get("/runs/wide").content))
+
+    assert sizes[1] < sizes[0] + 10_000
+
+
+# -- actions -------------------------------------------------------------------------------------
+
+
+def test_an_answer_reaches_the_run_with_the_name_of_the_person(client: TestClient, file: Path) -> None:
+    token = form_token(client, "/runs/asks")
+
+    answer = client.post(
+        "/runs/asks/signal",
+        data={"weft_form": token, "name": "approved", "value": '{"ok": true}'},
+        follow_redirects=False,
+    )
+
+    assert answer.status_code == 303
+    with Runner(file) as runner:
+        runner.register(ask)
+        assert runner.resume("asks").result() == {"ok": True}
+        (signal,) = [event for event in runner.log("asks") if isinstance(event, ev.SignalReceived)]
+        assert signal.by == "local"
+
+
+def test_a_cancelled_run_says_by_whom_and_why(client: TestClient, file: Path) -> None:
+    token = form_token(client, "/runs/asks")
+
+    client.post("/runs/asks/cancel", data={"weft_form": token, "reason": "too late"})
+
+    with Runner(file) as runner:
+        runner.register(ask)
+        runner.resume("asks")
+        (event,) = [event for event in runner.log("asks") if isinstance(event, ev.RunCancelled)]
+        assert (event.reason, event.by) == ("too late", "local")
+
+
+def test_what_weft_refuses_is_said_and_changes_nothing(client: TestClient) -> None:
+    token = form_token(client, "/runs/asks")
+
+    answer = client.post("/runs/good/cancel", data={"weft_form": token})
+
+    assert answer.status_code == 409
+    assert "completed" in answer.text
+
+
+def test_a_value_that_is_not_json_is_refused(client: TestClient) -> None:
+    token = form_token(client, "/runs/asks")
+
+    answer = client.post("/runs/asks/signal", data={"weft_form": token, "name": "approved", "value": "{oops"})
+
+    assert answer.status_code == 409
+    assert "JSON" in answer.text
+
+
+# -- safety --------------------------------------------------------------------------------------
+
+
+def addresses() -> Iterator[tuple[str, str, Role]]:
+    for page in PAGES:
+        path = re.sub(r"\{id[^}]*\}", "asks", page.path)
+        path = re.sub(r"\{name[^}]*\}", "count", path).replace("{action}", "retry")
+        if "live" not in path:
+            yield page.method, path, page.role
+
+
+@pytest.mark.parametrize(("method", "path", "needed"), list(addresses()))
+@pytest.mark.parametrize("role", [None, *RANK])
+def test_every_page_asks_for_its_role(
+    guarded: TestClient, method: str, path: str, needed: Role, role: Role | None
+) -> None:
+    headers = {} if role is None else bearer(role)
+
+    answer = guarded.request(method, path, headers=headers, follow_redirects=False)
+
+    if role is None:
+        assert answer.status_code == 401
+    elif RANK[role] < RANK[needed]:
+        assert answer.status_code == 403
+    else:
+        assert answer.status_code in (200, 303, 307, 409)
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/good", "/login", "/static/weft.css", "/runs/nothing"])
+def test_every_answer_has_a_strict_content_security_policy(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/bad", "/runs/asks", "/problems", "/workflows/count"])
+def test_a_page_has_no_style_or_script_of_its_own(client: TestClient, path: str) -> None:
+    page = client.get(path).text
+
+    assert not re.search(r"\sstyle=|<style|\son\w+=|<script(?! src=)", page)
+
+
+def test_a_form_of_another_page_changes_nothing(client: TestClient, file: Path) -> None:
+    client.get("/runs/asks")
+
+    without = client.post("/runs/asks/cancel", data={"reason": "forged"})
+    wrong = client.post("/runs/asks/cancel", data={"reason": "forged", "weft_form": "0" * 64})
+    token = form_token(client, "/runs/asks")
+    elsewhere = client.post("/runs/asks/cancel", data={"weft_form": token}, headers={"origin": "http://evil.example"})
+
+    assert [answer.status_code for answer in (without, wrong, elsewhere)] == [403, 403, 403]
+    with Runner(file) as runner:
+        assert runner.find("asks").status != "cancelled"
+
+
+def test_without_tokens_only_requests_to_this_machine_are_answered(file: Path) -> None:
+    with TestClient(app(file), base_url="http://rebound.example") as client:
+        assert client.get("/runs").status_code == 421
+
+
+def test_a_browser_signs_in_with_a_token(guarded: TestClient) -> None:
+    html = {"accept": "text/html"}
+    asked = guarded.get("/runs", headers=html, follow_redirects=False)
+    wrong = guarded.post("/login", data={"token": "guess"})
+    right = guarded.post("/login", data={"token": TOKENS["operate"]}, follow_redirects=False)
+
+    assert (asked.status_code, asked.headers["location"]) == (303, "/login")
+    assert wrong.status_code == 401
+    cookie = right.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert guarded.get("/runs").status_code == 200
+    token = form_token(guarded, "/runs/asks")
+    assert guarded.post("/runs/asks/cancel", data={"weft_form": token}, follow_redirects=False).status_code == 303
+
+
+def test_values_are_hidden_from_roles_that_may_not_see_them(guarded: TestClient) -> None:
+    for path in (
+        "/runs/asks",
+        "/runs/asks?select=prepare",
+        "/runs/asks?list=results",
+        "/runs/asks?format=json",
+        "/runs",
+    ):
+        assert "swordfish" not in guarded.get(path, headers=bearer("read")).text
+    assert "swordfish" in guarded.get("/runs/asks?select=prepare", headers=bearer("operate")).text
+    assert "= 9<" not in guarded.get("/runs", headers=bearer("read")).text
+    assert "= 9<" in guarded.get("/runs", headers=bearer("operate")).text
+
+
+def test_a_short_token_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="can be guessed"):
+        Tokens({"hunter2": Identity("ada")})
+
+
+def test_an_application_can_say_who_asks(file: Path) -> None:
+    async def who(request: Any) -> Identity | None:
+        return Identity("ada", "read") if request.headers.get("x-user") == "ada" else None
+
+    with TestClient(app(file, auth=who), base_url="http://service.test") as client:
+        assert client.get("/runs").status_code == 401
+        assert client.get("/runs", headers={"x-user": "ada"}).status_code == 200
+
+
+# -- mounted -------------------------------------------------------------------------------------
+
+
+def test_it_can_be_mounted_into_another_application(file: Path) -> None:
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    service = Starlette(routes=[Mount("/weft", app(file))])
+    with TestClient(service, base_url="http://localhost") as client:
+        page = client.get("/weft/runs").text
+
+        assert 'href="/weft/static/weft.css"' in page
+        assert client.get("/weft/static/weft.css").status_code == 200
+        assert client.get("/weft/", follow_redirects=False).headers["location"] == "/weft/runs"
+        assert client.get("/weft/runs/good").status_code == 200
+
+
+def test_a_blocking_runner_is_refused_with_what_to_use() -> None:
+    with pytest.raises(InvalidOption, match="AsyncRunner"):
+        app(Runner())  # type: ignore[arg-type]
