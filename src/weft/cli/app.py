@@ -13,6 +13,7 @@ from weft.cli.log import log
 from weft.cli.ls import ls
 from weft.cli.resume import resume
 from weft.cli.show import show
+from weft.cli.ui import ui
 
 app = typer.Typer(
     name="weft",
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (ls, show, log, resume, doctor):
+for command in (ls, show, log, resume, doctor, ui):
     app.command()(command)
 
 
