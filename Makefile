@@ -13,10 +13,10 @@ DEV := .venv/dev.stamp
 BENCH := .venv-bench/bench.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test versions stress simulate check format pictures bench clean
+.PHONY: help setup demo test test-browser versions stress simulate check format pictures bench clean
 
 help:  ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV)  ## Create .venv with the project and the development tools
 	@echo "ready: $(BIN)"
@@ -27,6 +27,10 @@ demo: $(CORE)  ## Run the demonstration; needs no development tools
 
 test: $(DEV)  ## Run the tests and the examples in docstrings
 	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 $(ARGS)
+
+test-browser: $(DEV)  ## Run the tests of the dashboard in Chromium; says what is missing
+	@$(BIN)/python $(PIP) install --group browser
+	@$(BIN)/pytest -q -ra -n auto --maxprocesses 4 tests/browser $(ARGS)
 
 versions:  ## Run the tests on every version of Python that is found here; says which are not
 	$(check_python)

@@ -1,0 +1,141 @@
+"""The dashboard as a person uses it: in a browser, with a mouse, with the keyboard alone, and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shop import orders
+
+from weft import Runner
+from weft import events as ev
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+PAGES = ("/runs", "/runs/declined", "/runs/waits", "/problems", "/workflows", "/workflows/orders")
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1024, "dark"), (360, "light")])
+def test_no_page_scrolls_sideways(open_page: Callable[..., Any], path: str, width: int, scheme: str) -> None:
+    page = open_page(path, width=width, scheme=scheme)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_problem_is_found_in_two_clicks_and_retried_in_the_third(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/problems")
+    page.get_by_role("link", name="declined").click()
+    page.get_by_role("button", name="Retry charge").wait_for()
+
+    assert page.get_by_text("CardDeclined: do_not_honor").first.is_visible()
+
+
+def test_an_approval_is_given_in_the_inspector(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs/waits")
+    page.get_by_role("link", name="Answer…").click()
+    page.get_by_label("Value, as JSON").last.fill('{"ok": true}')
+    page.get_by_role("button", name="Send").last.click()
+    page.wait_for_url("**/runs/waits")
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        runner.resume("waits").result()
+        taken = [event for event in runner.log("waits") if isinstance(event, ev.SignalReceived)]
+        assert [(event.value, event.by) for event in taken] == [({"ok": True}, "local")]
+
+
+def test_a_box_of_the_graph_opens_its_component(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined")
+
+    page.locator('.graph [data-name="lines"]').click()
+    page.locator('.inspector[aria-label="Inspector: lines"]').wait_for()
+
+    assert "select=lines" in page.url
+
+
+def test_the_address_reproduces_what_one_sees(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/declined?at=3&select=lines")
+
+    assert page.locator(".when output").inner_text().startswith("event 3 of ")
+    assert page.locator('.inspector[aria-label="Inspector: lines"]').is_visible()
+
+
+def test_brackets_step_through_the_events(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs/done?at=5")
+
+    page.keyboard.press("[")
+    page.wait_for_url("**at=4*")
+    page.keyboard.press("]")
+    page.wait_for_url("**at=5*")
+
+
+def test_the_keyboard_alone_opens_the_run_that_needs_attention(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs")
+
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*")
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    page.wait_for_url("**/problems")
+
+
+def test_a_page_of_a_run_follows_what_happens(open_page: Callable[..., Any], store: Path) -> None:
+    page = open_page("/runs/waits")
+    page.locator("b.status", has_text="waiting").wait_for()
+
+    with Runner(store) as runner:
+        runner.register(orders)
+        runner.resume("waits")
+        runner.signal("waits", "approved", {"ok": True}, by="grace")
+        runner.wait("waits")
+
+    page.locator("b.status", has_text="completed").wait_for()
+
+
+def test_the_theme_can_be_switched_and_is_remembered(open_page: Callable[..., Any]) -> None:
+    page = open_page("/runs")
+    ground = "getComputedStyle(document.body).backgroundColor"
+
+    before = page.evaluate(ground)
+    page.get_by_role("button", name="Theme").click()
+    page.get_by_role("button", name="Theme").click()
+    dark = page.evaluate(ground)
+    page.reload()
+
+    assert dark != before
+    assert page.evaluate(ground) == dark
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_has_a_name_and_enough_contrast(open_page: Callable[..., Any], path: str, scheme: str) -> None:
+    page = open_page(path, scheme=scheme)
+
+    assert page.evaluate(NAMELESS) == []
+    assert page.evaluate(PALE) == []
+
+
+NAMELESS = """() => {
+  const named = e => e.ariaLabel || e.textContent.trim() || e.labels?.length || e.title;
+  const controls = 'a, button, input:not([type=hidden]), select, textarea, [role=button]';
+  return [...document.querySelectorAll(controls)].filter(e => e.checkVisibility() && !named(e))
+    .map(e => e.outerHTML.slice(0, 120));
+}"""
+
+PALE = """() => {
+  const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
+  const linear = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = colour => colour.slice(0, 3).map(v => linear(v / 255))
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  const ground = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor);
+    if (c.length === 3 || c[3] === 1) return c; } return [255, 255, 255]; };
+  const says = e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  const texts = [...document.querySelectorAll('main *, header *')]
+    .filter(e => e.checkVisibility() && !e.closest('svg, .sr') && says(e));
+  return texts.filter(e => { const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
+    return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5; }).map(e => e.outerHTML.slice(0, 120));
+}"""
