@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     """The input that a workflow takes."""
     Out_co = TypeVar("Out_co", default=Any, covariant=True)
     """The value that a component, a flow or a workflow produces."""
+    In = TypeVar("In", default=Any)
+    """The input of a workflow that a function takes."""
+    Out = TypeVar("Out", default=Any)
+    """The output of a workflow that a function takes."""
 else:
     from typing import TypeVar
 
     In_contra, Out_co = TypeVar("In_contra", contravariant=True), TypeVar("Out_co", covariant=True)
+    In, Out = TypeVar("In"), TypeVar("Out")
 
 ComponentName: TypeAlias = str
 RunId: TypeAlias = str

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, assert_type
 
 from weft import (
+    AsyncRunner,
     Run,
+    Runner,
     Step,
     Stop,
     Workflow,
@@ -24,6 +26,7 @@ from weft import (
     workflow,
 )
 from weft.core.compose.flow import Flow
+from weft.runner import AsyncHandle, AsyncHandles, Handle, Handles
 
 
 @step
@@ -160,6 +163,8 @@ assert_type(words >> each(length) >> until_ten, Flow[int])
 assert_type(words >> each(shout) >> joined, Flow[str])
 assert_type(words >> each(shout) >> first_letter, Flow[dict[str, list[Any]]])
 assert_type(words >> each(shout) >> collect(), Flow[list[Any]])
+assert_type(words >> each(length), Flow[list[int]])
+assert_type(words >> each(shout >> length), Flow[list[int]])
 assert_type(shout >> seen, Flow[int])
 assert_type(shout >> rule(then=lambda x: x, name="always"), Flow[Any])
 assert_type(shout >> crawl, Flow[int])
@@ -167,7 +172,78 @@ assert_type(shout >> [length, fetch], Flow[Any])
 
 assert_type(Workflow("w", fetch >> length).run("a").output, int)
 assert_type(Workflow("w", words >> each(length) >> total).run("a b").output, int)
+assert_type(Workflow("w", words >> each(length)).run("a b").output, list[int])
 assert_type(Workflow("w", fetch >> length, fetch >> shout).run("a").output, Any)
+
+
+# -- runs of a runner ----------------------------------------------------------------------------
+
+
+def of_runner(runner: Runner) -> None:
+    handle = runner.start(crawl, "weft.dev")
+    assert_type(handle, Handle[int])
+    assert_type(handle.result(), int)
+    assert_type(handle.result(timeout=5.0), int)
+    assert_type(handle.wait(), Run[int])
+    assert_type(handle.wait().output, int)
+    assert_type(handle.results(), dict[str, Any])
+    assert_type(handle.send("again"), Handle[int])
+    assert_type(runner.start(crawl, id="open").send("again").result(), int)
+    runner.start(crawl, 5)  # wrong: a number for text
+    handle.result().upper()  # wrong: a number has no upper case
+
+    assert_type(runner.result(handle), int)
+    assert_type(runner.wait(handle), Run[int])
+    assert_type(runner.get(handle), Run[int])
+    assert_type(runner.wait_until(handle, lambda run: run.output > 5), Run[int])
+    assert_type(runner.gather([handle, handle]), list[int])
+
+    handles = runner.start_many(crawl, ["a", "b"])
+    assert_type(handles, Handles[int])
+    assert_type(handles[0], Handle[int])
+    assert_type(handles[1:], Handles[int])
+    assert_type([one.result() for one in handles], list[int])
+    assert_type(handles.gather(), list[int])
+    assert_type(handles.gather(return_exceptions=True), list[int | Exception])
+    assert_type(runner.gather(handles), list[int])
+    assert_type(runner.gather(handles, return_exceptions=True), list[int | Exception])
+    runner.start_many(crawl, [5])  # wrong: a number for text
+
+
+async def of_async_runner(runner: AsyncRunner) -> None:
+    handle = await runner.start(crawl, "weft.dev")
+    assert_type(handle, AsyncHandle[int])
+    assert_type(await handle.result(), int)
+    assert_type((await handle.wait()).output, int)
+    assert_type(await (await handle.send("again")).result(), int)
+    await runner.start(crawl, 5)  # wrong: a number for text
+
+    assert_type(await runner.result(handle), int)
+    assert_type(await runner.wait(handle), Run[int])
+    assert_type(await runner.gather([handle]), list[int])
+
+    handles = await runner.start_many(crawl, ["a", "b"])
+    assert_type(handles, AsyncHandles[int])
+    assert_type(handles[0], AsyncHandle[int])
+    assert_type(await handles.gather(), list[int])
+    assert_type(await handles.gather(return_exceptions=True), list[int | Exception])
+    await runner.start_many(crawl, [5])  # wrong: a number for text
+
+
+def of_unknown_types(runner: Runner, flow: Workflow, made: Workflow[Any, Any]) -> None:
+    assert_type(runner.start(flow, 5), Handle[Any])
+    assert_type(runner.start(flow, 5).result(), Any)
+    assert_type(runner.start(made, id="open").send(5).result(), Any)
+    assert_type(runner.start_many(flow, [1, "a"]).gather(), list[Any])
+    assert_type(runner.start(Workflow("w", fetch >> length), object()).result(), int)
+    assert_type(runner.resume("a"), Handle[Any])
+    assert_type(runner.send("a", 5).result(), Any)
+    assert_type(runner.result("a"), Any)
+    assert_type(runner.wait("a"), Run[Any])
+    assert_type(runner.get("a").output, Any)
+    assert_type(runner.gather(["a", "b"]), list[Any])
+    any_of: Handle = runner.start(crawl, "weft.dev")
+    assert_type(any_of.result(), Any)
 
 
 # -- without annotations, as before --------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from weft.runner.blocking import Runner
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
-from weft.runner.handle import Handle, Handles
+from weft.runner.handle import AsyncHandle, AsyncHandles, Handle, Handles
 from weft.runner.options import WorkerHooks
 from weft.runner.runner import AsyncRunner
 
 __all__ = [
+    "AsyncHandle",
+    "AsyncHandles",
     "AsyncRunner",
     "Checkpoints",
     "Handle",

@@ -20,7 +20,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
@@ -38,7 +38,7 @@ from weft.runner.handle import Handle, Handles
 from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runner import AsyncRunner
-from weft.typing import PoliciesMode
+from weft.typing import In, Out, PoliciesMode
 
 T = TypeVar("T")
 
@@ -213,8 +213,8 @@ class Runner:
 
     def start(
         self,
-        workflow: Workflow,
-        input: Any = MISSING,  # noqa: A002 - what one would say
+        workflow: Workflow[In, Out],
+        input: In = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
         open: bool = False,  # noqa: A002 - what one would say
@@ -231,7 +231,7 @@ class Runner:
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
         by: str | None = None,
-    ) -> Handle[Self]:
+    ) -> Handle[Out]:
         """Start a run of *workflow*; see :meth:`AsyncRunner.start`."""
         started = self._do(
             self._inner.start(
@@ -258,8 +258,8 @@ class Runner:
 
     def start_many(
         self,
-        workflow: Workflow,
-        inputs: Iterable[Any],
+        workflow: Workflow[In, Out],
+        inputs: Iterable[In],
         *,
         ids: Iterable[str] | None = None,
         open: bool = False,  # noqa: A002 - what one would say
@@ -274,7 +274,7 @@ class Runner:
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
         by: str | None = None,
-    ) -> Handles[Self]:
+    ) -> Handles[Out]:
         """Start a run for each of *inputs*, which the calling thread reads; see :meth:`AsyncRunner.start_many`."""
         started = self._do(
             self._inner.start_many(
@@ -316,7 +316,7 @@ class Runner:
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         by: str | None = None,
-    ) -> Handle[Self]:
+    ) -> Handle:
         """Send the run *id* an input, and return a handle of that input; see :meth:`AsyncRunner.send`."""
         sent = self._do(
             self._inner.send(
@@ -333,18 +333,32 @@ class Runner:
         """Let the run *id* accept no more input, and finish; see :meth:`AsyncRunner.finish`."""
         self._do(self._inner.finish(id, by=by))
 
-    def wait(self, run: str | Handle[Any], timeout: float | None = None) -> Run:
+    def wait(self, run: str | Handle[Out], timeout: float | None = None) -> Run[Out]:
         """Wait until *run*, an id or a handle, has nothing left to do; see :meth:`AsyncRunner.wait`."""
         return self._do(self._inner.wait(run, timeout))
 
-    def wait_until(self, run: str | Handle[Any], predicate: Callable[[Run], bool], timeout: float | None = None) -> Run:
+    def wait_until(
+        self, run: str | Handle[Out], predicate: Callable[[Run[Out]], bool], timeout: float | None = None
+    ) -> Run[Out]:
         """Wait until *predicate* holds for *run*; it is called in the loop of the runner."""
         return self._do(self._inner.wait_until(run, predicate, timeout))
 
-    def result(self, run: str | Handle[Any], timeout: float | None = None) -> Any:
+    def result(self, run: str | Handle[Out], timeout: float | None = None) -> Out:
         """Wait until *run* has nothing left to do, and return its output; see :meth:`AsyncRunner.result`."""
         return self._do(self._inner.result(run, timeout))
 
+    @overload
+    def gather(
+        self,
+        runs: Iterable[str | Handle[Out]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> list[Out]: ...
+    @overload
+    def gather(
+        self, runs: Iterable[str | Handle[Out]], timeout: float | None = None, *, return_exceptions: bool
+    ) -> list[Out | Exception]: ...
     def gather(
         self, runs: Iterable[str | Handle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
     ) -> list[Any]:
@@ -357,7 +371,7 @@ class Runner:
         """Return the latest values that the leaves of *run* have produced; see :meth:`AsyncRunner.results`."""
         return self._do(self._inner.results(run))
 
-    def get(self, run: str | Handle[Any]) -> Run:
+    def get(self, run: str | Handle[Out]) -> Run[Out]:
         """Return *run*, an id or a handle, as it is now."""
         return self._do(self._inner.get(run))
 
@@ -442,7 +456,7 @@ class Runner:
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
-    ) -> Handle[Self]:
+    ) -> Handle:
         """Load the stored run *id*, and continue it; see :meth:`AsyncRunner.resume`."""
         resumed = self._do(
             self._inner.resume(
@@ -471,7 +485,7 @@ class Runner:
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
-    ) -> list[Handle[Self]]:
+    ) -> list[Handle]:
         """Resume every stored run that has something to do and is free; see :meth:`AsyncRunner.resume_all`."""
         resumed = self._do(
             self._inner.resume_all(
@@ -518,14 +532,14 @@ class Runner:
         input: Any = MISSING,  # noqa: A002 - what one would say
         context: Mapping[str, Any] | None = None,
         by: str | None = None,
-    ) -> Handle[Self]:
+    ) -> Handle:
         """Retry dead letters of the run *id*; see :meth:`AsyncRunner.retry`."""
         retried = self._inner.retry(id, which, policy=policy, input=input, context=context, by=by)
         return Handle(self, self._do(retried).ref)
 
     def discard(
         self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
-    ) -> Handle[Self]:
+    ) -> Handle:
         """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
         return Handle(self, self._do(self._inner.discard(id, which, context=context, by=by)).ref)
 

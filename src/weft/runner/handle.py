@@ -4,12 +4,15 @@ Handles: how a caller refers to one run, or to many that were started together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overload
 
 import msgspec
 
-R = TypeVar("R")
+from weft.core.events import AnyEvent
+from weft.core.run.run import Run
+from weft.ports.store import RunStatus
+from weft.typing import Out_co
 
 
 class RunRef(msgspec.Struct, frozen=True):
@@ -31,19 +34,14 @@ class RunRef(msgspec.Struct, frozen=True):
         return self.input is not None or self.is_named
 
 
-class Handle(Generic[R]):
-    """
-    A run of a runner, or one of its inputs.
-
-    The methods block in a handle of a ``Runner``, and return awaitables in one of an ``AsyncRunner``.  A handle that
-    ``start`` or ``send`` returned belongs to that input: :meth:`result` and :meth:`results` are what came of it.
-    """
+class RunHandle(Generic[Out_co]):
+    """The base of handles: which run is meant, and in which runner."""
 
     __slots__ = ("_ref", "_runner", "_via")
 
-    def __init__(self, runner: R, ref: RunRef, via: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, runner: Any, ref: RunRef, via: Callable[[Any], Any] | None = None) -> None:
         """Refer to the run *ref*; *via* converts what a method of *runner* returns."""
-        self._runner: Any = runner
+        self._runner = runner
         self._ref, self._via = ref, via
 
     @property
@@ -59,59 +57,9 @@ class Handle(Generic[R]):
     def _given(self, got: Any) -> Any:
         return got if self._via is None else self._via(got)
 
-    def send(
-        self,
-        input: Any,  # noqa: A002 - what one would say
-        *,
-        key: str | None = None,
-        deadline: float | None = None,
-        by: str | None = None,
-    ) -> Any:
-        """Send the run a further input; return a handle of that input."""
-        return self._given(self._runner.send(self.id, input, key=key, deadline=deadline, by=by))
-
-    def wait(self, timeout: float | None = None) -> Any:
-        """Wait until there is nothing left to do; return the run."""
-        return self._given(self._runner.wait(self, timeout))
-
-    def result(self, timeout: float | None = None) -> Any:
-        """
-        Wait until there is nothing left to do; return the output.
-
-        Raises:
-            RunFailed: something failed, and nothing has handled it.
-            NothingProduced: nothing was produced; the error says why.
-            NoInput: the handle belongs to no input, and the run is open or has had several.
-        """
-        return self._given(self._runner.result(self, timeout))
-
-    def results(self) -> Any:
-        """Return the values that the leaves have produced so far."""
-        return self._given(self._runner.results(self))
-
-    def status(self) -> Any:
-        """Return the status of the run."""
-        return self._given(self._runner.status(self))
-
-    def log(self) -> Any:
-        """Return everything that has happened in the run, in order."""
-        return self._given(self._runner.log(self))
-
-    def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Any:
-        """Send the run the signal *name*."""
-        return self._given(self._runner.signal(self.id, name, value, key=key, by=by))
-
-    def finish(self, *, by: str | None = None) -> Any:
-        """Let the run accept no more input, and finish when nothing is left to do."""
-        return self._given(self._runner.finish(self.id, by=by))
-
-    def cancel(self, reason: str = "", *, by: str | None = None) -> Any:
-        """Close the run; attempts in flight are cancelled or abandoned."""
-        return self._given(self._runner.cancel(self.id, reason, by=by))
-
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Handle)
+            isinstance(other, RunHandle)
             and (self.id, self._ref.input) == (other.id, other._ref.input)
             and self._runner is other._runner
         )
@@ -121,24 +69,137 @@ class Handle(Generic[R]):
 
     def __repr__(self) -> str:
         number = self._ref.input
-        return f"Handle({self.id!r})" if number is None or number == 1 else f"Handle({self.id!r}, input {number})"
+        of = "" if number is None or number == 1 else f", input {number}"
+        return f"{type(self).__name__}({self.id!r}{of})"
 
 
-def as_ref(run: str | Handle[Any]) -> RunRef:
+class Handle(RunHandle[Out_co]):
+    """
+    A run of a ``Runner``, or one of its inputs.
+
+    A handle that ``start`` or ``send`` returned belongs to that input: :meth:`result` and :meth:`results` are what
+    came of it.  The type in ``Handle[str]`` is that of the output.
+    """
+
+    __slots__ = ()
+
+    def send(
+        self,
+        input: Any,  # noqa: A002 - what one would say
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> Handle[Out_co]:
+        """Send the run a further input; return a handle of that input."""
+        return cast("Handle[Out_co]", self._given(self._runner.send(self.id, input, key=key, deadline=deadline, by=by)))
+
+    def wait(self, timeout: float | None = None) -> Run[Out_co]:
+        """Wait until there is nothing left to do; return the run."""
+        return cast("Run[Out_co]", self._given(self._runner.wait(self, timeout)))
+
+    def result(self, timeout: float | None = None) -> Out_co:
+        """
+        Wait until there is nothing left to do; return the output.
+
+        Raises:
+            RunFailed: something failed, and nothing has handled it.
+            NothingProduced: nothing was produced; the error says why.
+            NoInput: the handle belongs to no input, and the run is open or has had several.
+        """
+        return cast("Out_co", self._given(self._runner.result(self, timeout)))
+
+    def results(self) -> dict[str, Any]:
+        """Return the values that the leaves have produced so far."""
+        return cast("dict[str, Any]", self._given(self._runner.results(self)))
+
+    def status(self) -> RunStatus:
+        """Return the status of the run."""
+        return cast("RunStatus", self._given(self._runner.status(self)))
+
+    def log(self) -> list[AnyEvent]:
+        """Return everything that has happened in the run, in order."""
+        return cast("list[AnyEvent]", self._given(self._runner.log(self)))
+
+    def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
+        """Send the run the signal *name*."""
+        self._given(self._runner.signal(self.id, name, value, key=key, by=by))
+
+    def finish(self, *, by: str | None = None) -> None:
+        """Let the run accept no more input, and finish when nothing is left to do."""
+        self._given(self._runner.finish(self.id, by=by))
+
+    def cancel(self, reason: str = "", *, by: str | None = None) -> None:
+        """Close the run; attempts in flight are cancelled or abandoned."""
+        self._given(self._runner.cancel(self.id, reason, by=by))
+
+
+class AsyncHandle(RunHandle[Out_co]):
+    """A run of an ``AsyncRunner``, or one of its inputs: a :class:`Handle` whose methods are awaited."""
+
+    __slots__ = ()
+
+    def send(
+        self,
+        input: Any,  # noqa: A002 - what one would say
+        *,
+        key: str | None = None,
+        deadline: float | None = None,
+        by: str | None = None,
+    ) -> Awaitable[AsyncHandle[Out_co]]:
+        """Send the run a further input; return a handle of that input."""
+        sent = self._given(self._runner.send(self.id, input, key=key, deadline=deadline, by=by))
+        return cast("Awaitable[AsyncHandle[Out_co]]", sent)
+
+    def wait(self, timeout: float | None = None) -> Awaitable[Run[Out_co]]:
+        """Wait until there is nothing left to do; return the run."""
+        return cast("Awaitable[Run[Out_co]]", self._given(self._runner.wait(self, timeout)))
+
+    def result(self, timeout: float | None = None) -> Awaitable[Out_co]:
+        """Wait until there is nothing left to do; return the output, or raise as :meth:`Handle.result`."""
+        return cast("Awaitable[Out_co]", self._given(self._runner.result(self, timeout)))
+
+    def results(self) -> Awaitable[dict[str, Any]]:
+        """Return the values that the leaves have produced so far."""
+        return cast("Awaitable[dict[str, Any]]", self._given(self._runner.results(self)))
+
+    def status(self) -> Awaitable[RunStatus]:
+        """Return the status of the run."""
+        return cast("Awaitable[RunStatus]", self._given(self._runner.status(self)))
+
+    def log(self) -> Awaitable[list[AnyEvent]]:
+        """Return everything that has happened in the run, in order."""
+        return cast("Awaitable[list[AnyEvent]]", self._given(self._runner.log(self)))
+
+    def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Awaitable[None]:
+        """Send the run the signal *name*."""
+        return cast("Awaitable[None]", self._given(self._runner.signal(self.id, name, value, key=key, by=by)))
+
+    def finish(self, *, by: str | None = None) -> Awaitable[None]:
+        """Let the run accept no more input, and finish when nothing is left to do."""
+        return cast("Awaitable[None]", self._given(self._runner.finish(self.id, by=by)))
+
+    def cancel(self, reason: str = "", *, by: str | None = None) -> Awaitable[None]:
+        """Close the run; attempts in flight are cancelled or abandoned."""
+        return cast("Awaitable[None]", self._given(self._runner.cancel(self.id, reason, by=by)))
+
+
+def as_ref(run: str | RunHandle[Any]) -> RunRef:
     """Return the run that a caller refers to by an id or a handle."""
-    return run.ref if isinstance(run, Handle) else RunRef(run, is_named=True)
+    return run.ref if isinstance(run, RunHandle) else RunRef(run, is_named=True)
 
 
-class Handles(Sequence[Handle[R]]):
-    """
-    Runs of a runner that were started together, in the order of their inputs.
+H_co = TypeVar("H_co", bound=RunHandle[Any], covariant=True)
 
-    :meth:`gather` blocks in the handles of a ``Runner``, and returns an awaitable in those of an ``AsyncRunner``.
-    """
+
+class RunHandles(Sequence[H_co]):
+    """The base of the handles of several runs."""
 
     __slots__ = ("_refs", "_runner")
+    _one: ClassVar[type[RunHandle[Any]]]
+    """The class of the handle of one of them."""
 
-    def __init__(self, runner: R, refs: Sequence[RunRef]) -> None:
+    def __init__(self, runner: Any, refs: Sequence[RunRef]) -> None:
         """Refer to the runs *refs*."""
         self._runner, self._refs = runner, refs
 
@@ -152,27 +213,56 @@ class Handles(Sequence[Handle[R]]):
         """The runs that they refer to."""
         return self._refs
 
-    def gather(self, timeout: float | None = None, *, return_exceptions: bool = False) -> Any:
-        """Wait until all runs have nothing left to do; return their outputs in order, or raise the first error."""
-        runner: Any = self._runner
-        return runner.gather(self, timeout, return_exceptions=return_exceptions)
-
     def __len__(self) -> int:
         return len(self._refs)
 
     @overload
-    def __getitem__(self, index: int) -> Handle[R]: ...
+    def __getitem__(self, index: int) -> H_co: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Handles[R]: ...
+    def __getitem__(self, index: slice) -> Self: ...
 
-    def __getitem__(self, index: int | slice) -> Handle[R] | Handles[R]:
+    def __getitem__(self, index: int | slice) -> H_co | Self:
         if isinstance(index, slice):
-            return Handles(self._runner, self._refs[index])
-        return Handle(self._runner, self._refs[index])
+            return type(self)(self._runner, self._refs[index])
+        return cast("H_co", self._one(self._runner, self._refs[index]))
 
-    def __iter__(self) -> Iterator[Handle[R]]:
-        return (Handle(self._runner, ref) for ref in self._refs)
+    def __iter__(self) -> Iterator[H_co]:
+        return (cast("H_co", self._one(self._runner, ref)) for ref in self._refs)
 
     def __repr__(self) -> str:
-        return f"Handles({self.ids!r})"
+        return f"{type(self).__name__}({self.ids!r})"
+
+
+class Handles(RunHandles[Handle[Out_co]], Generic[Out_co]):
+    """Runs of a ``Runner`` that were started together, in the order of their inputs."""
+
+    __slots__ = ()
+    _one = Handle
+
+    @overload
+    def gather(self, timeout: float | None = None, *, return_exceptions: Literal[False] = False) -> list[Out_co]: ...
+    @overload
+    def gather(self, timeout: float | None = None, *, return_exceptions: bool) -> list[Out_co | Exception]: ...
+    def gather(self, timeout: float | None = None, *, return_exceptions: bool = False) -> list[Any]:
+        """Wait until all runs have nothing left to do; return their outputs in order, or raise the first error."""
+        return cast("list[Any]", self._runner.gather(self, timeout, return_exceptions=return_exceptions))
+
+
+class AsyncHandles(RunHandles[AsyncHandle[Out_co]], Generic[Out_co]):
+    """Runs of an ``AsyncRunner`` that were started together: :class:`Handles` whose :meth:`gather` is awaited."""
+
+    __slots__ = ()
+    _one = AsyncHandle
+
+    @overload
+    def gather(
+        self, timeout: float | None = None, *, return_exceptions: Literal[False] = False
+    ) -> Awaitable[list[Out_co]]: ...
+    @overload
+    def gather(
+        self, timeout: float | None = None, *, return_exceptions: bool
+    ) -> Awaitable[list[Out_co | Exception]]: ...
+    def gather(self, timeout: float | None = None, *, return_exceptions: bool = False) -> Awaitable[Any]:
+        """Wait until all runs have nothing left to do; return their outputs in order, or raise the first error."""
+        return cast("Awaitable[Any]", self._runner.gather(self, timeout, return_exceptions=return_exceptions))

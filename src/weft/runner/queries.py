@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, cast, overload
 
 from weft.core import events as ev
 from weft.core.failure import described
@@ -32,12 +32,13 @@ from weft.log.outcome import RunOutcome, decode_outcome, outcome_of
 from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle, Handles, RunRef, as_ref
+from weft.runner.handle import AsyncHandle, RunHandle, RunHandles, RunRef, as_ref
 from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
 from weft.runner.waiting.pauses import pauses
+from weft.typing import Out
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class RunnerQueries:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    async def wait(self, run: str | Handle[Any], timeout: float | None = None) -> Run:
+    async def wait(self, run: str | RunHandle[Out], timeout: float | None = None) -> Run[Out]:
         """
         Wait until *run*, an id or a handle, has nothing left to do, and all of that is durable; return it as it is.
 
@@ -186,8 +187,8 @@ class RunnerQueries:
         return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(found.id)).run
 
     async def wait_until(
-        self, run: str | Handle[Any], predicate: Callable[[Run], bool], timeout: float | None = None
-    ) -> Run:
+        self, run: str | RunHandle[Out], predicate: Callable[[Run[Out]], bool], timeout: float | None = None
+    ) -> Run[Out]:
         """
         Wait until *predicate* holds for *run*, an id or a handle, as far as it is durable; as :meth:`wait`.
 
@@ -216,7 +217,7 @@ class RunnerQueries:
                 raise RunParked(ref.id, found.reason)
         raise AssertionError("a run is looked at until it is done")
 
-    async def result(self, run: str | Handle[Any], timeout: float | None = None) -> Any:
+    async def result(self, run: str | RunHandle[Out], timeout: float | None = None) -> Out:
         """
         Wait until *run*, an id or a handle, has nothing left to do; return the output of its last input.
 
@@ -242,17 +243,17 @@ class RunnerQueries:
         else:
             found = await self._done(ref, timeout, of_input=True)
         if isinstance(found, Worker):
-            return _output(found, ref)
+            return cast("Out", _output(found, ref))
         if found.status == "cancelled":
             raise RunClosed(ref.id, found.reason)
         stored = decode_outcome(found.outcome)
         if stored is not None and ref.input in (None, stored.ordinal):
-            return checked_output(ref.id, stored)
-        return output_of((await self._runtime.registry.read(ref.id)).run, ref.input)
+            return cast("Out", checked_output(ref.id, stored))
+        return cast("Out", output_of((await self._runtime.registry.read(ref.id)).run, ref.input))
 
     async def _result_of_key(self, ref: RunRef) -> Any:
         """Return the result of an input that was left in the inbox of its run, once the run has taken it in."""
-        return await self.result(Handle(self, await self._numbered(ref)))
+        return await self.result(AsyncHandle(self, await self._numbered(ref)))
 
     async def _numbered(self, ref: RunRef) -> RunRef:
         """Return *ref* with the number of its input, once the run has it."""
@@ -263,9 +264,21 @@ class RunnerQueries:
         run = await self._until(ref, has_it)
         return RunRef(ref.id, (run.memory.keys or {})[ref.key or ""])
 
+    @overload
     async def gather(
         self,
-        runs: Iterable[str | Handle[Any]],
+        runs: Iterable[str | RunHandle[Out]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> list[Out]: ...
+    @overload
+    async def gather(
+        self, runs: Iterable[str | RunHandle[Out]], timeout: float | None = None, *, return_exceptions: bool
+    ) -> list[Out | Exception]: ...
+    async def gather(
+        self,
+        runs: Iterable[str | RunHandle[Any]],
         timeout: float | None = None,
         *,
         return_exceptions: bool = False,
@@ -285,9 +298,9 @@ class RunnerQueries:
             RunNotFound, RunNotHeld, RunParked, RunClosed, RunFailed, NothingProduced: as :meth:`result`.
         """
         self._runtime.check_open()
-        if isinstance(runs, str | Handle):
+        if isinstance(runs, str | RunHandle):
             raise InvalidOption(f"gather({runs!r}): use a list of ids or handles")
-        refs = runs.refs if isinstance(runs, Handles) else [as_ref(each) for each in runs]
+        refs = runs.refs if isinstance(runs, RunHandles) else [as_ref(each) for each in runs]
         group = WaitGroup(refs, _output)
         try:
             await self._joined(group, timeout)
@@ -343,7 +356,7 @@ class RunnerQueries:
             if not ref.is_clear:
                 await self._check_input(ref, found)
             if not isinstance(found, Worker):
-                member.have(await self.result(Handle(self, ref)))
+                member.have(await self.result(AsyncHandle(self, ref)))
             elif found.has_left or is_done(found):
                 member.settled(found)
             else:
@@ -353,7 +366,7 @@ class RunnerQueries:
 
     # -- looking ---------------------------------------------------------------------------------
 
-    async def results(self, run: str | Handle[Any]) -> dict[str, Any]:
+    async def results(self, run: str | RunHandle[Any]) -> dict[str, Any]:
         """
         Return the latest values that the leaves of *run*, an id or a handle, have produced.
 
@@ -367,16 +380,16 @@ class RunnerQueries:
         seen = await self._run(found)
         return seen.results() if ref.input is None else results_of(seen, ref.input)
 
-    async def get(self, run: str | Handle[Any]) -> Run:
+    async def get(self, run: str | RunHandle[Out]) -> Run[Out]:
         """Return *run*, an id or a handle, as it is now."""
         found = await self._found(as_ref(run))
         return (await self._run(found)).frozen_copy(found.state if isinstance(found, Worker) else found.status)
 
-    async def log(self, run: str | Handle[Any]) -> list[ev.AnyEvent]:
+    async def log(self, run: str | RunHandle[Any]) -> list[ev.AnyEvent]:
         """Return everything that has happened in *run*, an id or a handle."""
         return (await self._run(await self._found(as_ref(run)))).log()
 
-    async def status(self, run: str | Handle[Any]) -> RunStatus:
+    async def status(self, run: str | RunHandle[Any]) -> RunStatus:
         """Return the status of *run*, an id or a handle."""
         found = await self._found(as_ref(run))
         return found.state if isinstance(found, Worker) else found.status

@@ -40,7 +40,7 @@ from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle, Handles, RunRef
+from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
 from weft.runner.options import (
     IfExists,
     OnComplete,
@@ -64,7 +64,7 @@ from weft.runner.registry.mailbox import MERGE_POLICIES
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
-from weft.typing import PoliciesMode
+from weft.typing import In, Out, PoliciesMode
 
 _UNSAID: Final = (None,) * 7
 """The options of a run of which the caller has said nothing."""
@@ -197,8 +197,8 @@ class AsyncRunner(RunnerQueries):
 
     async def start(
         self,
-        workflow: Workflow,
-        input: Any = MISSING,  # noqa: A002 - what one would say
+        workflow: Workflow[In, Out],
+        input: In = MISSING,  # noqa: A002 - what one would say
         *,
         id: str | None = None,
         open: bool = False,  # noqa: A002 - what one would say
@@ -215,7 +215,7 @@ class AsyncRunner(RunnerQueries):
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
         by: str | None = None,
-    ) -> Handle[Self]:
+    ) -> AsyncHandle[Out]:
         """
         Start a run of *workflow*; it is stored when this returns.
 
@@ -278,12 +278,12 @@ class AsyncRunner(RunnerQueries):
             check_portable(workflow, told, is_required=True)
         request = StartRequest(input, policies, policies_mode, deadline, not open, by)
         worker = await self._registry.start(run, workflow, told, request, if_exists)
-        return Handle(self, RunRef(run, None if input is MISSING else 1, worker))
+        return AsyncHandle(self, RunRef(run, None if input is MISSING else 1, worker))
 
     async def start_many(
         self,
-        workflow: Workflow,
-        inputs: Iterable[Any],
+        workflow: Workflow[In, Out],
+        inputs: Iterable[In],
         *,
         ids: Iterable[str] | None = None,
         open: bool = False,  # noqa: A002 - what one would say
@@ -298,7 +298,7 @@ class AsyncRunner(RunnerQueries):
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
         by: str | None = None,
-    ) -> Handles[Self]:
+    ) -> AsyncHandles[Out]:
         """
         Start a run of *workflow* for each of *inputs*, as :meth:`start` does; all of them are stored when this returns.
 
@@ -336,7 +336,7 @@ class AsyncRunner(RunnerQueries):
         runs = await new_runs(inputs, ids)
         request = StartRequest(MISSING, policies, policies_mode, deadline, not open, by)
         workers = await self._runtime.bulk_start.start(runs, workflow, told, request)
-        return Handles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
+        return AsyncHandles(self, [RunRef(run.id, 1, workers.get(run.id)) for run in runs])
 
     def _given(self, options: dict[str, Any], usual: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
         """Split *options* into the options of a run, over the *usual* ones, and its policies and deadline."""
@@ -409,7 +409,7 @@ class AsyncRunner(RunnerQueries):
         policies: Iterable[Any] | None = None,
         policies_mode: PoliciesMode = "merge",
         by: str | None = None,
-    ) -> Handle[Self]:
+    ) -> AsyncHandle:
         """
         Send the run *id* an input, and return a handle of that input.
 
@@ -440,16 +440,16 @@ class AsyncRunner(RunnerQueries):
             if known is None:
                 raise
             await self._runtime.finished(id)
-            return Handle(self, RunRef(id, known))  # it was sent before the run finished
+            return AsyncHandle(self, RunRef(id, known))  # it was sent before the run finished
         except RunNotHeld as refused:
             at, key = self._runtime.dispatcher.clock.time(), key or uuid.uuid4().hex
             if policies is not None:
                 await self._post(refused, "policies", ev.PolicyChanged(0, tuple(policies), by), policies_mode)
             end = None if deadline is None else at + deadline
             await self._post(refused, "input", ev.InputReceived(0, input, 0, at, key, end, by=by))
-            return Handle(self, RunRef(id, key=key))
+            return AsyncHandle(self, RunRef(id, key=key))
         await self._runtime.taken(worker)
-        return Handle(self, RunRef(id, number, worker))
+        return AsyncHandle(self, RunRef(id, number, worker))
 
     async def signal(
         self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None
@@ -612,7 +612,7 @@ class AsyncRunner(RunnerQueries):
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
-    ) -> Handle[Self]:
+    ) -> AsyncHandle:
         """
         Load the stored run *id*, and continue it.  A run that is here already, or has finished, is left as it is.
 
@@ -642,7 +642,7 @@ class AsyncRunner(RunnerQueries):
         )
         worker = await self._registry.resume(id, workflow, told, strict=strict)
         await self._runtime.mailbox.collected()
-        return Handle(self, RunRef(id, None, worker))
+        return AsyncHandle(self, RunRef(id, None, worker))
 
     async def resume_all(
         self,
@@ -655,7 +655,7 @@ class AsyncRunner(RunnerQueries):
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] | None = None,
         hooks: WorkerHooks | None = None,
-    ) -> list[Handle[Self]]:
+    ) -> list[AsyncHandle]:
         """
         Resume every stored run that has something to do and that no living process owns.
 
@@ -678,7 +678,7 @@ class AsyncRunner(RunnerQueries):
         )
         resumed = await self._runtime.bulk_resume.resume_all(told, parked=parked)
         await self._runtime.mailbox.collected()
-        return [Handle(self, RunRef(run)) for run in resumed]
+        return [AsyncHandle(self, RunRef(run)) for run in resumed]
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -759,7 +759,7 @@ class AsyncRunner(RunnerQueries):
         input: Any = MISSING,  # noqa: A002 - what one would say
         context: Mapping[str, Any] | None = None,
         by: str | None = None,
-    ) -> Handle[Self]:
+    ) -> AsyncHandle:
         """
         Retry dead letters of the run *id*; a failed run goes on with that, and finishes again.
 
@@ -784,13 +784,13 @@ class AsyncRunner(RunnerQueries):
 
     async def discard(
         self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
-    ) -> Handle[Self]:
+    ) -> AsyncHandle:
         """Discard dead letters of the run *id*, as :meth:`retry` retries them."""
         return await self._revised(id, lambda run: run.discard(which, by=by), context)
 
     async def _revised(
         self, id: str, revise: Callable[[Run], object], context: Mapping[str, Any] | None
-    ) -> Handle[Self]:
+    ) -> AsyncHandle:
         """Let *revise* change the run *id*, also if it has failed and left; its components read this *context* then."""
         check_context(context)
         while True:
@@ -813,7 +813,7 @@ class AsyncRunner(RunnerQueries):
                 if context:
                     worker.give(context)
                 await self._changed(worker)
-            return Handle(self, RunRef(id, None, worker))
+            return AsyncHandle(self, RunRef(id, None, worker))
 
     async def _changed(self, worker: Worker) -> None:
         worker.changed()

@@ -14,29 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 
 from weft.core.compose.component import Component
-from weft.core.compose.flow import ENTRY, Flow, Link, as_flow
+from weft.core.compose.flow import ENTRY, Flow, Fragment, Link, as_flow
 from weft.core.compose.symbol import tracing
 from weft.core.functions.function import Function
 from weft.core.functions.identity import canonical
 from weft.errors import InvalidComponent, NoRun, NotACollection, UnidentifiableValue, WrongArity
+from weft.typing import Out
 
 if TYPE_CHECKING:
     from weft.core.compose.expansion import Expansion
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Map(Component):
-    """The opening of a region in which everything runs once per element."""
+class Map(Component[list[Out]], Generic[Out]):
+    """The opening of a region in which everything runs once per element; what it produces is a list of all."""
 
     body: Flow
     kind: ClassVar[str] = "map"
     makes_facts: ClassVar[bool] = False
     opens_region: ClassVar[bool] = True
 
-    def flow(self) -> Flow:
+    def flow(self) -> Flow[list[Out]]:
         """Return the map and its body, which is fed by it."""
         links = tuple(entry.fed_by((self,), "all") for entry in self.body.entries)
         return Flow(
@@ -114,6 +115,10 @@ def _shown(value: object) -> str:
 _ELEMENTS = Function(elements_of, ("value",), variadic=False)
 
 
+@overload
+def each(body: Fragment[Out], *, name: str | None = None) -> Map[Out]: ...
+@overload
+def each(body: object, *, name: str | None = None) -> Map: ...
 def each(body: object, *, name: str | None = None) -> Map:
     """
     Run *body*, a component, a pipeline or a list of these, for each element of what arrives.

@@ -20,7 +20,7 @@ class _Missing(msgspec.Struct, frozen=True):
     """Stands for "no default was given", since None is a default like any other."""
 
 
-MISSING: Final = _Missing()
+MISSING: Final[Any] = _Missing()
 
 
 class Reference(msgspec.Struct, frozen=True):

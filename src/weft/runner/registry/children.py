@@ -28,7 +28,7 @@ from weft.log import check_encodable
 from weft.ports.store import FINISHED
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
-from weft.runner.handle import Handle, RunRef
+from weft.runner.handle import AsyncHandle, Handle, RunRef
 from weft.runner.options import RunOptions, StartRequest, check_text
 from weft.runner.registry.registry import RunRegistry
 from weft.runner.waiting.waiters import Waiters
@@ -66,7 +66,7 @@ class ChildRuns:
 
     def start(
         self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
-    ) -> Handle[AsyncRunner]:
+    ) -> Handle:
         """Start a child from a plain function, on a thread."""
         if threading.get_ident() == self._thread:
             raise InvalidOption(
@@ -83,13 +83,13 @@ class ChildRuns:
 
     async def astart(
         self, parent: Runnable, workflow: Workflow, value: Any, *, id: str | None, with_parent: bool, **options: Any
-    ) -> Handle[AsyncRunner]:
+    ) -> AsyncHandle:
         """Start a child from a coroutine function, in whatever loop that runs."""
         starting = self._start(parent, workflow, value, id, with_parent, options)
         if asyncio.get_running_loop() is self._loop:
-            return Handle(self._runner, await starting, lambda work: self._aside(parent, work))
+            return AsyncHandle(self._runner, await starting, lambda work: self._aside(parent, work))
         made = await asyncio.wrap_future(self._in_loop(starting))
-        return Handle(
+        return AsyncHandle(
             self._runner, made, lambda work: asyncio.wrap_future(self._in_loop(self._aside(parent, work), work))
         )
 
