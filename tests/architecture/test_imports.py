@@ -51,7 +51,7 @@ EDGES = {"__init__", "__main__", "cli", "contrib", "testing", "web"}
 # A runner takes the usual adapters where it was given no others (`runner/defaults.py`).
 WHEN_CALLED = {
     *(("core", "local"), ("core", "log")),
-    *(("runner", "executors"), ("runner", "local"), ("runner", "stores")),
+    *(("runner", "executors"), ("runner", "local"), ("runner", "schedulers"), ("runner", "stores")),
 }
 
 # package: its folders, and the modules beside them, from below: each may import what stands in an earlier row

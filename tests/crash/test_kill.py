@@ -51,8 +51,11 @@ KILLS = [
     *(Kill("chain", "every_n", (after,)) for after in (3, 4, 7)),
     *(Kill("chain", "on_complete", (after,)) for after in (4, 8)),
     *(Kill(name, "every_cycle", (2, 2, 1)) for name in ("chain", "durable", "wide")),
+    *(Kill("chain", "on_complete+batches", (after,)) for after in (2, 5, 8)),
+    *(Kill("chain", "pipelined+batches", (after,)) for after in (2, 5, 8)),
+    *(Kill("chain", "every_n+batches", (after,)) for after in (3, 4, 7)),
 ]
-QUICK = {0, 9, 13, 17, 22, 27}
+QUICK = {0, 9, 13, 17, 22, 27, 30, 33}
 """Those that are not slow by themselves: one of each sort."""
 
 

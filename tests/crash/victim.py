@@ -2,6 +2,7 @@
 A program to be killed: runs a workflow on a SQLite file, and prints a line for every step before it returns.
 
     python victim.py runs.db chain every_cycle
+    python victim.py runs.db chain pipelined+batches  # with a scheduler that hands chains over together
 
 Whether the run is there already is found out by starting it: the same call starts and resumes.
 """
@@ -18,6 +19,7 @@ from weft.errors import RunParked
 from weft.policy import DEFAULT
 from weft.runner import every_n
 from weft.runner.checkpoints import Checkpoints, as_checkpoints
+from weft.schedulers import ChainBatching
 from weft.stores import SQLiteStore
 
 _alone = threading.Lock()
@@ -63,8 +65,10 @@ STRATEGIES: dict[str, Checkpoints] = {"every_n": every_n(3)}
 def main(path: str, name: str, strategy: str) -> None:
     """Run to the end, and print what came of it."""
     workflow, value = WORKFLOWS[name]
+    strategy, _, batches = strategy.partition("+")
+    scheduler = ChainBatching() if batches else None
     checkpoint = STRATEGIES.get(strategy) or as_checkpoints(strategy)
-    with Runner(SQLiteStore(path), checkpoint=checkpoint, threads=2) as runner:
+    with Runner(SQLiteStore(path), checkpoint=checkpoint, threads=2, scheduler=scheduler) as runner:
         try:
             run = runner.start(workflow, value, id="job").wait()
         except RunParked:  # it was killed three times before anything of it was stored

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextvars
 import os
 from time import monotonic
+from typing import Final
 
 from weft.calling import attempt
 from weft.core.run.runnable import Outcome
@@ -34,6 +35,9 @@ class ThreadExecutor(Pool):
         capacity: how many tickets may be inside, waiting ones and uncollected ones included.
         max_left: how many threads may hang in cancelled work before there are fewer for other work.
     """
+
+    in_process: Final = True
+    """Functions run in this process."""
 
     def __init__(self, max_workers: int | None = None, *, capacity: int = CAPACITY, max_left: int = MAX_LEFT) -> None:
         workers = min(32, (os.cpu_count() or 1) + 4) if max_workers is None else max_workers

@@ -20,6 +20,9 @@ Invariants:
 6. The ``entries`` of a runnable are called right before its function, where it runs and in the same context.
    ``runnable.call()`` does that; an executor that sends the function elsewhere sends them too, if they can be pickled.
 
+An executor that calls functions in this process can say so, with an attribute ``in_process = True``: then a scheduler
+may group runnables for it, and the runner hands it the group as one runnable, whose outcomes it reads in memory.
+
 All methods are called from one thread, that of the event loop in which the executor was opened; ``wake`` is
 called from any thread.  Tickets are never used twice.
 

@@ -30,6 +30,7 @@ from weft.errors import Interrupted, RunnerClosed
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
+from weft.ports.scheduler import Scheduler
 from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
 from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
@@ -70,6 +71,7 @@ class Runner:
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self._inner = AsyncRunner(
             store,
@@ -88,6 +90,7 @@ class Runner:
             blocking_threshold=blocking_threshold,
             check_arguments=check_arguments,
             resident=resident,
+            scheduler=scheduler,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -11,6 +11,7 @@ from weft.errors import InvalidOption
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
+from weft.ports.scheduler import Scheduler
 from weft.ports.store import LogStore, Store
 
 _USE: Final = "use the path of a file ('runs.db' or 'sqlite:runs.db'), 'memory:', or a store such as SQLiteStore(path)"
@@ -48,6 +49,22 @@ def _store_at(where: str | Path) -> LogStore:
     if scheme == "sqlite" and rest:
         return SQLiteStore(rest.removeprefix("//"))
     raise InvalidOption(f"Runner({where!r}): {_USE}")
+
+
+def scheduler(given: Scheduler | None) -> Scheduler | None:
+    """
+    Return *given*, or None if every runnable goes out by itself: then the scheduler is not asked.
+
+    Raises:
+        InvalidOption: it is not a scheduler.
+    """
+    from weft.schedulers import Default
+
+    if given is None or isinstance(given, Default):
+        return None
+    if isinstance(given, type) or not isinstance(given, Scheduler):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidOption(f"scheduler={given!r:.60}: use a scheduler such as weft.schedulers.ChainBatching()")
+    return given
 
 
 def clock() -> Clock:

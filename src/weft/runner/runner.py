@@ -34,6 +34,7 @@ from weft.log.module_names import workflows_of
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
+from weft.ports.scheduler import Scheduler
 from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
@@ -92,6 +93,7 @@ class AsyncRunner(RunnerQueries):
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
+        scheduler: Scheduler | None = None,
     ) -> None:
         """
         Make a runner; ``async with`` opens it.
@@ -120,6 +122,8 @@ class AsyncRunner(RunnerQueries):
                 That is for tests and for a search: it costs two encodings and a copy for each argument.
             resident: how many runs that only wait, for time or a signal, stay in memory.  Those that have waited
                 longest leave it first, and come back when they are due or are sent something.
+            scheduler: says how many runnables go to an executor together, such as ``ChainBatching()``; one by one if
+                not given.
         """
         check_seconds("blocking_threshold", blocking_threshold)
         check_grace(grace)
@@ -138,6 +142,7 @@ class AsyncRunner(RunnerQueries):
             self._given,
             as_thresholds(collector),
             resident,
+            defaults.scheduler(scheduler),
         )
         self._registry, self._waiters, self._children = (
             self._runtime.registry,

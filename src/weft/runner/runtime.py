@@ -28,6 +28,7 @@ from weft.errors import (
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
+from weft.ports.scheduler import Scheduler
 from weft.ports.store import AT_REST, FINISHED, LogStore, RunRecord
 from weft.runner import collector
 from weft.runner.collector import Thresholds
@@ -81,6 +82,7 @@ class Runtime:
         given: Given,
         thresholds: Thresholds | None,
         resident: int,
+        scheduler: Scheduler | None = None,
     ) -> None:
         """
         Create the parts of *runner*; :meth:`open` opens them.
@@ -90,6 +92,7 @@ class Runtime:
             grace: how many seconds what is in flight gets to end when it is stopped.
             thresholds: those of the garbage collector while it is open.
             resident: how many runs that only wait stay in memory.
+            scheduler: groups runnables; each goes out by itself if not given.
         """
         self.executors = executors
         self._store, self._grace, self._thresholds = store, grace, thresholds
@@ -111,7 +114,9 @@ class Runtime:
         """By run that is not here and is waited for: its record, as it was last seen."""
         self._is_told = False
         """Whether a caller of :meth:`close` knows what could not be written."""
-        self.dispatcher = Dispatcher(store=store, executors=executors, clock=clock, counters=counters)
+        self.dispatcher = Dispatcher(
+            store=store, executors=executors, clock=clock, counters=counters, scheduler=scheduler
+        )
         """Shared by all workers."""
         self.ownership = Ownership(store, self.is_open, self.may_wait, clock.time)
         self.waiters = Waiters(clock.time)

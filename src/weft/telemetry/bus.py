@@ -73,6 +73,8 @@ class Bus:
     store_start: Handlers
     store_stop: Handlers
     store_exception: Handlers
+    batch_start: Handlers
+    batch_stop: Handlers
     worker_restart: Handlers
     worker_evicted: Handlers
     worker_parked: Handlers

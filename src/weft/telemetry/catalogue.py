@@ -27,6 +27,8 @@ RUNNABLE_ABANDON: Final = "weft.runner.runnable.abandon"
 STORE_START: Final = "weft.runner.store.start"
 STORE_STOP: Final = "weft.runner.store.stop"
 STORE_EXCEPTION: Final = "weft.runner.store.exception"
+BATCH_START: Final = "weft.runner.batch.start"
+BATCH_STOP: Final = "weft.runner.batch.stop"
 WORKER_RESTART: Final = "weft.runner.worker.restart"
 WORKER_PARKED: Final = "weft.runner.worker.parked"
 WORKER_EVICTED: Final = "weft.runner.worker.evicted"
@@ -52,6 +54,7 @@ _RUN = ("workflow_id", "workflow")
 _CARRIED = (*_RUN, "carrier")
 _ATTEMPT = (*_RUN, "component", "attempt")
 _HANDLED = (*_ATTEMPT, "executor", "handle")
+_BATCH = (*_RUN, "component", "executor")
 _STORE = ("store", "operation", "workflow_ids")
 
 CATALOGUE: Final[tuple[Entry, ...]] = (
@@ -83,6 +86,8 @@ CATALOGUE: Final[tuple[Entry, ...]] = (
     Entry(STORE_START, "an operation of the store begins", ("time", "events"), _STORE),
     Entry(STORE_STOP, "the operation has succeeded", ("duration", "events"), _STORE),
     Entry(STORE_EXCEPTION, "the operation has failed", ("duration", "events"), (*_STORE, "error")),
+    Entry(BATCH_START, "runnables are handed to an executor together", ("time", "runnables"), _BATCH),
+    Entry(BATCH_STOP, "they have ended, or what is left of them was given up", ("duration", "runnables"), _BATCH),
     Entry(WORKER_RESTART, "a worker that crashed is rebuilt from the store", ("restarts",), (*_RUN, "error")),
     Entry(WORKER_PARKED, "a run is set aside until a person looks at it", (), (*_RUN, "reason")),
     Entry(
@@ -114,6 +119,7 @@ MEANINGS: Final[dict[str, str]] = {
     "outcome": "what follows a failed attempt: `retried`, `fell_back` or `skipped`; `failed` if nothing does",
     "reason": "why, in words",
     "restarts": "how many restarts there have been within the time that the limit counts",
+    "runnables": "how many runnables a batch has, or how many of them have ended",
     "status": "the state of the run: `idle`, `completed`, `failed`, `cancelled` or `parked`",
     "store": "the class of the store",
     "time": "seconds since the epoch",

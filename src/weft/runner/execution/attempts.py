@@ -44,6 +44,8 @@ from weft.policy.driver import (
 )
 from weft.policy.policy import Policy
 from weft.policy.run_policies import RunPolicies
+from weft.runner.execution.chain_progress import begin_chain, chain_ended, end_chain
+from weft.runner.execution.chains import chain_for
 from weft.runner.execution.checked_arguments import checked
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight, dispatched
@@ -106,6 +108,10 @@ class Attempts:
                     self.ended(inflight, outcome)
                 return
         attempt = inflight.attempt = Attempt(runnable, None)
+        if (scheduler := self._dispatcher.scheduler) is not None and policy is None:
+            executor = self._dispatcher.queues[inflight.executor].executor
+            if getattr(executor, "in_process", False):
+                inflight.chain = chain_for(worker, scheduler, inflight.activation, runnable)
         self._hand_over(inflight, attempt)
 
     def _executor(self, inflight: InFlight) -> str:
@@ -253,6 +259,8 @@ class Attempts:
 
     def reconsider(self, inflight: InFlight) -> None:
         """Let *inflight* begin again under its new policy, if that has changed and it waits for time or a limit."""
+        if inflight.chain is not None:
+            inflight.chain.is_halted = True
         policy, inflight.is_guarded = self._policies.of(inflight.activation)
         has_waited = inflight.awaited is not None  # and does still, or is queued
         if inflight.instructions is None or not has_waited or policy == inflight.policy:
@@ -307,6 +315,7 @@ class Attempts:
     def held(self, inflight: InFlight) -> None:
         """Move *inflight* from the queue of its executor back to that of its run: a policy holds the run."""
         inflight.disarm()
+        inflight.chain = None
         self._queue.move(inflight, "queued")
 
     def overtaken(self, inflight: InFlight) -> None:
@@ -329,6 +338,8 @@ class Attempts:
                 dispatcher.timeouts.watch(self._worker, inflight, attempt, None)
             return
         inflight.runnable = attempt.runnable
+        if inflight.chain is not None:
+            begin_chain(self._worker, inflight, inflight.chain)
         if policy is not None or attempt.timeout is not None:
             dispatcher.timeouts.watch(self._worker, inflight, attempt, policy)
         if bus.runnable_start or self._worker.options.hooks is not None:
@@ -340,6 +351,9 @@ class Attempts:
             return
         if inflight.timers:
             inflight.disarm()
+        if inflight.chain is not None:
+            chain_ended(self._worker, inflight, inflight.chain, outcome)
+            return
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
             self.drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
             return
@@ -432,6 +446,8 @@ class Attempts:
     def give_up(self, inflight: InFlight) -> None:
         """Abandon *inflight*, and release the limits that had admitted it."""
         self._dispatcher.withdraw(inflight)
+        if inflight.chain is not None:
+            end_chain(self._worker, inflight, inflight.chain)
         if inflight.handle is not None:
             self._worker.report.abandoned(inflight, self._dispatcher.monotonic())
         instructions = inflight.instructions

@@ -24,6 +24,7 @@ from weft.errors import RunnerClosed
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, Ticket
+from weft.ports.scheduler import Scheduler
 from weft.ports.store import LogStore
 from weft.runner.durability.journal import Journal
 from weft.runner.execution.executor_queue import ExecutorQueue
@@ -57,8 +58,13 @@ class Dispatcher:
         clock: Clock,
         counters: Counters,
         draw: Callable[[], float] = random.random,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self.clock, self.counters, self.draw = clock, counters, draw
+        self.scheduler = scheduler
+        """Groups runnables; None if each goes out by itself."""
+        self.is_volatile = not getattr(store, "is_durable", True)
+        """Whether the store does not outlive this process."""
         self.number = next(_numbers)
         """The number of the runner in this process."""
         self.journal = Journal(store, clock.time, self.turn)

@@ -124,7 +124,7 @@ class ExecutorQueue:
             return
         worker.attempts.starting(inflight, attempt)
         if inflight.state != "done":  # else a listener has cancelled the run
-            self.executor.submit(ticket, attempt.runnable)
+            self.executor.submit(ticket, inflight.chain or attempt.runnable)
 
     def _start_reserved(self, worker: Worker, inflight: InFlight, attempt: Attempt) -> None:
         """Start the *attempt*, which has a place, unless it was withdrawn meanwhile."""
@@ -137,7 +137,12 @@ class ExecutorQueue:
         self._reserved.discard(ticket)
         worker.attempts.starting(inflight, attempt)
         if inflight.state != "done":
-            self.executor.submit(ticket, attempt.runnable)
+            self.executor.submit(ticket, inflight.chain or attempt.runnable)
+
+    def pass_on(self, worker: Worker, inflight: InFlight, ticket: Ticket) -> None:
+        """Let *inflight*, the link of a chain that runs now, have the *ticket* of the chain."""
+        inflight.ticket = ticket
+        self._running[ticket] = (worker, inflight)
 
     def collect(self) -> list[tuple[Worker, InFlight, Outcome]]:
         """Return the attempts that have ended, except those that were withdrawn."""

@@ -28,6 +28,7 @@ from weft.core.fold.scope import Activation, Key
 from weft.core.run.runnable import Outcome, Runnable
 from weft.policy.driver import Attempt, Await, AwaitTurn, Begun, Instructions, Pause
 from weft.policy.policy import Policy
+from weft.runner.execution.chains import ChainCall
 from weft.runner.execution.large_values import PendingResult
 from weft.runner.execution.observed import ObservedAttempt
 from weft.runner.execution.policy_call import PolicyCall
@@ -108,6 +109,8 @@ class InFlight(msgspec.Struct, eq=False):
     """By workflow: how many children the attempt has started."""
     result: PendingResult | None = None
     """The outcome of its last attempt whose value had to be encoded, with the bytes of that."""
+    chain: ChainCall | None = None
+    """The chain that goes to the executor in its place, if a scheduler says so; it is the link that runs."""
 
     @property
     def is_started(self) -> bool:

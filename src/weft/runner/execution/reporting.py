@@ -134,6 +134,16 @@ class Reporter:
         if bus.worker_parked:
             bus.emit(catalogue.WORKER_PARKED, {}, {**self._whose(), "reason": reason})
 
+    def batch_begun(self, inflight: InFlight, runnables: int, time: float) -> None:
+        """*runnables*, the first of which is *inflight*, are about to be handed over together."""
+        about = {**self._whose(), "component": inflight.activation.node.name, "executor": inflight.executor}
+        bus.emit(catalogue.BATCH_START, {"time": time, "runnables": runnables}, about)
+
+    def batch_ended(self, inflight: InFlight, component: str, runnables: int, spent: float) -> None:
+        """A batch that began with *component* is over, and so many *runnables* of it have ended."""
+        about = {**self._whose(), "component": component, "executor": inflight.executor}
+        bus.emit(catalogue.BATCH_STOP, {"duration": spent, "runnables": runnables}, about)
+
     # -- attempts --------------------------------------------------------------------------------
 
     def started(self, inflight: InFlight, runner: Runner) -> None:

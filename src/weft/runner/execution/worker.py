@@ -50,6 +50,7 @@ from weft.ports.store import FINISHED, Append, RunStatus
 from weft.runner.durability.takeover import Takeover
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
+from weft.runner.execution.chain_progress import advance_all
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight, Wait, dispatched
 from weft.runner.execution.large_collections import open_more
@@ -481,6 +482,8 @@ class Worker:
     def stop(self) -> list[InFlight]:
         """Start nothing more; return the runnables that executors have."""
         self.is_stopping = True
+        if self.dispatcher.scheduler is not None:
+            advance_all(self)
         for inflight in self.queue.in_state("encoding"):  # it has ended, and must not run again because of its size
             if inflight.state == "encoding":  # else a listener has stopped the run meanwhile
                 self.dispatcher.guard(self, encode_rest, self, inflight)
@@ -490,6 +493,8 @@ class Worker:
 
     def abandon(self) -> None:
         """Abandon all runnables in flight; that uses up no attempt."""
+        if self.dispatcher.scheduler is not None and not self.is_dead:
+            advance_all(self)
         self._give_up()
 
     def _give_up(self, kept: Container[InFlight] = ()) -> None:

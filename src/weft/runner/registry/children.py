@@ -26,6 +26,8 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, NoRun, RunnerClosed, RunNotFound
 from weft.log import check_encodable
 from weft.ports.store import FINISHED
+from weft.runner.execution.chain_progress import advance
+from weft.runner.execution.chains import ChainLink
 from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, Handle, RunRef
@@ -141,6 +143,8 @@ class ChildRuns:
             NoRun: that attempt is over: it has timed out, or its run was cancelled or stopped.
         """
         worker = self._registry.get(parent.run_id)
+        if worker is not None and isinstance(parent, ChainLink) and parent.chain is not None:
+            advance(worker, parent.chain.inflight)
         inflight = None if worker is None else worker.queue.by_key.get(parent.key)
         if worker is None or inflight is None or inflight.attempt is None or inflight.attempt.runnable is not parent:
             raise NoRun(f"this attempt of {parent.component!r} is over, and starts no more children")

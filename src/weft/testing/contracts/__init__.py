@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.listable_store import ListableStoreContract
     from weft.testing.contracts.log_store import LogStoreContract
     from weft.testing.contracts.owned_store import OwnedStoreContract
+    from weft.testing.contracts.scheduler import SchedulerContract
     from weft.testing.contracts.shared_store import SharedStoreContract
     from weft.testing.contracts.store import StoreContract
 
@@ -41,6 +42,7 @@ __all__ = [
     "ListableStoreContract",
     "LogStoreContract",
     "OwnedStoreContract",
+    "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
     "StoreContract",
@@ -57,6 +59,7 @@ _HOMES = {
     "ListableStoreContract": "listable_store",
     "LogStoreContract": "log_store",
     "OwnedStoreContract": "owned_store",
+    "SchedulerContract": "scheduler",
     "SharedInboxContract": "inbox_store",
     "SharedStoreContract": "shared_store",
     "StoreContract": "store",
