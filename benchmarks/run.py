@@ -3,7 +3,8 @@ Measure Weft and its alternatives, print the table, write the results.
 
     python benchmarks/run.py
     python benchmarks/run.py --quick --only 'chain|map'
-    python benchmarks/run.py --only 'throughput|latency|encoding|memory|neighbours|resuming|live|killing' --folder /mnt
+    python benchmarks/run.py --folder /mnt \\
+        --only 'throughput|latency|chains|encoding|memory|neighbours|resuming|live|killing'
 """
 
 from __future__ import annotations

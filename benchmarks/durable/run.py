@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.durable import encoding, killing, latency, live, memory, neighbours, resuming, throughput
+from benchmarks.durable import chains, encoding, killing, latency, live, memory, neighbours, resuming, throughput
 from benchmarks.durable.line import Line, table
 
 KILLING = "killing"
@@ -25,6 +25,7 @@ def run(folder: Path, only: str, *, quick: bool, full: bool) -> dict[str, Any] |
     subjects: dict[str, Callable[[Path], Iterator[Line]]] = {
         "throughput": partial(throughput.measure, quick=quick),
         "latency": partial(latency.measure, quick=quick),
+        "chains": partial(chains.measure, quick=quick),
         "encoding": partial(encoding.measure, quick=quick),
         "memory": partial(memory.measure, quick=quick, full=full),
         "neighbours": partial(neighbours.measure, quick=quick),
