@@ -11,7 +11,7 @@ import pytest
 from eager import Eager
 from weather import Gate, GatedStore, stored_log, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Policy, Run, Workflow, condition, each, step, telemetry
+from weft import AsyncRunner, Policy, Run, Runner, Workflow, condition, each, step, telemetry
 from weft.core.events import InputReceived, ReactionOccurred, RunnableDispatched, RunnableFailed
 from weft.errors import RunClosed, RunFailed, WaitTimeout
 from weft.runner.execution.run_queue import RunQueue
@@ -102,13 +102,12 @@ async def test_a_value_that_is_not_data_fails_its_step(queued: list[str]) -> Non
     assert queued == ["first"]
 
 
-@virtually
-async def test_a_condition_takes_the_straight_lane_also_where_steps_run_on_threads(queued: list[str]) -> None:
+def test_a_condition_takes_the_straight_lane_also_where_steps_run_on_threads(queued: list[str]) -> None:
     flow = condition(lambda x: x > 0, name="positive") >> step(lambda x: -x, name="negate")
-    async with AsyncRunner(executor="thread") as runner:
-        handle = await runner.start(Workflow("rule", flow), 3)
 
-        assert await handle.result() == -3
+    with Runner(executor="thread") as runner:
+        assert runner.start(Workflow("rule", flow), 3).result(timeout=60) == -3
+
     assert queued == ["negate"]
 
 
