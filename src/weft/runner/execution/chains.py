@@ -1,5 +1,5 @@
 """
-Chains of runnables that go to an executor in one hand-over, as a scheduler says (ADR 41).
+Chains of runnables that go to an executor in one hand-over, as a scheduler says (ADR 39).
 
     handed over ──► link 1 ──► link 2 ──► … ──► collected: the outcomes are folded in order
          │
