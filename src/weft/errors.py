@@ -482,9 +482,7 @@ class NoSuchLetter(RunError, LookupError):
         what = "run.dead_letters lists them"
         if halted:
             failed = ", ".join(map(repr, dict.fromkeys(halted)))
-            what = (
-                f"the failure of {failed} halted it and cannot be retried; Policy(on_failure='dead_letter') keeps one"
-            )
+            what = f"the failure of {failed} halted it: retry() runs it again, and there is nothing to discard"
         super().__init__(f"no dead letter{asked}: {known}; {what}")
         self.which, self.halted = which, tuple(halted)
 

@@ -78,6 +78,10 @@ EVENTS: dict[str, Any] = {
     "timer_started": ev.TimerStarted(8, "nap", (4,), 1700000060.5, 1700000000.5),
     "timer_started until": ev.TimerStarted(8, "nap", (4,), 1700000060.0, 1700000000.5, is_relative=False),
     "timer_fired": ev.TimerFired(9, "nap", (4,), [1, 2], 1700000060.75),
+    "run_retried": ev.RunRetried(16, (10, 12), ((13, 15),), "ann"),
+    "run_forked": ev.RunForked(16, "run-0", 15, (5,), (-6,), ((8, 9), (11, 11))),
+    "run_upgraded": ev.RunUpgraded(16, GROWN, (4,), ((8, 8),)),
+    "code_changed": ev.CodeChanged(16, ("negate",), WORKFLOW),
 }
 """One event of each kind; the names begin with the tag."""
 

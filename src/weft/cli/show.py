@@ -134,7 +134,7 @@ def tallies(run: Run) -> dict[str, Tally]:
     """Return the tally of every component that runs."""
     memory = run.memory
     found = {name: Tally() for name, node in memory.plan.nodes.items() if node.kind <= Kind.FAN}
-    for event in memory.log:
+    for event in memory.lineage.standing():
         if isinstance(event, ev.ENDINGS):
             tally = found.setdefault(event.component, Tally())
             tally.states[_ending(event)] += 1

@@ -365,6 +365,60 @@ class PolicyChanged(Event, frozen=True, tag="policy_changed"):
     by: str | None = None
 
 
+Positions = tuple[tuple[int, int], ...]
+"""Positions in a log, as ranges: the first and the last of each."""
+
+
+class RunRetried(Event, frozen=True, tag="run_retried"):
+    """
+    The failures at *failed* are tried again: each is a dead letter from its place on, and the events at *void*, which
+    depended on the end of one of them, no longer count.
+    """
+
+    failed: tuple[int, ...]
+    void: Positions = ()
+    by: str | None = None
+
+
+class RunForked(Event, frozen=True, tag="run_forked"):
+    """
+    The run came of the run *origin*: the events before this one are those of it up to *head*.
+
+    The outcomes of those at *edited* are *values* here, and those at *void*, which depended on that, do not count.
+    """
+
+    origin: str
+    head: int
+    edited: tuple[int, ...] = ()
+    values: Any = ()
+    """A tuple, of a value, a collection, or whether a condition holds; of a state change, its state and its facts."""
+    void: Positions = ()
+    by: str | None = None
+
+
+class RunUpgraded(Event, frozen=True, tag="run_upgraded"):
+    """
+    The run follows *workflow* from here on, and so do its inputs at *inputs*, from their beginning.
+
+    The events at *void* have no place in the new graph, or depended on one that has none, and no longer count.
+    """
+
+    workflow: CompiledWorkflow
+    inputs: tuple[int, ...] = ()
+    void: Positions = ()
+    by: str | None = None
+
+
+class CodeChanged(Event, frozen=True, tag="code_changed"):
+    """The code of *components* is not what it was: from here on the run follows *workflow*, the same graph."""
+
+    components: tuple[str, ...]
+    workflow: CompiledWorkflow
+
+
+REVISIONS = (RunRetried, RunForked, RunUpgraded)
+"""The events after which others no longer count (ADR 32)."""
+
 PRODUCTIONS = (ReactionOccurred, SignalTaken, TimerFired)
 """The events that are the one fact which a component has made of its inputs."""
 
@@ -402,4 +456,8 @@ AnyEvent = (
     | RunTakenOver
     | RunFinished
     | RunCancelled
+    | RunRetried
+    | RunForked
+    | RunUpgraded
+    | CodeChanged
 )

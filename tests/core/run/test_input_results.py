@@ -101,12 +101,12 @@ def test_the_event_of_a_recent_input_is_found_without_reading_the_history() -> N
     assert log.read <= 3
 
 
-def test_retrying_what_halted_a_run_says_so() -> None:
+def test_discarding_what_halted_a_run_says_what_to_do() -> None:
     run = fed(Workflow("w", step(inverse)), 0)
 
     for which in (None, "inverse"):
-        with pytest.raises(NoSuchLetter, match="'inverse' halted it and cannot be retried; Policy") as refused:
-            run.retry(which)
+        with pytest.raises(NoSuchLetter, match=r"'inverse' halted it: retry\(\) runs it again") as refused:
+            run.discard(which)
         assert refused.value.halted == ("inverse",)
 
 

@@ -29,10 +29,10 @@ def progress_of(memory: Memory) -> dict[str, Progress]:
     """Return the status of each component and of each part of one, by name."""
     tally = _Tally(memory)
     is_changed = False
-    for event in memory.log:
+    for event in memory.lineage.standing():
         if isinstance(event, ev.Activated):
             tally.count(event)
-        is_changed = is_changed or isinstance(event, ev.ComponentAdded | ev.ComponentRemoved)
+        is_changed = is_changed or isinstance(event, ev.ComponentAdded | ev.ComponentRemoved | ev.RunUpgraded)
     if not is_changed:  # else a gate may not have been there yet when its conditions were asked
         tally.decide(memory)
     tally.give_up(memory)

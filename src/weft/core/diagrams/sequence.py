@@ -89,7 +89,7 @@ def _arrows(memory: Memory) -> dict[Arrow, list[str]]:
             address = lineage.parents(address)[0]
         return ordinals.get(address[0] if isinstance(address, tuple) else address, 0)
 
-    for event in memory.log:
+    for event in memory.lineage.standing():
         if isinstance(event, ev.InputReceived):
             ordinals[event.seq] = event.ordinal
         elif isinstance(event, ev.Activated) and not isinstance(event, _NO_ARROWS):

@@ -7,7 +7,7 @@ is right by construction.  There is one function per event class, and a test fai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from weft.core import events as ev
@@ -15,8 +15,9 @@ from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import batches, error_routes, gates, loops, reads, settling
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
+from weft.core.fold.refold import Refold, Revision, positions, rebuild
 from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope, Waiting
-from weft.core.lineage.lineage import Element, emission
+from weft.core.lineage.lineage import Element, Lineage, emission
 from weft.core.plan.node import Kind
 from weft.errors import DefinitionError, InvalidEvent, shown
 
@@ -192,7 +193,7 @@ def _defined(memory: Memory, event: ev.WorkflowDefined) -> None:
     memory.needs_context = memory.plan.required_context
 
 
-def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> None:
+def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved | ev.CodeChanged) -> None:
     memory.open_all()
     old, plan = memory.plan, event.workflow.compiled
     memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful
@@ -200,7 +201,7 @@ def _changed(memory: Memory, event: ev.ComponentAdded | ev.ComponentRemoved) -> 
     needed = (*before, *plan.required_context)
     memory.needs_context = tuple(dict.fromkeys(needed))
     look_up(memory, old)
-    if isinstance(event, ev.ComponentAdded):
+    if not isinstance(event, ev.ComponentRemoved) and plan is not old:
         replan(memory, old)
 
 
@@ -554,6 +555,14 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
         memory.end(activation, "skipped")
 
 
+def _revised(memory: Memory, event: Revision) -> None:
+    last = len(memory.log)
+    named = [*positions(event.void[:1]), *positions(event.void[-1:])]
+    if named and not 1 < named[0] <= named[-1] <= last:
+        raise InvalidEvent(f"{shown(event)} makes events void that are not in the log", memory.log[-STORY:])
+    rebuild(memory, event, _FOLD)
+
+
 # A new event without a line here fails test_every_event_can_be_folded.
 _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.WorkflowDefined: _defined,
@@ -581,4 +590,13 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunTakenOver: _taken_over,
     ev.RunFinished: _finished,
     ev.RunCancelled: _cancelled,
+    ev.RunRetried: _revised,
+    ev.RunForked: _revised,
+    ev.RunUpgraded: _revised,
+    ev.CodeChanged: _changed,
 }
+
+
+def refolding(revisions: Sequence[Revision], known: Lineage) -> Refold:
+    """Return what folds a log again under *revisions*; *known* is its lineage so far."""
+    return Refold(_FOLD, revisions, known, None)

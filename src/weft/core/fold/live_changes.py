@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from weft.core.events import PRODUCTIONS, StateChanged
+from weft.core.events import PRODUCTIONS, Production, StateChanged
 from weft.core.fold.scope import BARRED, Activation, Scope
 from weft.core.graph.topology import topological
 from weft.core.lineage.lineage import emission
@@ -35,15 +35,35 @@ def look_up(memory: Memory, old: Plan) -> None:
                 memory.partitions.pop(name, None)
             if memory.keyed is not None:
                 memory.keyed.pop(name, None)
-    for event in memory.log if new else ():
+    for event in memory.lineage.standing() if new else ():
         if isinstance(event, StateChanged):
             _look_up_turn(memory, event, new)
         elif isinstance(event, PRODUCTIONS) and event.component in new:
-            memory.produced.setdefault(event.component, []).append(event)
-            kept = new[event.component].kept
-            if kept is not None and kept.by_place:
-                memory.keyed = memory.keyed or {}
-                memory.keyed.setdefault(event.component, []).append((0, (event.seq,)))
+            _keep_fact(memory, event, new[event.component])
+
+
+def _keep_fact(memory: Memory, event: Production, node: Node) -> None:
+    """Keep the fact of *event* for readers of *node*."""
+    memory.produced.setdefault(event.component, []).append(event)
+    if node.kept is not None and node.kept.by_place:
+        memory.keyed = memory.keyed or {}
+        memory.keyed.setdefault(event.component, []).append((0, (event.seq,)))
+
+
+def keep_facts(memory: Memory, event: Production | StateChanged, made_by: Node, plan: Plan) -> None:
+    """Keep what *event* brought for readers in *plan*, unless *made_by*, a node of another plan, has kept it."""
+    node = plan.nodes.get(event.component)
+    if node is None:
+        return
+    if isinstance(event, PRODUCTIONS):
+        if node.kept is not None and made_by.kept is None:
+            _keep_fact(memory, event, node)
+        return
+    emits = node.state.emits if isinstance(node, FunctionNode) and node.state is not None else None
+    was = made_by.state.emits if isinstance(made_by, FunctionNode) and made_by.state is not None else None
+    if emits is not None and emits.kept is not None and (was is None or was.kept is None):
+        emitted = memory.produced.setdefault(emits.name, [])
+        emitted.extend(emission(event, index) for index in range(len(event.emitted)))
 
 
 def _look_up_turn(memory: Memory, event: StateChanged, new: Mapping[str, Node]) -> None:

@@ -39,7 +39,11 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
     if shared < min(len(mine), len(other)):
         _tell_apart(mine[shared], other[shared])
     folded = {event.component for event in mine[shared:] if isinstance(event, ev.ReactionOccurred | ev.StateChanged)}
-    done = {(event.component, event.inputs): event.seq for event in mine if isinstance(event, ev.ENDINGS)}
+    done = {
+        (event.component, event.inputs): event.seq
+        for event in memory.lineage.standing()
+        if isinstance(event, ev.ENDINGS)
+    }
     moved = {seq: seq for seq in range(1, shared + 1)}
     for event in other[shared:]:
         seq = len(mine) + 1

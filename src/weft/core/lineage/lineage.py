@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -62,6 +62,8 @@ _MADE: dict[type, tuple[type, ...]] = {int: (*ev.PRODUCTIONS, ev.StateChanged), 
 _CELLS = (ev.InputReceived, ev.SignalReceived, *ev.PRODUCTIONS, ev.FannedOut, ev.StateChanged)
 """The events that are facts themselves."""
 
+NONE: Final[frozenset[int]] = frozenset()
+
 _LAST = 8
 """How many events are looked at before an index is made: nearly always one of them is what a run has come to."""
 
@@ -71,7 +73,7 @@ class Lineage:
 
     __slots__ = (
         *("_hashes", "_index", "_indexed", "_origins", "_state_changes"),
-        *("absent", "gathered", "log", "read", "stateful"),
+        *("absent", "absent_since", "gathered", "log", "read", "stateful", "void"),
     )
 
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
@@ -82,6 +84,10 @@ class Lineage:
         """By position of the fact of a reader: the other facts that it read."""
         self.absent: list[Element] | None = None
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
+        self.absent_since: list[int] | None = None
+        """For each of them, the event that it follows from."""
+        self.void: frozenset[int] = NONE
+        """The positions of events that no longer count (ADR 32)."""
         self.stateful: frozenset[str] = frozenset()
         """The components that keep state: each of their facts was computed from the one before."""
         self._index: dict[str, list[Address]] | None = None
@@ -91,11 +97,19 @@ class Lineage:
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
+    def standing(self) -> Sequence[ev.AnyEvent]:
+        """Return the events that count, in order: all of them, unless the log was revised."""
+        void = self.void
+        return [event for event in self.log if event.seq not in void] if void else self.log
+
     def index(self) -> dict[str, list[Address]]:
         """Return the positions of the facts of each component, computed at the first call and extended since."""
         if self._index is None:
             self._index = {}
+        void = self.void
         for event in self.log[self._indexed :]:
+            if void and event.seq in void:
+                continue
             if isinstance(event, ev.PRODUCTIONS):
                 self._index.setdefault(event.component, []).append(event.seq)
             elif isinstance(event, ev.FannedOut):
@@ -111,7 +125,7 @@ class Lineage:
     def made_last(self, name: str) -> ev.Production | None:
         """Return what *name* made last, if that is among the last events; else ask :meth:`index`."""
         for event in self.log[: -_LAST - 1 : -1]:
-            if getattr(event, "component", None) == name:
+            if getattr(event, "component", None) == name and event.seq not in self.void:
                 return event if isinstance(event, ev.PRODUCTIONS) else None
         return None
 
@@ -133,10 +147,20 @@ class Lineage:
 
     def without_event(self, value: Any, producer: str, origin: Address) -> Element:
         """Return a new fact that follows from others and is not recorded by itself; its address is negative."""
-        if self.absent is None:
-            self.absent = []
+        if self.absent is None or self.absent_since is None:
+            self.absent, self.absent_since = [], []
         self.absent.append(Element(-len(self.absent) - 1, value, producer, origin))
+        self.absent_since.append(len(self.log) + 1)
         return self.absent[-1]
+
+    def pad(self, known: Lineage, seq: int) -> None:
+        """Skip the addresses of facts without an event that *known*, of the same log, has of events before *seq*."""
+        since = known.absent_since or []
+        count = bisect_left(since, seq)
+        if count > len(self.absent or ()):
+            have = len(self.absent or ())
+            self.absent = [*(self.absent or ()), *(known.absent or ())[have:count]]
+            self.absent_since = [*(self.absent_since or ()), *since[have:count]]
 
     def cell(self, address: Address) -> Cell:
         """Return what stands at *address*."""
@@ -214,7 +238,7 @@ class Lineage:
     def last_batch(self, outermost: str) -> int | None:
         """Return the event that last took a collection apart for the map *outermost*."""
         for event in reversed(self.log):
-            if isinstance(event, ev.FannedOut) and event.component == outermost:
+            if isinstance(event, ev.FannedOut) and event.component == outermost and event.seq not in self.void:
                 return event.seq
         return None
 

@@ -6,7 +6,7 @@ Each of these is an event, so a run that is restored from its log continues in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from weft.core import events as ev
@@ -14,11 +14,10 @@ from weft.core.deferred import local
 from weft.core.fold.fold import record
 from weft.core.fold.scope import Letter
 from weft.core.functions.current import Addition
-from weft.core.functions.references import MISSING
 from weft.core.run.policies import PoliciesInForce
 from weft.core.run.queries import Queries
 from weft.core.run.texts import check_text_or_none
-from weft.errors import NoSuchLetter, WrongArity
+from weft.errors import NoSuchLetter
 from weft.typing import PoliciesMode
 
 if TYPE_CHECKING:
@@ -98,41 +97,6 @@ class Controls(Queries):
         """The failures that are kept to be tried again (``on_failure="dead_letter"``), in order."""
         return self.memory.dead_letters
 
-    def retry(
-        self,
-        which: object = None,
-        *,
-        policy: Any = None,
-        input: Any = MISSING,  # noqa: A002 - what one would say
-        by: str | None = None,
-    ) -> Self:
-        """
-        Retry dead letters: they are ready then, and run in the next cycle.
-
-        Args:
-            which: one of ``dead_letters``, or the name of a component for all of its letters; all letters if not given.
-            policy: how to run it this time.
-            input: a value in place of what it failed on; a tuple of values for a component that joins several.
-            by: the caller, as that one names itself.
-
-        Raises:
-            NoSuchLetter: there is no such dead letter.
-            InvalidPolicy: a policy that a run in memory cannot keep.
-            WrongArity: *input* does not have as many values as the component takes.
-        """
-        check_text_or_none("by", by)
-        memory, letters = self.memory, self._letters(which)
-        if policy is not None:
-            local().checked([("", policy)])
-            policies = self._policies_here()
-            for letter in letters:
-                policies.check(letter.event.component, policy)
-        given = [None if input is MISSING else _fitting(letter, input) for letter in letters]
-        for letter, values in zip(letters, given, strict=True):
-            event = letter.event
-            record(memory, ev.RunnableRetried(len(memory.log) + 1, event.component, event.inputs, values, policy, by))
-        return self
-
     def discard(self, which: object = None, *, by: str | None = None) -> Self:
         """
         Discard dead letters: components that waited for them continue as if they had been skipped.
@@ -141,8 +105,10 @@ class Controls(Queries):
             NoSuchLetter: there is no such dead letter.
         """
         check_text_or_none("by", by)
-        memory = self.memory
-        for letter in self._letters(which):
+        memory, letters = self.memory, self._letters(which)
+        if not letters and (which is not None or memory.failures):
+            raise self._no_letter(which)
+        for letter in letters:
             event = letter.event
             reason = f"discarded after {event.error.type}: {event.error.message}"
             seq = len(memory.log) + 1
@@ -150,22 +116,23 @@ class Controls(Queries):
         return self
 
     def _letters(self, which: object) -> list[Letter]:
+        """Return the dead letters that *which* stands for: one of them, a component, or None for all."""
         letters = list((self.memory.letters or {}).values())
         if isinstance(which, ev.RunnableFailed):
-            found = [letter for letter in letters if letter.event == which]
-            names = {which.component}
-        elif which is None:
-            found, names = letters, set(self.workflow.components)
-            if not self.memory.failures:
-                return found
-        else:
-            name = which if isinstance(which, str) else self.workflow.name_of(which)
-            found = [letter for letter in letters if letter.event.component == name]
-            names = {name}
-        if not found:
-            halted = [name for name, _ in self.memory.failures or () if name in names]
-            raise NoSuchLetter(which, [letter.event.component for letter in letters], halted)
-        return found
+            return [letter for letter in letters if letter.event == which]
+        if which is None:
+            return letters
+        name = which if isinstance(which, str) else self.workflow.name_of(which)
+        return [letter for letter in letters if letter.event.component == name]
+
+    def _no_letter(self, which: object) -> NoSuchLetter:
+        """Return the error for *which*, of which there is no dead letter."""
+        memory, names = self.memory, set(self.workflow.components)
+        if which is not None:
+            component = which.component if isinstance(which, ev.RunnableFailed) else which
+            names = {component if isinstance(component, str) else self.workflow.name_of(component)}
+        halted = [name for name, _ in memory.failures or () if name in names]
+        return NoSuchLetter(which, [letter.event.component for letter in (memory.letters or {}).values()], halted)
 
     # -- changing a live run ---------------------------------------------------------------------
 
@@ -206,17 +173,3 @@ class Controls(Queries):
             name = memory.workflow.name_of(which)
             record(memory, ev.ComponentRemoved(len(memory.log) + 1, name, memory.workflow.remove(name), by))
         return self
-
-
-def _fitting(letter: Letter, given: Any) -> tuple[Any, ...]:
-    """Return *given* as the values that the activation of *letter* takes."""
-    count = len(letter.activation.facts)
-    values: tuple[Any, ...] = (given,)
-    if count > 1:
-        values = tuple(cast("Sequence[Any]", given)) if isinstance(given, tuple | list) else ()
-    if letter.activation.gathers or len(values) != count:
-        raise WrongArity(
-            f"{letter.event.component!r} was at work on {count} values; "
-            "give a tuple of as many, or correct what feeds it and give the whole input again"
-        )
-    return values

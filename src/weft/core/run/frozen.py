@@ -85,9 +85,11 @@ class FrozenMemory(Memory):
         known = live.lineage
         lineage = self.lineage = Lineage(Beginning(known.log))
         self.log = cast("list[ev.AnyEvent]", lineage.log)  # everything that would append to it is refused
+        if known.log is not live.log:  # that of a fork has edited events
+            self.log = cast("list[ev.AnyEvent]", Beginning(live.log))
         # These are looked up by position alone, and what is added later has later positions.
         lineage.gathered, lineage.read, lineage.absent = known.gathered, known.read, known.absent
-        lineage.stateful = known.stateful
+        lineage.stateful, lineage.void = known.stateful, known.void
         self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
@@ -132,7 +134,7 @@ class FrozenMemory(Memory):
         """Return the last state change of *node*, or of each of its keys; these are read from the log."""
         if node.state is None or not node.state.by_key:
             return super().state_changes(node)
-        changes = (event for event in self.log if isinstance(event, ev.StateChanged))
+        changes = (event for event in self.lineage.standing() if isinstance(event, ev.StateChanged))
         return {event.key: event for event in changes if event.component == node.name}
 
 
@@ -161,6 +163,7 @@ INSTEAD: Final[dict[str, str]] = {
     "retry": "call runner.retry({id}, ...)",
     "signal": "call runner.signal({id}, name, value)",
     "set_policies": "call runner.set_policies({id}, rules)",
+    "upgrade": "call runner.upgrade({id}, workflow)",
     "under": 'call runner.set_policies({id}, rules, mode="merge")',
 }
 """By method that changes a run: what to do instead.  A method that is neither here nor known to read fails a test."""

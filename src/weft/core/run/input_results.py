@@ -87,9 +87,10 @@ def _has_batch(run: Queries, name: str, ordinal: int) -> bool:
     """Whether the outermost ``each`` around *name* has taken a collection of the input *ordinal* apart."""
     memory, wiring = run.memory, run.memory.workflow.wiring
     outermost = wiring.enclosing(wiring.regions[name])[:-1][-1]
-    since = (memory.log[at] for at in range(event_of(memory, ordinal).seq, len(memory.log)))
+    since = (memory.lineage.log[at] for at in range(event_of(memory, ordinal).seq, len(memory.log)))
     batches = (event for event in since if isinstance(event, FannedOut) and event.component == outermost)
-    return any(memory.lineage.ordinal(batch.seq) == ordinal for batch in batches)
+    lineage = memory.lineage
+    return any(lineage.ordinal(batch.seq) == ordinal and batch.seq not in lineage.void for batch in batches)
 
 
 def _position(address: Address) -> int:

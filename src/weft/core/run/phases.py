@@ -20,7 +20,7 @@ from weft.core.fold.fold import complete, fold, record
 from weft.core.fold.scope import Activation, Key
 from weft.core.graph.context_keys import missing_keys
 from weft.core.plan.node import FunctionNode
-from weft.core.run.controls import Controls
+from weft.core.run.revisions import Revisions
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.run.texts import check_text_or_none
 from weft.errors import (
@@ -34,7 +34,7 @@ from weft.errors import (
 )
 
 
-class Phases(Controls):
+class Phases(Revisions):
     """The methods that advance a run step by step."""
 
     __slots__ = ("_causes", "_checked", "_done", "context", "is_driven")

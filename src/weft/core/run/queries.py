@@ -90,7 +90,7 @@ class Queries(Drawable):
             return self.productions(which)
         lineage = self.memory.lineage
         found: list[Fact] = []
-        for event in self.memory.log:
+        for event in lineage.standing():
             if isinstance(event, (InputReceived, *PRODUCTIONS)):
                 found.append(lineage.fact(event.seq))
             elif isinstance(event, StateChanged):
@@ -359,7 +359,9 @@ class Queries(Drawable):
             return "it sleeps" if signal is None else f"it waits for the signal {signal!r}"
         if not memory.received:
             return "the run has had no input"
-        ends = (end for end in reversed(memory.log) if isinstance(end, ENDINGS) and end.component == name)
+        ends = (
+            end for end in reversed(memory.lineage.standing()) if isinstance(end, ENDINGS) and end.component == name
+        )
         last = next((end for end in ends if self._is_of(end, ordinal)), None)
         if isinstance(last, RunnableFailed):
             return f"it failed ({last.error.type}: {last.error.message}), and that was handled"
@@ -368,7 +370,7 @@ class Queries(Drawable):
         if last is not None:
             return "it ignored what arrived"
         above = memory.workflow.wiring.upstream(name) if name in memory.workflow.components else set[str]()
-        conditions = (event for event in reversed(memory.log) if isinstance(event, ConditionEvaluated))
+        conditions = (event for event in reversed(memory.lineage.standing()) if isinstance(event, ConditionEvaluated))
         for event in conditions:
             if not event.holds and event.component in above and self._is_of(event, ordinal):
                 return f"the condition {event.component!r} did not hold"
@@ -386,8 +388,9 @@ class Queries(Drawable):
         memory = self.memory
         last = next((event.seq for event in reversed(memory.log) if isinstance(event, InputReceived)), 0)
         reached = {last}
-        for event in memory.log[last:]:
-            if isinstance(event, (*PRODUCTIONS, FannedOut, StateChanged)):
+        void = memory.lineage.void
+        for event in memory.lineage.log[last:]:
+            if isinstance(event, (*PRODUCTIONS, FannedOut, StateChanged)) and event.seq not in void:
                 sources = (at if isinstance(at, int) else at[0] for at in memory.lineage.parents(event.seq))
                 if any(source in reached for source in sources):
                     reached.add(event.seq)

@@ -27,7 +27,7 @@ def saga_status(saga: Saga, name: str, lineage: Lineage, stuck: Iterable[ev.Runn
     nodes, undoable = saga.nodes(name), saga.undoable()
     compensations = {f"{name}.{deed.undo_name}" for deed in saga.deeds.values() if deed.undo is not None}
     mine = {name, *nodes.values(), *compensations}
-    for event in chain(stuck, reversed(lineage.log)):
+    for event in chain(stuck, reversed(lineage.standing())):
         if not isinstance(event, (*ev.ENDINGS, ev.RunnableRetried)) or event.component not in mine:
             continue
         if isinstance(event, ev.ReactionOccurred) and event.component == name:
