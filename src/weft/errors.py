@@ -55,6 +55,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── CorruptLog              bytes that are not a log, or were altered
     │   └── InvalidEvent            an event that cannot have happened here
     ├── RunnerError                 a runner was asked for something it cannot do
+    │   ├── AnotherGraph            a run was to be resumed with a workflow that it does not follow
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
     │   ├── NotPortable             another process could not find parts of a run again
@@ -539,6 +540,18 @@ class InvalidOption(RunnerError, ValueError):
     """An option makes no sense."""
 
 
+class AnotherGraph(RunnerError):
+    """The workflow has another graph than the run follows, which would be dropped."""
+
+    def __init__(self, run_id: str, workflow: str) -> None:
+        super().__init__(
+            f"run {run_id!r} follows another graph than the workflow {workflow!r} that was passed: "
+            f"upgrade({run_id!r}, workflow, preview=True) says what stands and what runs again, and upgrade() does it; "
+            "resume() without a workflow continues the run as it is"
+        )
+        self.run_id, self.workflow = run_id, workflow
+
+
 class RunnerClosed(RunnerError):
     """The runner is not open."""
 
@@ -607,7 +620,7 @@ class RunClosed(RunnerError):
             why = f"was cancelled ({reason or 'no reason given'}) and accepts nothing more; start another one"
         elif status in ("completed", "failed"):
             why = f"has {status} and accepts nothing more"
-            why += f"; retry({run_id!r}) runs its dead letters again" if status == "failed" else "; start another one"
+            why += f"; retry({run_id!r}) runs again what failed" if status == "failed" else "; start another one"
         else:
             why = "finishes with the input that it has; start(..., open=True) keeps a run open for more"
         super().__init__(f"run {run_id!r} {why}")

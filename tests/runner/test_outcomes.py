@@ -472,12 +472,12 @@ def test_discarding_the_dead_letters_of_a_failed_run_lets_it_complete(runner: Ru
 
 
 @pytest.mark.parametrize("which", [None, "inverse"])
-def test_a_halted_failure_cannot_be_retried_which_is_said(runner: Runner, which: str | None) -> None:
+def test_a_halted_failure_has_nothing_to_discard_which_is_said(runner: Runner, which: str | None) -> None:
     handle = runner.start(halting, 0, id="a")
     handle.wait(20)
 
-    with pytest.raises(NoSuchLetter, match="the failure of 'inverse' halted it and cannot be retried") as refused:
-        runner.retry("a", which)
+    with pytest.raises(NoSuchLetter, match=r"the failure of 'inverse' halted it: retry\(\) runs it again") as refused:
+        runner.discard("a", which)
 
     assert refused.value.halted == ("inverse",)
     assert (handle.status(), runner.held, runner.find("a").owner) == ("failed", [], None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from weft import Policy, Runner, Workflow, step
-from weft.errors import InvalidOption, NotPortable
+from weft.errors import AnotherGraph, InvalidOption, NotPortable
 from weft.runner import WorkerHooks
 from weft.runner.checkpoints import every_n, pipelined
 from weft.runner.options import RunOptions
@@ -136,13 +136,24 @@ def test_a_run_is_not_resumed_with_another_workflow(tmp_path: Path) -> None:
         assert runner.held == []
 
 
-def test_a_run_that_is_resumed_with_another_graph_says_that_it_keeps_its_own(
+def test_a_run_is_not_resumed_with_another_graph(tmp_path: Path) -> None:
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(flow, id="a")
+
+    with Runner(tmp_path / "runs.db") as runner:
+        with pytest.raises(AnotherGraph, match=r"upgrade\('a', workflow, preview=True\) says what stands"):
+            runner.resume("a", workflow=Workflow("flow", step(triple) >> step(abs)))
+        assert runner.held == []
+        assert runner.find("a").owner is None
+
+
+def test_a_start_with_another_graph_returns_the_run_that_exists_and_says_that_it_keeps_its_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Runner(tmp_path / "runs.db") as runner:
         runner.start(flow, id="a")
 
     with Runner(tmp_path / "runs.db") as runner:
-        runner.resume("a", workflow=Workflow("flow", step(triple) >> step(abs)))
+        runner.start(Workflow("flow", step(triple) >> step(abs)), id="a")
         assert runner.send("a", 1).result(20) == 3
     assert "keeps the graph that it was started with" in caplog.text

@@ -24,6 +24,7 @@ from typing import Any, Literal, Self, TypeVar, cast, overload
 
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
+from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
@@ -536,7 +537,7 @@ class Runner:
         context: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Handle:
-        """Retry dead letters of the run *id*; see :meth:`AsyncRunner.retry`."""
+        """Run again what failed in the run *id*; see :meth:`AsyncRunner.retry`."""
         retried = self._inner.retry(id, which, policy=policy, input=input, context=context, by=by)
         return Handle(self, self._do(retried).ref)
 
@@ -545,6 +546,89 @@ class Runner:
     ) -> Handle:
         """Discard dead letters of the run *id*; see :meth:`AsyncRunner.discard`."""
         return Handle(self, self._do(self._inner.discard(id, which, context=context, by=by)).ref)
+
+    @overload
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> Handle: ...
+    @overload
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: bool = False,
+        by: str | None = None,
+    ) -> Handle | Preview:
+        """Start another run with the history of the run *id* and an edit; see :meth:`AsyncRunner.fork`."""
+        if preview:
+            return self._do(self._inner.fork(id, at=at, value=value, preview=True))
+        forked = self._inner.fork(
+            id, new_id, at=at, value=value, policies=policies, policies_mode=policies_mode, context=context, by=by
+        )
+        return Handle(self, self._do(forked).ref)
+
+    @overload
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> Handle: ...
+    @overload
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: bool = False,
+        by: str | None = None,
+    ) -> Handle | Preview:
+        """Let the run *id* follow another version of its workflow; see :meth:`AsyncRunner.upgrade`."""
+        if preview:
+            return self._do(self._inner.upgrade(id, workflow, again=again, preview=True))
+        return Handle(self, self._do(self._inner.upgrade(id, workflow, again=again, by=by)).ref)
 
 
 def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:

@@ -20,11 +20,14 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, overload
+
+from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
+from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, RunClosed, RunNotHeld, RunParked
@@ -39,6 +42,7 @@ from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
+from weft.runner.durability.recovery import Recovered
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
@@ -626,11 +630,13 @@ class AsyncRunner(RunnerQueries):
 
         Args:
             workflow: the live definition, where functions cannot be found by their names.
-            strict: refuse code that has changed since the run was written.
+            strict: refuse code that has changed since the run was written; otherwise what completed stands, what is
+                left runs the new code, and the log says so (``CodeChanged``), as does the logger ``weft.runner``.
 
         The other arguments are those of :meth:`start`.
 
         Raises:
+            AnotherGraph: *workflow* has another graph than the run follows: :meth:`upgrade` moves the run to it.
             RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
             MissingContext: a required context key was not given.
@@ -766,10 +772,12 @@ class AsyncRunner(RunnerQueries):
         by: str | None = None,
     ) -> AsyncHandle:
         """
-        Retry dead letters of the run *id*; a failed run goes on with that, and finishes again.
+        Run again what failed in the run *id*: dead letters, and failures that halted a component, with all that
+        depended on those.  What completed stands.  A failed run goes on with that, and finishes again.
 
         Args:
-            which: one of its ``dead_letters``, or the name of a component for all of its letters; all if not given.
+            which: a failure (one of its ``dead_letters``, or an event of its log), or the name of a component for all
+                of its failures; all if not given.
             policy: how to run it this time.
             input: a value in place of what it failed on.
             context: values for parameters that read ``context(key)``, over those that the run has here: the ones it was
@@ -778,7 +786,7 @@ class AsyncRunner(RunnerQueries):
 
         Raises:
             MissingContext: a required context key was not given.
-            NoSuchLetter: there is no such dead letter; a failure that was not kept as one cannot be retried.
+            NoSuchLetter: there is no such failure.
             InvalidPolicy: a policy that this runner cannot honour.
             UnencodableValue: the input could not be stored.
             RunClosed: the run has completed, or was cancelled.
@@ -794,19 +802,29 @@ class AsyncRunner(RunnerQueries):
         return await self._revised(id, lambda run: run.discard(which, by=by), context)
 
     async def _revised(
-        self, id: str, revise: Callable[[Run], object], context: Mapping[str, Any] | None
+        self,
+        id: str,
+        revise: Callable[[Run], object],
+        context: Mapping[str, Any] | None = None,
+        *,
+        upgrade: Workflow | None = None,
     ) -> AsyncHandle:
-        """Let *revise* change the run *id*, also if it has failed and left; its components read this *context* then."""
+        """
+        Let *revise* change the run *id*, also if it has failed and left; for an *upgrade*, wherever it is.
+
+        Its components read this *context* then.
+        """
         check_context(context)
         while True:
             await self._runtime.gone(id)
             try:
                 worker = await self._runtime.changeable(id)
-            except RunClosed as closed:
-                if closed.status != "failed":
+            except (RunClosed, RunNotHeld) as refused:
+                is_failed = isinstance(refused, RunClosed) and refused.status == "failed"
+                if not is_failed and (upgrade is None or isinstance(refused, RunClosed)):
                     raise
                 options = self._registry.options_of(id, self._options).with_context(context)
-                reopened = await self._registry.reopen(id, options, lambda worker: revise(worker.run))
+                reopened = await self._registry.reopen(id, options, lambda worker: revise(worker.run), upgrade=upgrade)
                 if reopened is None:  # by another caller
                     continue
                 worker = reopened
@@ -814,12 +832,165 @@ class AsyncRunner(RunnerQueries):
             else:
                 if worker.state != "failed":  # one that is still here is not written, and goes on as it is
                     worker.check_open()
-                revise(worker.run)
-                if context:
-                    worker.give(context)
-                await self._changed(worker)
+                worker.revise(revise, context)
+                await self._runtime.taken(worker)
             return AsyncHandle(self, RunRef(id, None, worker))
 
-    async def _changed(self, worker: Worker) -> None:
-        worker.changed()
-        await self._runtime.taken(worker)
+    # -- another history, another workflow -------------------------------------------------------
+
+    @overload
+    async def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> AsyncHandle: ...
+    @overload
+    async def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    async def fork(
+        self,
+        id: str,
+        new_id: str | None = None,
+        *,
+        at: object = None,
+        value: Any = MISSING,
+        policies: Iterable[Any] | None = None,
+        policies_mode: PoliciesMode = "merge",
+        context: Mapping[str, Any] | None = None,
+        preview: bool = False,
+        by: str | None = None,
+    ) -> AsyncHandle | Preview:
+        """
+        Start another run with the history of the run *id*, in which only what depends on the edit runs again.
+
+        The original is read and left as it is, wherever it is.  The fork is stored when this returns.
+
+        Args:
+            new_id: the id of the fork; a unique one is generated if not given.
+            at: a fact, or a component for what it last made (``INPUT`` for the last input): with a *value*, it has made
+                that instead; without, it runs again.  The position of an event: with a *value*, that is its outcome
+                instead; without, the fork has the history up to that event and no further.  The whole history if not
+                given.
+            value: the edited value; for a condition, whether it holds.
+            policies: rules that hold in the fork from now on.
+            policies_mode: ``"merge"`` or ``"replace"``.
+            context: values for parameters that read ``context(key)``, over those of the runner; never stored.
+            preview: return what would run and what stands, and fork nothing.
+            by: the caller, as that one names itself; kept in the log of the fork.
+
+        Raises:
+            RunNotFound: no run has the id *id*.
+            RunExists: a run with the id *new_id* exists.
+            InvalidArgument: *at* is not something that has happened in this run, or cannot have such a value.
+            UnencodableValue: the value could not be stored.
+            UnresolvedFunction: this process does not have a function of the workflow.
+            InvalidPolicy: a policy that this runner cannot honour.
+        """
+        self._runtime.check_open()
+        if value is not MISSING:
+            check_encodable(value, "INPUT")
+        told = self._told(context=context)
+        source = await self._durable(id)
+        if preview:
+            return source.run.fork(at=at, value=value, preview=True)
+        run = source.run.fork(at=at, value=value, id=new_id, context=told.context, by=by)
+        replace(source, run=run).check()
+
+        def rule(worker: Worker) -> None:
+            if policies is not None:
+                worker.policies.change(policies, policies_mode, by)
+
+        worker = await self._registry.adopt(run, told, rule)
+        return AsyncHandle(self, RunRef(run.id, None, worker))
+
+    async def _durable(self, id: str) -> Recovered:
+        """Return the run *id* as far as it is stored, without owning it."""
+        worker = await self._runtime.held(id)
+        if worker is None:
+            return await self._registry.read(id)
+        if worker.lost is None:
+            worker.checkpoint()
+            await self._runtime.written(worker)
+        record = await self._runtime.ownership.record(id)
+        log = worker.run.memory.log
+        if worker.acknowledged == len(log):
+            return Recovered(worker.run, record)
+        return Recovered(Run.from_log(log[: worker.acknowledged], context=worker.run.context), record)
+
+    @overload
+    async def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: Literal[False] = False,
+        by: str | None = None,
+    ) -> AsyncHandle: ...
+    @overload
+    async def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: Literal[True],
+        by: str | None = None,
+    ) -> Preview: ...
+    async def upgrade(
+        self,
+        id: str,
+        workflow: Workflow,
+        *,
+        again: Collection[object] = (),
+        preview: bool = False,
+        by: str | None = None,
+    ) -> AsyncHandle | Preview:
+        """
+        Let the run *id* follow *workflow*, another version of its own, from now on.
+
+        Inputs with something left to do, or with a failure, move to the new graph: what completed stands where the new
+        graph runs the same component on the same facts, and everything else of it runs.  The other inputs stay as they
+        are.  Failures stand too: :meth:`retry` runs them again.  A run that is in this runner is changed while it runs;
+        one that no process holds is loaded, and continues here.
+
+        Args:
+            again: components of *workflow* that run again for the inputs that move, although they have completed.
+            preview: return what stands, what runs and what cannot be kept, and change nothing.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            RunNotFound: no run has this id.
+            RunOwned: another process that is alive has it.
+            RunClosed: it has completed, or was cancelled.
+            InvalidArgument: a workflow of another name.
+            InvalidPolicy: the policies in force do not fit *workflow*, or this runner cannot honour them.
+        """
+        self._runtime.check_open()
+        check_workflow(workflow)
+        if preview:
+            held = await self._runtime.held(id)
+            run = held.run if held is not None else (await self._registry.read(id, workflow=workflow)).run
+            return run.upgrade(workflow, again=again, preview=True)
+        upgraded = await self._revised(id, lambda run: run.upgrade(workflow, again=again, by=by), upgrade=workflow)
+        self._registry.follows(workflow)
+        return upgraded

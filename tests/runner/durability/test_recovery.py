@@ -62,6 +62,7 @@ async def put(store: MemoryStore, run: Run, *, segments: int = 1) -> None:
         append = Append(
             run=run.id,
             workflow=run.workflow.name,
+            version=run.workflow.version,
             create=first == 0,
             expected=written,
             count=segment.count,

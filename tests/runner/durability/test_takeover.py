@@ -25,6 +25,8 @@ PROGRESS: list[Any] = [
     ev.Notified(0),
     ev.SignalTaken(0, "a", (2,), 1, 1),
     ev.TimerFired(0, "a", (2,), 1, 1.0),
+    ev.RunRetried(0, (3,)),
+    ev.RunForked(0, "origin", 3),
 ]
 NONE: list[Any] = [
     ev.InputReceived(0, 1, 1),
@@ -95,7 +97,7 @@ class Story:
 
 
 def test_every_event_is_progress_or_is_not() -> None:
-    told = {type(each) for each in PROGRESS} | {ev.ComponentAdded, ev.ComponentRemoved, ev.RunCancelled}
+    told = {type(each) for each in PROGRESS} | {ev.ComponentAdded, ev.ComponentRemoved, ev.RunCancelled, ev.RunUpgraded}
 
     assert told | set(NO_PROGRESS) == set(get_args(ev.AnyEvent))
     assert not told & set(NO_PROGRESS)

@@ -24,10 +24,12 @@ from collections.abc import (
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import replace
+
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
 from weft.log import Decoder
-from weft.ports.store import ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
+from weft.ports.store import Append, ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.durability import neighbours
 from weft.runner.durability.recovery import Recovered, recover
 from weft.runner.durability.store_retry import retry_while_unavailable
@@ -269,6 +271,24 @@ class Ownership:
         if not isinstance(self._store, OwnedStore):
             raise InvalidOption(f"{self._name} does not know which runs are free; resume() them by id")
         return self._store
+
+    async def create(self, appends: Sequence[Append]) -> None:
+        """
+        Write *appends*, which create one run, in one transaction; the run belongs to this runner then.
+
+        Raises:
+            RunExists: there is a run with this id.
+        """
+        batch = appends
+
+        async def write() -> Sequence[StoreError | None]:
+            nonlocal batch
+            written, batch = batch, [replace(append, again=True) for append in batch]  # the next try may be the second
+            return await self._store.append(written)
+
+        for refused in await self._retrying("append", [appends[0].run], write):
+            if refused is not None:
+                raise refused
 
     # -- what is stored --------------------------------------------------------------------------
 

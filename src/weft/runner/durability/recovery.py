@@ -39,6 +39,23 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
 
     run: Run
     record: RunRecord
+    unknown: Mapping[str, None] = {}
+    """The classes of values that are not known here."""
+
+    def check(self, workflow: Workflow | None = None) -> None:
+        """
+        See that this process can continue the run; *workflow* is what the caller has passed.
+
+        Raises:
+            UnresolvedFunction, UnknownClass, MissingContext: as :func:`recover`.
+        """
+        run = self.run
+        for component, (function, reason) in run.workflow.missing.items():
+            raise refused(component, function, reason, run=run.id, given=_given(workflow, component))
+        _check_policies(run)
+        if self.unknown and _reads_on(run):
+            raise UnknownClass(self.record.id, self.unknown)
+        run.check_context()
 
 
 async def recover(
@@ -89,15 +106,10 @@ async def recover(
             await pace.keep(len(events))
     except CorruptLog as error:
         raise error.of(loaded.record.id) from error
-    if not goes_on:
-        return Recovered(run, loaded.record)
-    for component, (function, reason) in run.workflow.missing.items():
-        raise refused(component, function, reason, run=run.id, given=_given(workflow, component))
-    _check_policies(run)
-    if unknown and _reads_on(run):
-        raise UnknownClass(loaded.record.id, unknown)
-    run.check_context()
-    return Recovered(run, loaded.record)
+    recovered = Recovered(run, loaded.record, unknown)
+    if goes_on:
+        recovered.check(workflow)
+    return recovered
 
 
 def _given(workflow: Workflow | None, component: str) -> str:

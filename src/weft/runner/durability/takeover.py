@@ -35,6 +35,7 @@ NO_PROGRESS: Final = (
     ev.WorkflowDefined,
     ev.InputReceived,
     ev.RunFinished,
+    ev.CodeChanged,
     ev.RunnableDispatched,
     ev.RunnableDelayed,
     ev.ChildStarted,

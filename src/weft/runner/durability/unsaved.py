@@ -11,13 +11,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.core.events import FannedOut
+from weft.core.events import FannedOut, RunUpgraded, WorkflowDefined
 from weft.core.run.run import Run
 from weft.core.run.waits import next_due
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
 from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
 from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, RunStatus
+from weft.runner.slices import pause
 
 MOST: Final = 2048
 """How many events are written at once; the others follow in the next segment."""
@@ -45,6 +46,7 @@ class UnsavedLog:
         "is_dropped",
         "outcome",
         "status",
+        "version",
     )
 
     def __init__(
@@ -78,6 +80,8 @@ class UnsavedLog:
         """How many events are durable."""
         self.outcome: RunOutcome | None = None
         """The outcome of the run, if it has finished."""
+        self.version: str | None = None
+        """The version of the workflow, if the store does not know it and it is not that of a new run."""
         self._encoder = _FORGETFUL
         self._segment: Segment | None = None
         """The segment that is being stored, if large values stand beside its events."""
@@ -184,7 +188,7 @@ class UnsavedLog:
             release=is_over,
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
-            version=memory.workflow.version if is_new else None,
+            version=self.version or (memory.workflow.version if is_new else None),
             facts=segment.facts,
             definitions=segment.definitions,
         )
@@ -206,7 +210,28 @@ class UnsavedLog:
             self._wake_at = None if append.wake_at == NEVER else append.wake_at
         if append.taken and self._taken is not None:
             self._taken = self._taken[len(append.taken) :] or None
+        if append.version is not None and append.version == self.version:
+            self.version = None
 
     def drop(self) -> None:
         """Write nothing more: what is not on its way to the store is forgotten."""
         self.is_dropped = True
+
+
+async def whole(run: Run, unsaved: UnsavedLog, at: float) -> list[Append]:
+    """Return the appends that create *run*, a new one with a history; *unsaved* has nothing left to write then."""
+    appends: list[Append] = []
+    unsaved.version = version_of(run)
+    while not unsaved.is_empty:
+        append = unsaved.append("running", "", at)
+        assert append is not None  # noqa: S101 - there are events left
+        unsaved.stored(append)
+        appends.append(append)
+        await pause()
+    return appends
+
+
+def version_of(run: Run) -> str:
+    """Return the version of the workflow that *run* follows; what was added to the run alone does not count."""
+    defined = [event for event in run.memory.log if isinstance(event, WorkflowDefined | RunUpgraded)]
+    return defined[-1].workflow.version

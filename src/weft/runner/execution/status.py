@@ -60,7 +60,8 @@ def has_news(run: Run) -> bool:
     """Whether *run* has done something since on_complete was last called."""
     memory = run.memory
     since = islice(memory.log, memory.notified, None)
-    return bool(memory.received) and any(not isinstance(event, ev.PolicyChanged | ev.RunTakenOver) for event in since)
+    silent = (ev.PolicyChanged, ev.RunTakenOver, ev.CodeChanged)
+    return bool(memory.received) and any(not isinstance(event, silent) for event in since)
 
 
 def stuck(run: Run) -> str:

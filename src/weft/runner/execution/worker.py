@@ -451,6 +451,30 @@ class Worker:
         """Let components of the run read *context*, over what it has."""
         self.options, self.run.context = self.options.with_context(context), {**self.run.context, **context}
 
+    def revise(self, change: Callable[[Run], object], context: Mapping[str, Any] | None = None) -> None:
+        """
+        Let *change* revise the log of the run; runnables in flight whose work is not the same any more are abandoned.
+
+        Raises:
+            WeftError: it was refused; then nothing has changed.
+        """
+        change(self.run)
+        if context:
+            self.give(context)
+        self.revised()
+        self.changed()
+
+    def revised(self) -> None:
+        """The log of the run may have been revised: keep what is in flight if it is the same work as before."""
+        ready, upcoming = self.run.memory.ready, self.upcoming
+        same = {each for each in self.queue.by_key.values() if ready.get(each.activation.key) is each.activation}
+        if len(same) != len(self.queue.by_key):
+            self._give_up(same)
+        if upcoming is not None:
+            self.upcoming = upcoming if ready.get(upcoming.key) is upcoming else None
+        if isinstance(self.run.memory.log[-1], ev.RunUpgraded):
+            self._unsaved.version = self.run.workflow.version
+
     def check_open(self) -> None:
         """
         Refuse to change a run that is closed or can no longer be written.

@@ -21,21 +21,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
+from weft.core.events import CodeChanged
+from weft.core.fold.fold import record
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunClosed, RunExists, RunNotFound, RunNotHeld
+from weft.errors import AnotherGraph, InvalidOption, RunClosed, RunExists, RunNotFound, RunNotHeld
 from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.takeover import Takeover, takeover
-from weft.runner.durability.unsaved import UnsavedLog
+from weft.runner.durability.unsaved import UnsavedLog, whole
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.status import text_of_poison
@@ -52,6 +54,11 @@ from weft.telemetry import bus
 from weft.telemetry.levels import Levels
 
 T = TypeVar("T")
+Graph = Literal["the same", "its own", "any"]
+"""
+Which graph a workflow that is passed for a stored run may have: the one that the run follows; another one, of which
+only functions are used, which is logged; or any, because the run is only read, or is about to be upgraded.
+"""
 _log = logging.getLogger("weft.runner")
 
 
@@ -168,6 +175,10 @@ class RunRegistry:
         """Make *workflow* known, so that stored runs of it find functions that cannot be found by name."""
         self._registered[workflow.name, workflow.version] = workflow
 
+    def follows(self, workflow: Workflow) -> None:
+        """A run here follows *workflow*: other runs of it find its functions, for as long as something holds it."""
+        self._started[workflow.name, workflow.version] = workflow
+
     # -- coming in -------------------------------------------------------------------------------
 
     async def create(self, run: str, workflow: Workflow, options: RunOptions, request: StartRequest) -> Worker:
@@ -253,6 +264,45 @@ class RunRegistry:
             self.sleepers.forget(worker)
         self._waiters.gone(worker)
 
+    async def adopt(self, run: Run, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
+        """
+        Write *run*, a new one with a history, make a *change* first, and continue it.
+
+        It is written in one transaction: there is never a part of it in the store.
+
+        Raises:
+            RunExists: a run with this id exists.
+        """
+        return await asyncio.shield(self.change(run.id, partial(self._adopt, run, options, change)))
+
+    async def _adopt(self, run: Run, options: RunOptions, change: Callable[[Worker], object]) -> Worker:
+        check_text("id", run.id)
+        if run.id in self._workers:
+            raise RunExists(run.id)
+        self._dispatcher.check_open()
+        options = self._restored(run, options)
+        run.check_context()
+        unsaved = UnsavedLog(run)
+        worker = Worker(self._dispatcher, run, options, self, unsaved)
+        change(worker)
+        worker.policies.check_all()
+        await self._ownership.create(await whole(run, unsaved, self._dispatcher.clock.time()))
+        self.follows(run.workflow)
+        self._workers[run.id] = worker
+        worker.report.resumed(self._dispatcher.clock.time)
+        self._dispatcher.guard(worker, worker.turn)
+        return worker
+
+    def _restored(self, run: Run, options: RunOptions) -> RunOptions:
+        """Return *options* over those that *run* was started with."""
+        options = options.restored(getattr(run.memory.log[0], "options", None))
+        if options.executor not in self._dispatcher.queues:
+            raise InvalidOption(
+                f"run {run.id!r} was started with executor={options.executor!r}, and this runner has only "
+                f"{', '.join(map(repr, self._dispatcher.queues))}; pass Runner(executors=...), or resume(executor=...)"
+            )
+        return options
+
     def _new_worker(self, run: str, workflow: Workflow, options: RunOptions, by: str | None) -> Worker:
         check_text("id", run)
         if run in self._workers:
@@ -292,7 +342,7 @@ class RunRegistry:
                     differs = difference(known, workflow, request)
                     if differs:
                         raise RunExists(run, differs)
-                return await self.resume(run, workflow, options, parked=False)
+                return await self.resume(run, workflow, options, parked=False, graph="its own")
             except RunNotFound:  # it was deleted meanwhile: then this is a new one
                 pass
 
@@ -312,18 +362,28 @@ class RunRegistry:
         self.recent.forget(run)
         await self._ownership.delete(run)
 
-    async def read(self, run: str) -> Recovered:
+    async def read(self, run: str, *, workflow: Workflow | None = None) -> Recovered:
         """
         Return the stored *run* as it is, without owning it.
+
+        Args:
+            workflow: where functions that cannot be found by name are taken from; its graph may be another one.
 
         Raises:
             RunNotFound: nothing is stored under this id.
         """
         loaded = await self._ownership.load(run, None)
-        return await loaded.recover(self._live(None), context={}, strict=False, goes_on=False)
+        return await loaded.recover(self._live(workflow, "any"), context={}, strict=False, goes_on=False)
 
     async def resume(
-        self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool = False, parked: bool = True
+        self,
+        run: str,
+        workflow: Workflow | None,
+        options: RunOptions,
+        *,
+        strict: bool = False,
+        parked: bool = True,
+        graph: Graph = "the same",
     ) -> Worker | None:
         """
         Load the stored *run*, and continue it; a run that is here already is left as it is, unless it is parked.
@@ -336,10 +396,11 @@ class RunRegistry:
         Raises:
             RunNotFound: nothing is stored under this id.
             RunOwned: another process that is alive has it.
+            AnotherGraph: *workflow* has another graph, and *graph* does not allow that.
         """
         known = self._workers.get(run)
         if known is None or known.state == "parked" or self._locks.is_locked(run):
-            back = partial(self.bring_back, run, workflow, options, strict=strict, parked=parked)
+            back = partial(self.bring_back, run, workflow, options, strict=strict, parked=parked, graph=graph)
             await asyncio.shield(self.change(run, back))
         return self._workers.get(run) or self.recent.get(run)
 
@@ -348,9 +409,19 @@ class RunRegistry:
         known = self.recent.get(run)
         return usual if known is None else known.options
 
-    async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
+    async def reopen(
+        self,
+        run: str,
+        options: RunOptions,
+        change: Callable[[Worker], object],
+        *,
+        upgrade: Workflow | None = None,
+    ) -> Worker | None:
         """
-        Load *run*, which has finished, make a *change* after which it has something to do, and continue it.
+        Load *run*, which has failed, make a *change* after which it has something to do, and continue it.
+
+        Args:
+            upgrade: the workflow that the change moves the run to; then the run need not have finished.
 
         Returns:
             Its worker; None if another caller has reopened it meanwhile, so that the run is here, without the change.
@@ -360,22 +431,33 @@ class RunRegistry:
             RunClosed: it has completed, or was cancelled.
             RunNotHeld: it has not finished, and is not here.
         """
-        return await asyncio.shield(self.change(run, partial(self._reopen, run, options, change)))
+        return await asyncio.shield(self.change(run, partial(self._reopen, run, options, change, upgrade)))
 
-    async def _reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
+    async def _reopen(
+        self, run: str, options: RunOptions, change: Callable[[Worker], object], upgrade: Workflow | None
+    ) -> Worker | None:
+        await self.supervisor.restarted(run)
         if run in self._workers:
             return None
         stored = await self._ownership.record(run)
-        if stored.status != "failed":
-            if stored.status in FINISHED:
-                raise RunClosed(run, stored.reason, status=stored.status)
+        if stored.status in FINISHED and stored.status != "failed":
+            raise RunClosed(run, stored.reason, status=stored.status)
+        if stored.status != "failed" and upgrade is None:
             raise RunNotHeld(run, stored.owner)
-        worker = await self._take_over(run, None, options, strict=False, change=change)
+        graph: Graph = "the same" if upgrade is None else "any"
+        worker = await self._take_over(run, upgrade, options, strict=False, change=change, graph=graph)
         self.recent.forget(run)
         return worker
 
     async def bring_back(
-        self, run: str, workflow: Workflow | None, options: RunOptions, *, strict: bool, parked: bool = True
+        self,
+        run: str,
+        workflow: Workflow | None,
+        options: RunOptions,
+        *,
+        strict: bool,
+        parked: bool = True,
+        graph: Graph = "the same",
     ) -> bool:
         """
         Load *run*, which is locked, and continue it; return False if it was here already, or is left as it is.
@@ -395,7 +477,7 @@ class RunRegistry:
             status = (await self._ownership.record(run)).status
             if status in FINISHED or (status == "parked" and not parked):
                 return False
-        await self._take_over(run, workflow, options, strict=strict, was_parked=known is not None)
+        await self._take_over(run, workflow, options, strict=strict, was_parked=known is not None, graph=graph)
         return True
 
     async def _take_over(
@@ -407,12 +489,15 @@ class RunRegistry:
         strict: bool,
         change: Callable[[Worker], object] | None = None,
         was_parked: bool = False,
+        graph: Graph = "the same",
     ) -> Worker:
         """Acquire *run*, load it, make a *change*, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
             loaded = await self._ownership.load(run, owned)
-            worker = await self.come_in(loaded, workflow, options, strict=strict, change=change, was_parked=was_parked)
+            worker = await self.come_in(
+                loaded, workflow, options, strict=strict, change=change, was_parked=was_parked, graph=graph
+            )
             free.clear()
             return worker
 
@@ -425,6 +510,7 @@ class RunRegistry:
         strict: bool,
         change: Callable[[Worker], object] | None = None,
         was_parked: bool = False,
+        graph: Graph = "the same",
     ) -> Worker:
         """
         Continue a run that was acquired and *loaded*, after a *change*; park it if it keeps killing its owners.
@@ -432,19 +518,24 @@ class RunRegistry:
         Args:
             was_parked: whether it was parked here, which the store may not know yet.
         """
-        found = await loaded.recover(self._live(workflow), context=options.context, strict=strict)
+        # An upgrade may remove what this process could not continue with.
+        found = await loaded.recover(
+            self._live(workflow, graph), context=options.context, strict=strict, goes_on=graph != "any"
+        )
         self._dispatcher.check_open()  # the runner may have been closed meanwhile
-        options = options.restored(getattr(found.run.memory.log[0], "options", None))
-        if options.executor not in self._dispatcher.queues:
-            raise InvalidOption(
-                f"run {found.run.id!r} was started with executor={options.executor!r}, and this runner has only "
-                f"{', '.join(map(repr, self._dispatcher.queues))}; pass Runner(executors=...), or resume(executor=...)"
-            )
+        if graph != "any":
+            note_changed_code(found.run)
+        options = self._restored(found.run, options)
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
-        worker.policies.check_all()
+        if graph != "any":
+            worker.policies.check_all()
         if change is not None:
             change(worker)
+            worker.revised()
             worker.owes_notice = options.on_complete is not None  # it was told of all that had happened before
+        if graph == "any":
+            found.check(workflow)
+            worker.policies.check_all()
         taken = self._taken_over(worker, loaded.owned, was_parked=was_parked)
         old = self._workers.get(worker.id)  # it has crashed, or was parked
         self._workers[worker.id] = worker
@@ -496,13 +587,13 @@ class RunRegistry:
             self._dispatcher.check_open()
             return await call(Worker(self._dispatcher, found.run, RunOptions(), self, _unsaved(found)))
 
-    def _live(self, given: Workflow | None) -> Callable[[RunRecord], Workflow | None]:
+    def _live(self, given: Workflow | None, graph: Graph = "the same") -> Callable[[RunRecord], Workflow | None]:
         """Return a function that finds the live definition of a stored run."""
 
         def live(stored: RunRecord) -> Workflow | None:
             key = (stored.workflow, stored.version)
             if given is not None:
-                _check_given(given, stored)
+                _check_given(given, stored, graph)
             return given or self._registered.get(key) or self._started.get(key)
 
         return live
@@ -514,7 +605,7 @@ class RunRegistry:
         if self._workers.get(worker.id) is worker and not worker.is_leaving:
             await self._write(worker)
             if not worker.has_left:  # else there was only its end to write
-                await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False)
+                await self._take_over(worker.id, worker.run.workflow, worker.options, strict=False, graph="any")
 
     async def _write(self, worker: Worker) -> None:
         """Write the unsaved events of *worker*, which is about to be replaced."""
@@ -605,24 +696,37 @@ class RunRegistry:
         self._workers.clear()
 
 
-def _check_given(workflow: Workflow, stored: RunRecord) -> None:
+def _check_given(workflow: Workflow, stored: RunRecord, graph: Graph) -> None:
     """
-    Refuse a *workflow* that the run was not started with; one of the same name whose graph has changed is reported.
+    Refuse a *workflow* that the run does not follow.
 
     Raises:
         InvalidOption: it has another name.
+        AnotherGraph: it has another graph, and *graph* does not allow that.
     """
     if workflow.name != stored.workflow:
         raise InvalidOption(
             f"workflow={workflow.name!r}: run {stored.id!r} is a run of {stored.workflow!r}; pass that one, or none"
         )
-    if workflow.version != stored.version:
-        _log.warning(
-            "run %r keeps the graph that it was started with: that of the workflow %r which was passed is another one, "
-            "and only its functions are used",
-            stored.id,
-            workflow.name,
-        )
+    if workflow.version == stored.version or graph == "any":
+        return
+    if graph == "the same":
+        raise AnotherGraph(stored.id, workflow.name)
+    _log.warning(
+        "run %r keeps the graph that it was started with: that of the workflow %r which was passed is another one, "
+        "and only its functions are used; upgrade() moves the run to it",
+        stored.id,
+        workflow.name,
+    )
+
+
+def note_changed_code(run: Run) -> None:
+    """Record that the code of components of *run* has changed since it was written, once for each change."""
+    changed = tuple(run.workflow.changed)
+    if changed:
+        memory = run.memory
+        record(memory, CodeChanged(len(memory.log) + 1, changed, run.workflow))
+        _log.info("run %r continues with changed code of %s", run.id, ", ".join(map(repr, changed)))
 
 
 def _unsaved(found: Recovered) -> UnsavedLog:
