@@ -29,12 +29,14 @@ from weft.core.components.step import Step, step
 from weft.core.components.wait_for import WaitFor, wait_for
 from weft.core.compose.component import Component
 from weft.core.compose.flow import INPUT, Flow, Fragment
+from weft.core.diff import RunDiff, WorkflowDiff, diff
 from weft.core.failure import Failure
 from weft.core.functions.current import Current, current
 from weft.core.functions.references import all_values, context, fact_count, latest, state_of, step_ran
 from weft.core.graph.port import Port
 from weft.core.lineage.fact import Fact
 from weft.core.lint import Finding
+from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable
 from weft.core.trace.trace import workflow
@@ -68,12 +70,14 @@ __all__ = [
     "Policy",
     "PolicyDriver",
     "Port",
+    "Preview",
     "ProcessManager",
     "Reduce",
     "Repeat",
     "Rule",
     "RuleCheck",
     "Run",
+    "RunDiff",
     "Runnable",
     "Runner",
     "Saga",
@@ -85,6 +89,7 @@ __all__ = [
     "Transition",
     "WaitFor",
     "Workflow",
+    "WorkflowDiff",
     "accumulator",
     "aexecute_with_policies",
     "all_values",
@@ -93,6 +98,7 @@ __all__ = [
     "condition",
     "context",
     "current",
+    "diff",
     "each",
     "events",
     "execute_with_policies",

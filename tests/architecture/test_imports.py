@@ -70,7 +70,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"run"},
         {"context_defaults", "lint", "signature"},
         {"workflow"},
-        {"trace"},
+        {"diff", "trace"},
     ),
     "runner": (
         {"checkpoints", "collector", "deadline", "defaults", "slices", "termination"},
