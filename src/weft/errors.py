@@ -59,6 +59,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── Interrupted             code in the runner's event loop cancelled a call
     │   ├── InvalidOption           an option that makes no sense
     │   ├── NotPortable             another process could not find parts of a run again
+    │   ├── RedactedRun             values of an imported run were replaced, so it cannot continue
     │   ├── RunClosed               a run that has finished accepts nothing more
     │   ├── RunFailed               something failed, and nothing has handled it
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
@@ -550,6 +551,17 @@ class AnotherGraph(RunnerError):
             "resume() without a workflow continues the run as it is"
         )
         self.run_id, self.workflow = run_id, workflow
+
+
+class RedactedRun(RunnerError):
+    """Values of the run were replaced when it was exported, so it cannot continue."""
+
+    def __init__(self, run_id: str, redacted: Sequence[str]) -> None:
+        super().__init__(
+            f"run {run_id!r} was imported without some of its values ({', '.join(redacted)}), and cannot continue with "
+            f"what is in their place; read it, or fork({run_id!r}, at=..., value=...) it where it has values"
+        )
+        self.run_id, self.redacted = run_id, tuple(redacted)
 
 
 class RunnerClosed(RunnerError):

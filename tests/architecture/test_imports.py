@@ -82,6 +82,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"registry"},
         {"runtime"},
         {"queries"},
+        {"archives"},
         {"runner"},
         {"blocking"},
     ),

@@ -81,6 +81,7 @@ EVENTS: dict[str, Any] = {
     "run_retried": ev.RunRetried(16, (10, 12), ((13, 15),), "ann"),
     "run_forked": ev.RunForked(16, "run-0", 15, (5,), (-6,), ((8, 9), (11, 11))),
     "run_upgraded": ev.RunUpgraded(16, GROWN, (4,), ((8, 8),)),
+    "run_imported": ev.RunImported(16, "run-0", b"head", ("INPUT",), "ann"),
     "code_changed": ev.CodeChanged(16, ("negate",), WORKFLOW),
 }
 """One event of each kind; the names begin with the tag."""

@@ -416,6 +416,16 @@ class CodeChanged(Event, frozen=True, tag="code_changed"):
     workflow: CompiledWorkflow
 
 
+class RunImported(Event, frozen=True, tag="run_imported"):
+    """The log up to here was read from a file, of the run *origin*; the hash chain in the file ends in *chain*."""
+
+    origin: str
+    chain: bytes
+    redacted: tuple[str, ...] = ()
+    """What was replaced when it was exported, in words."""
+    by: str | None = None
+
+
 REVISIONS = (RunRetried, RunForked, RunUpgraded)
 """The events after which others no longer count (ADR 32)."""
 
@@ -460,4 +470,5 @@ AnyEvent = (
     | RunForked
     | RunUpgraded
     | CodeChanged
+    | RunImported
 )

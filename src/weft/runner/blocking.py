@@ -22,12 +22,14 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self, TypeVar, cast, overload
 
+from weft.core.diff import RunDiff
 from weft.core.events import AnyEvent
 from weft.core.functions.references import MISSING
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
+from weft.log.redaction import Redact
 from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
@@ -595,6 +597,18 @@ class Runner:
             id, new_id, at=at, value=value, policies=policies, policies_mode=policies_mode, context=context, by=by
         )
         return Handle(self, self._do(forked).ref)
+
+    def diff(self, one: str | Handle[Any], other: str | Handle[Any]) -> RunDiff:
+        """Return the differences of two runs; see :meth:`AsyncRunner.diff`."""
+        return self._do(self._inner.diff(one, other))
+
+    def export(self, id: str, path: str | Path, *, redact: Redact | None = None) -> None:
+        """Write the run *id* to one file; see :meth:`AsyncRunner.export`."""
+        self._do(self._inner.export(id, path, redact=redact))
+
+    def import_run(self, path: str | Path, id: str | None = None, *, by: str | None = None) -> Handle[Self]:
+        """Store the run in the file at *path*; see :meth:`AsyncRunner.import_run`."""
+        return Handle(self, self._do(self._inner.import_run(path, id, by=by)).ref)
 
     @overload
     def upgrade(

@@ -40,6 +40,7 @@ from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
 from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
+from weft.runner.archives import RunnerArchives
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.durability.recovery import Recovered
@@ -63,7 +64,6 @@ from weft.runner.options import (
     check_workflow,
 )
 from weft.runner.portability import check_portable
-from weft.runner.queries import RunnerQueries
 from weft.runner.registry.bulk_start import new_runs
 from weft.runner.registry.mailbox import MERGE_POLICIES
 from weft.runner.registry.sleepers import RESIDENT
@@ -75,7 +75,7 @@ _UNSAID: Final = (None,) * 7
 """The options of a run of which the caller has said nothing."""
 
 
-class AsyncRunner(RunnerQueries):
+class AsyncRunner(RunnerArchives):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(

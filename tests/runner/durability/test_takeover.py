@@ -27,6 +27,7 @@ PROGRESS: list[Any] = [
     ev.TimerFired(0, "a", (2,), 1, 1.0),
     ev.RunRetried(0, (3,)),
     ev.RunForked(0, "origin", 3),
+    ev.RunImported(0, "origin", b""),
 ]
 NONE: list[Any] = [
     ev.InputReceived(0, 1, 1),

@@ -555,6 +555,10 @@ def _skipped(memory: Memory, event: ev.RunnableSkipped) -> None:
         memory.end(activation, "skipped")
 
 
+def _imported(memory: Memory, event: ev.RunImported) -> None:
+    memory.redacted = memory.redacted or event.redacted
+
+
 def _revised(memory: Memory, event: Revision) -> None:
     last = len(memory.log)
     named = [*positions(event.void[:1]), *positions(event.void[-1:])]
@@ -594,6 +598,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.RunForked: _revised,
     ev.RunUpgraded: _revised,
     ev.CodeChanged: _changed,
+    ev.RunImported: _imported,
 }
 
 

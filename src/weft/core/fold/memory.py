@@ -64,6 +64,7 @@ class Memory:
         "produced",
         "ready",
         "received",
+        "redacted",
         "retried",
         "rules",
         "run_id",
@@ -89,6 +90,8 @@ class Memory:
         """The context keys that components require, those that inputs in flight still use included."""
         self.adding: tuple[Any, ...] = ()
         """Additions to the workflow by the component that runs inside the loop, so far."""
+        self.redacted: tuple[str, ...] = ()
+        """What was replaced when the run was exported, if it was imported."""
         self.received = 0
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}

@@ -183,7 +183,7 @@ def take_effect(memory: Memory, event: Revision) -> None:
     """Apply what *event* says besides what is void."""
     if isinstance(event, ev.RunForked):
         memory.children = memory.dispatched = memory.attempts = None
-        memory.notified = 0
+        memory.notified, memory.redacted = 0, ()
     elif isinstance(event, ev.RunUpgraded):
         old, plan = memory.plan, event.workflow.compiled
         memory.workflow, memory.plan, memory.lineage.stateful = event.workflow, plan, plan.stateful

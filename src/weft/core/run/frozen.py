@@ -93,7 +93,7 @@ class FrozenMemory(Memory):
         self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
-        self.cancelled, self.is_ending = live.cancelled, live.is_ending
+        self.cancelled, self.is_ending, self.redacted = live.cancelled, live.is_ending, live.redacted
         self.produced = _beginnings(live.produced)
         self.keyed = None if live.keyed is None else _beginnings(live.keyed)
         self.failures = None if live.failures is None else live.failures.copy()

@@ -31,7 +31,7 @@ from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound,
 from weft.log import Decoder
 from weft.ports.store import Append, ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
 from weft.runner.durability import neighbours
-from weft.runner.durability.recovery import Recovered, recover
+from weft.runner.durability.recovery import Recovered, recover, referred
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.durability.store_spans import spanned
 from weft.runner.slices import pause
@@ -271,6 +271,17 @@ class Ownership:
         if not isinstance(self._store, OwnedStore):
             raise InvalidOption(f"{self._name} does not know which runs are free; resume() them by id")
         return self._store
+
+    async def content(self, run: str) -> tuple[RunRecord, list[bytes], Mapping[bytes, bytes], Mapping[bytes, bytes]]:
+        """
+        Return the record of *run*, the bodies of its segments, and the definitions and values that they refer to.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        loaded = await self._retrying("load_since", [run], lambda: self._store.load_since(run, 0))
+        definitions, facts = await self._again(lambda: referred(self._store, loaded, self._pause))
+        return loaded.record, [segment.body for segment in loaded.segments], definitions, facts
 
     async def create(self, appends: Sequence[Append]) -> None:
         """

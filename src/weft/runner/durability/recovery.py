@@ -159,6 +159,13 @@ async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: _Pace) -> N
         )
 
 
+async def referred(
+    store: LogStore, loaded: LoadedRun, pause: Callable[[], Awaitable[object]]
+) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
+    """Return the definitions and the large values that the segments of a run refer to."""
+    return await _referred(store, loaded, _Pace(pause))
+
+
 async def _referred(
     store: LogStore, loaded: LoadedRun, pace: _Pace
 ) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:

@@ -218,12 +218,14 @@ class UnsavedLog:
         self.is_dropped = True
 
 
-async def whole(run: Run, unsaved: UnsavedLog, at: float) -> list[Append]:
+async def whole(
+    run: Run, unsaved: UnsavedLog, at: float, status: RunStatus = "running", reason: str = ""
+) -> list[Append]:
     """Return the appends that create *run*, a new one with a history; *unsaved* has nothing left to write then."""
     appends: list[Append] = []
     unsaved.version = version_of(run)
     while not unsaved.is_empty:
-        append = unsaved.append("running", "", at)
+        append = unsaved.append(status, reason, at)
         assert append is not None  # noqa: S101 - there are events left
         unsaved.stored(append)
         appends.append(append)

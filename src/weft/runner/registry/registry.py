@@ -31,9 +31,9 @@ from weft.core.fold.fold import record
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import AnotherGraph, InvalidOption, RunClosed, RunExists, RunNotFound, RunNotHeld
+from weft.errors import AnotherGraph, InvalidOption, RedactedRun, RunClosed, RunExists, RunNotFound, RunNotHeld
 from weft.log import needs_encoding
-from weft.ports.store import FINISHED, RunRecord
+from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.takeover import Takeover, takeover
@@ -293,6 +293,23 @@ class RunRegistry:
         self._dispatcher.guard(worker, worker.turn)
         return worker
 
+    async def store(self, run: Run, status: RunStatus, reason: str) -> None:
+        """
+        Write *run*, a new one with a history, in one transaction, and leave it to be resumed or read.
+
+        Raises:
+            RunExists: a run with this id exists.
+        """
+        await asyncio.shield(self.change(run.id, partial(self._store, run, status, reason)))
+
+    async def _store(self, run: Run, status: RunStatus, reason: str) -> None:
+        check_text("id", run.id)
+        if run.id in self._workers:
+            raise RunExists(run.id)
+        appends = await whole(run, UnsavedLog(run), self._dispatcher.clock.time(), status, reason)
+        async with self._ownership.freeing([run.id]):
+            await self._ownership.create(appends)
+
     def _restored(self, run: Run, options: RunOptions) -> RunOptions:
         """Return *options* over those that *run* was started with."""
         options = options.restored(getattr(run.memory.log[0], "options", None))
@@ -533,6 +550,8 @@ class RunRegistry:
             change(worker)
             worker.revised()
             worker.owes_notice = options.on_complete is not None  # it was told of all that had happened before
+        if found.run.memory.redacted:
+            raise RedactedRun(found.run.id, found.run.memory.redacted)
         if graph == "any":
             found.check(workflow)
             worker.policies.check_all()
@@ -708,7 +727,7 @@ def _check_given(workflow: Workflow, stored: RunRecord, graph: Graph) -> None:
         raise InvalidOption(
             f"workflow={workflow.name!r}: run {stored.id!r} is a run of {stored.workflow!r}; pass that one, or none"
         )
-    if workflow.version == stored.version or graph == "any":
+    if stored.version in ("", workflow.version) or graph == "any":  # a store need not know the version
         return
     if graph == "the same":
         raise AnotherGraph(stored.id, workflow.name)

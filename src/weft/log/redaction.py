@@ -1,0 +1,116 @@
+"""
+Redaction: values of a log are replaced by what kind of value they were, and a hash that tells equal ones.
+
+The hash is made with a key that is not kept, so a value cannot be found by trying: two equal values in one file have
+the same hash, and nothing else follows from it.
+
+    >>> from weft import Workflow, step
+    >>> run = Workflow("w", step(lambda x: x * 2, name="double")).run(21)
+    >>> log = Redaction(["double"], b"key").events(run.log())
+    >>> [type(event.value).__name__ for event in log[1:]]
+    ['int', 'Redacted']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from weft.core import events as ev
+from weft.core.compose.inlet import INPUT_NAME
+from weft.core.functions.identity import canonical
+from weft.errors import InvalidArgument, UnidentifiableValue
+from weft.log.class_registry import register
+
+Redact = Callable[[str, Any], Any] | Collection[str] | bool
+"""A function of a component's name and a value that returns what to write; names of components; or True for all."""
+
+
+class Redacted(msgspec.Struct, frozen=True):
+    """Stands for a value that was not exported."""
+
+    type: str
+    """The name of its class."""
+    hash: str = ""
+    """The same for equal values of one file; empty if the value has no canonical form."""
+
+
+register(Redacted, "weft.Redacted")
+
+
+class Redaction:
+    """Replaces values as *redact* says; *key* makes the hashes."""
+
+    def __init__(self, redact: Redact, key: bytes) -> None:
+        """
+        Raises:
+            InvalidArgument: *redact* is neither a function, nor names, nor True.
+        """
+        if isinstance(redact, str) or not (callable(redact) or isinstance(redact, bool | Collection)):
+            raise InvalidArgument(f"redact={redact!r:.80}: use a list of names, a function of name and value, or True")
+        self._redact, self._key = redact, key
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """What it redacts, in words."""
+        if callable(self._redact):
+            return ("what a function chose",)
+        return ("everything",) if isinstance(self._redact, bool) else tuple(sorted(self._redact))
+
+    def events(self, log: Sequence[ev.AnyEvent]) -> list[ev.AnyEvent]:
+        """Return *log* with values replaced."""
+        return [self._event(event, log) for event in log]
+
+    def _event(self, event: Any, log: Sequence[ev.AnyEvent]) -> Any:
+        name = getattr(event, "component", INPUT_NAME)
+        match event:
+            case ev.InputReceived() | ev.ReactionOccurred():
+                return replace(event, value=self._value(name, event.value))
+            case ev.FannedOut():
+                return replace(event, value=[self._value(name, each) for each in event.value])
+            case ev.StateChanged():
+                emitted = tuple(self._value(name, each) for each in event.emitted)
+                key = None if event.key is None else self._value(name, event.key)
+                return replace(event, state=self._value(name, event.state), emitted=emitted, key=key)
+            case ev.RunnableRetried() if event.values is not None:
+                return replace(event, values=tuple(self._value(name, each) for each in event.values))
+            case ev.RunnableFailed() | ev.AttemptFailed() if self._hides(name):
+                return replace(event, error=replace(event.error, message="(redacted)", traceback=""))
+            case ev.RunForked():
+                edited = zip(event.edited, event.values, strict=True)
+                return replace(event, values=tuple(self._edit(log[seq - 1], value) for seq, value in edited))
+            case _:
+                return event
+
+    def _edit(self, event: Any, value: Any) -> Any:
+        """Return *value*, with which a fork has edited *event*, in the same form."""
+        name = getattr(event, "component", INPUT_NAME)
+        if isinstance(event, ev.ConditionEvaluated):
+            return value
+        if isinstance(event, ev.StateChanged):
+            state, emitted = value
+            return self._value(name, state), tuple(self._value(name, each) for each in emitted)
+        if isinstance(event, ev.FannedOut):
+            return [self._value(name, each) for each in value]
+        return self._value(name, value)
+
+    def _value(self, name: str, value: Any) -> Any:
+        if callable(self._redact):
+            return self._redact(name, value)
+        return Redacted(type(value).__name__, self._hash(value)) if self._hides(name) else value
+
+    def _hides(self, name: str) -> bool:
+        """Whether the values of the component *name*, or of the one that it is a part of, are replaced."""
+        if callable(self._redact) or isinstance(self._redact, bool):
+            return bool(self._redact)
+        return name in self._redact or any(name.startswith(f"{each}.") for each in self._redact)
+
+    def _hash(self, value: Any) -> str:
+        try:
+            return blake2b(canonical(value), key=self._key, digest_size=16).hexdigest()
+        except UnidentifiableValue:
+            return ""
