@@ -318,9 +318,9 @@ def test_a_run_that_is_handed_another_workflow_says_so(store: LogStore, other: W
     with Runner(store) as runner:
         runner.start(Workflow("w", step(lambda x: x + 1, name="hidden")), id="a")
 
-    with Runner(store) as runner:
-        with pytest.raises(AnotherGraph, match="run 'a' follows another graph than the workflow 'w' that was passed"):
-            runner.resume("a", workflow=other)
+    followed = "run 'a' follows another graph than the workflow 'w' that was passed"
+    with Runner(store) as runner, pytest.raises(AnotherGraph, match=followed):
+        runner.resume("a", workflow=other)
 
 
 def test_a_run_that_is_not_here_is_said_to_be_where_it_is(tmp_path: Path) -> None:

@@ -422,7 +422,7 @@ class RunImported(Event, frozen=True, tag="run_imported"):
     origin: str
     chain: bytes
     redacted: tuple[str, ...] = ()
-    """What was replaced when it was exported, in words."""
+    """The values that were replaced when it was exported, in words."""
     by: str | None = None
 
 

@@ -3,7 +3,7 @@ A run as one file: its log with everything that it refers to, and what its recor
 
 The file is a magic number, a version, a checksum and MessagePack.  The segments, definitions and large values in it are
 those of the store, and their hash chain ends in the head that the store had, so that a file which was altered is
-noticed.  The log of a redacted run is another one, with a chain of its own; the file says so.
+noticed.  The log of a redacted run is another one, with another chain; the file says so.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     definitions: dict[bytes, bytes]
     facts: dict[bytes, bytes]
     redacted: list[str] = []
-    """What was redacted, in words."""
+    """The values that were redacted, in words."""
 
     def log(self, workflow: Workflow | None = None) -> list[AnyEvent]:
         """

@@ -56,7 +56,7 @@ class Redaction:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """What it redacts, in words."""
+        """The values that it redacts, in words."""
         if callable(self._redact):
             return ("what a function chose",)
         return ("everything",) if isinstance(self._redact, bool) else tuple(sorted(self._redact))

@@ -966,7 +966,7 @@ class AsyncRunner(RunnerArchives):
         by: str | None = None,
     ) -> AsyncHandle | Preview:
         """
-        Let the run *id* follow *workflow*, another version of its own, from now on.
+        Let the run *id* follow *workflow*, another version of its workflow, from now on.
 
         Inputs with something left to do, or with a failure, move to the new graph: what completed stands where the new
         graph runs the same component on the same facts, and everything else of it runs.  The other inputs stay as they

@@ -91,7 +91,7 @@ class Memory:
         self.adding: tuple[Any, ...] = ()
         """Additions to the workflow by the component that runs inside the loop, so far."""
         self.redacted: tuple[str, ...] = ()
-        """What was replaced when the run was exported, if it was imported."""
+        """The values that were replaced before the run was imported, in words."""
         self.received = 0
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}

@@ -7,7 +7,7 @@ input that was moved to another workflow follows the plan of that one from its b
 
 Invariants:
 
-1. Folding a log with revisions again gives the same memory, whether it was folded event by event or in one pass.
+1. Folding a log with revisions again makes the same memory, whether it was folded event by event or in one pass.
 2. A fact without an event has the address that it had, or an address that no event before the revision names.
 3. An activation that is the same before and after is the same object, so that what is in flight is not disturbed.
 """

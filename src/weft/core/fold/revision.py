@@ -25,7 +25,7 @@ from weft.typing import Address
 
 
 class Consequences(msgspec.Struct, frozen=True, eq=False):
-    """What a revision leads to."""
+    """The consequences of a revision."""
 
     void: frozenset[int]
     """The positions of the events that the revision makes void."""
@@ -34,7 +34,7 @@ class Consequences(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def positions(self) -> ev.Positions:
-        """What is void, as the event of the revision says it."""
+        """The void events, as the event of the revision says it."""
         return ranges(self.void)
 
 

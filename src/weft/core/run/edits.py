@@ -1,5 +1,5 @@
 """
-What a fork edits: the place in the log, and the outcome that stands there instead.
+The edits of a fork: places in the log, and the outcomes that stand there instead.
 """
 
 from __future__ import annotations

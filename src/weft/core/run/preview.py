@@ -20,9 +20,9 @@ from weft.core.plan.node import FunctionNode
 
 class Preview(msgspec.Struct, frozen=True):
     """
-    What a fork or an upgrade would do; ``str`` of it is text.
+    The effect of a fork or an upgrade that was not made; ``str`` of it is text.
 
-    What the components that run lead to is not known before: they may make other values than before.
+    Components that follow from those that run are not in it: that depends on the values that these make.
     """
 
     runs: Mapping[str, int]

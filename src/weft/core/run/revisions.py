@@ -238,7 +238,7 @@ class Revisions(Controls):
         by: str | None = None,
     ) -> Self | Preview:
         """
-        Let this run follow *workflow*, another version of its own, from now on.
+        Let this run follow *workflow*, another version of its workflow, from now on.
 
         Inputs with something left to do, or with a failure, move to the new graph: what completed stands where the new
         graph runs the same component on the same facts, and everything else of it runs.  The other inputs stay as they
