@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -50,7 +50,8 @@ class Redaction:
         Raises:
             InvalidArgument: *redact* is neither a function, nor names, nor True.
         """
-        if isinstance(redact, str) or not (callable(redact) or isinstance(redact, bool | Collection)):
+        given: Any = redact
+        if isinstance(given, str) or not (callable(given) or isinstance(given, bool | Collection)):
             raise InvalidArgument(f"redact={redact!r:.80}: use a list of names, a function of name and value, or True")
         self._redact, self._key = redact, key
 
@@ -81,7 +82,8 @@ class Redaction:
             case ev.RunnableFailed() | ev.AttemptFailed() if self._hides(name):
                 return replace(event, error=replace(event.error, message="(redacted)", traceback=""))
             case ev.RunForked():
-                edited = zip(event.edited, event.values, strict=True)
+                values = cast("tuple[Any, ...]", event.values)
+                edited = zip(event.edited, values, strict=True)
                 return replace(event, values=tuple(self._edit(log[seq - 1], value) for seq, value in edited))
             case _:
                 return event
