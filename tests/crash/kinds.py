@@ -43,6 +43,8 @@ class Kind(NamedTuple):
     inputs: tuple[Any, ...] = (3, 4)
     retries_letters: bool = False
     """Whether the client retries dead letters once it is idle."""
+    retries_failures: bool = False
+    """Whether it retries failures that halted a component, with a value that does not fail."""
 
 
 def increment(x: int) -> int:
@@ -164,6 +166,9 @@ KINDS: dict[str, Kind] = {
         (3,),
     ),
     "error route": Kind(FALLIBLE),
+    "halted failure": Kind(
+        Workflow("w", join(more, picky, wait="all_done") >> step(told)), (3, 4), retries_failures=True
+    ),
     "dead letter": Kind(_policy(on_failure="dead_letter"), retries_letters=True),
     "skipped": Kind(_policy(on_failure="skip")),
     "retried": Kind(_policy(max_retries=2, base_delay=0.1)),

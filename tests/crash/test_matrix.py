@@ -21,6 +21,8 @@ from weft.testing.simulation.process import Moment
 from weft.testing.simulation.scenario import Ends
 
 STRATEGIES = [every_cycle, every_n(2), on_complete, manual, pipelined()]
+MENDED = 10
+"""A value that the step does not fail on."""
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 
 
@@ -34,6 +36,8 @@ def trial_of(kind: Kind, expected: Any) -> Trial:
     async def finish(runner: AsyncRunner, run: str) -> None:
         if kind.retries_letters and (await runner.get(run)).dead_letters:
             await runner.retry(run)
+        if kind.retries_failures and (await runner.get(run)).failures:
+            await runner.retry(run, "picky", input=MENDED)
         for other in runner.held:  # a child that was resumed, and that no caller waits for any more
             await runner.wait(other)
 
@@ -45,6 +49,8 @@ def reference(kind: Kind) -> dict[str, Any]:
     run = kind.workflow.plan()
     for value in kind.inputs:
         run.run(value)
+    if kind.retries_failures:
+        run.retry("picky", input=MENDED).react_until_satisfied()
     return summary(run)
 
 
