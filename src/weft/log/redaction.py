@@ -54,6 +54,8 @@ class Redaction:
         if isinstance(given, str) or not (callable(given) or isinstance(given, bool | Collection)):
             raise InvalidArgument(f"redact={redact!r:.80}: use a list of names, a function of name and value, or True")
         self._redact, self._key = redact, key
+        self._waits: dict[str, set[str]] = {}
+        """By signal: the components that wait for it."""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -64,13 +66,22 @@ class Redaction:
 
     def events(self, log: Sequence[ev.AnyEvent]) -> list[ev.AnyEvent]:
         """Return *log* with values replaced."""
+        self._waits = _waits_by_signal(log)
         return [self._event(event, log) for event in log]
 
     def _event(self, event: Any, log: Sequence[ev.AnyEvent]) -> Any:
         name = getattr(event, "component", INPUT_NAME)
         match event:
-            case ev.InputReceived() | ev.ReactionOccurred():
+            case ev.InputReceived() | ev.ReactionOccurred() | ev.SignalTaken():
                 return replace(event, value=self._value(name, event.value))
+            case ev.TimerFired():
+                return replace(event, value=self._value(self._hidden_source(event, log), event.value))
+            case ev.SignalReceived():
+                return replace(event, value=self._value(self._hidden_wait(event.name), event.value))
+            case ev.SignalRefused() if self._hides(self._hidden_wait(event.name)):
+                return replace(event, reason="(redacted)")
+            case ev.RunnableSkipped() if event.reason and self._hides(name):
+                return replace(event, reason="(redacted)")
             case ev.FannedOut():
                 return replace(event, value=[self._value(name, each) for each in event.value])
             case ev.StateChanged():
@@ -87,6 +98,20 @@ class Redaction:
                 return replace(event, values=tuple(self._edit(log[seq - 1], value) for seq, value in edited))
             case _:
                 return event
+
+    def _hidden_source(self, fired: ev.TimerFired, log: Sequence[ev.AnyEvent]) -> str:
+        """Return the component whose value *fired* passes on, if that is hidden; else the one that has slept."""
+        event: Any = fired
+        while isinstance(event, ev.TimerFired) and not self._hides(event.component):
+            at = event.inputs[0]
+            seq = at if isinstance(at, int) else at[0]
+            event = log[seq - 1] if seq > 0 else None
+        name = INPUT_NAME if isinstance(event, ev.InputReceived) else getattr(event, "component", fired.component)
+        return name if self._hides(name) else fired.component
+
+    def _hidden_wait(self, signal: str) -> str:
+        """Return a component that waits for *signal* and is hidden, if there is one; else the name of the signal."""
+        return next((name for name in sorted(self._waits.get(signal, ())) if self._hides(name)), signal)
 
     def _edit(self, event: Any, value: Any) -> Any:
         """Return *value*, with which a fork has edited *event*, in the same form."""
@@ -116,3 +141,15 @@ class Redaction:
             return blake2b(canonical(value), key=self._key, digest_size=16).hexdigest()
         except UnidentifiableValue:
             return ""
+
+
+def _waits_by_signal(log: Sequence[ev.AnyEvent]) -> dict[str, set[str]]:
+    """Return the components that wait for each signal, in any of the workflows that the run has followed."""
+    found: dict[str, set[str]] = {}
+    for event in log:
+        workflow = getattr(event, "workflow", None)
+        for node in () if workflow is None else workflow.compiled.nodes.values():
+            wait = getattr(node, "wait", None)
+            if wait is not None and wait.signal is not None:
+                found.setdefault(wait.signal, set()).add(node.name)
+    return found

@@ -15,7 +15,7 @@ from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import batches, error_routes, gates, loops, reads, settling
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
-from weft.core.fold.refold import Refold, Revision, positions, rebuild
+from weft.core.fold.refold import Handlers, Refold, Revision, positions, rebuild
 from weft.core.fold.scope import ALONE, NOTHING, Activation, Attempts, Opening, Scope, Waiting
 from weft.core.lineage.lineage import Element, Lineage, emission
 from weft.core.plan.node import Kind
@@ -271,21 +271,14 @@ def made(memory: Memory, activation: Activation, event: ev.Production) -> None:
 def _signal_received(memory: Memory, event: ev.SignalReceived) -> None:
     if memory.cancelled is not None:
         raise InvalidEvent("a run that was cancelled accepts no signal", memory.log[-STORY:])
-    _note_signal_key(memory, event)
+    memory.note_signal_key(event)
     if memory.signals is None:
         memory.signals = {}
     memory.signals.setdefault(event.name, []).append(event)
 
 
 def _signal_refused(memory: Memory, event: ev.SignalRefused) -> None:
-    _note_signal_key(memory, event)
-
-
-def _note_signal_key(memory: Memory, event: ev.SignalReceived | ev.SignalRefused) -> None:
-    if event.key is not None:
-        if memory.signal_keys is None:
-            memory.signal_keys = {}
-        memory.signal_keys.setdefault((event.name, event.key), event.seq)
+    memory.note_signal_key(event)
 
 
 def _timer_started(memory: Memory, event: ev.TimerStarted) -> None:
@@ -298,21 +291,10 @@ def _timer_started(memory: Memory, event: ev.TimerStarted) -> None:
 
 def _signal_taken(memory: Memory, event: ev.SignalTaken) -> None:
     signal = _signal_of(memory, event)
-    kept = (memory.signals or {}).get(signal or "", [])
-    place = next((place for place, each in enumerate(kept) if each.seq == event.signal), None)
-    if signal is None or place is None:
+    if signal is None or not memory.take_signal(signal, event.signal):
         why = "it does not wait for a signal" if signal is None else f"there is no signal at {event.signal} to take"
         raise InvalidEvent(f"{event.component!r} at {event.inputs}: {why}, for {shown(event)}", memory.log[-STORY:])
-    _drop_signal(memory, signal, place)
     _end_wait(memory, event)
-
-
-def _drop_signal(memory: Memory, signal: str, place: int) -> None:
-    assert memory.signals is not None  # noqa: S101
-    del memory.signals[signal][place]
-    if not memory.signals[signal]:
-        del memory.signals[signal]
-        memory.signals = memory.signals or None
 
 
 def _timer_fired(memory: Memory, event: ev.TimerFired) -> None:
@@ -329,7 +311,7 @@ def _signal_of(memory: Memory, event: ev.Activated) -> str | None:
     return None if wait is None else wait.signal
 
 
-def _end_wait(memory: Memory, event: ev.SignalTaken | ev.TimerFired) -> None:
+def _end_wait(memory: Memory, event: ev.Production) -> None:
     activation = memory.take_waiting((event.component, event.inputs))
     assert activation is not None  # noqa: S101
     made(memory, activation, event)
@@ -564,7 +546,7 @@ def _revised(memory: Memory, event: Revision) -> None:
     named = [*positions(event.void[:1]), *positions(event.void[-1:])]
     if named and not 1 < named[0] <= named[-1] <= last:
         raise InvalidEvent(f"{shown(event)} makes events void that are not in the log", memory.log[-STORY:])
-    rebuild(memory, event, _FOLD)
+    rebuild(memory, event, Handlers(_FOLD, _end_wait))
 
 
 # A new event without a line here fails test_every_event_can_be_folded.
@@ -604,4 +586,4 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
 
 def refolding(revisions: Sequence[Revision], known: Lineage) -> Refold:
     """Return what folds a log again under *revisions*; *known* is its lineage so far."""
-    return Refold(_FOLD, revisions, known, None)
+    return Refold(Handlers(_FOLD, _end_wait), revisions, known, None)

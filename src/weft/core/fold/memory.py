@@ -445,6 +445,13 @@ class Memory:
             self.retried.pop(key, None)
         return waiting.activation
 
+    def active(self, key: Key) -> Activation | None:
+        """Return the activation at *key* that is ready, or waits for time or a signal."""
+        found = self.at(key)
+        if found is None and self.waiting is not None and key in self.waiting:
+            return self.waiting[key].activation
+        return found
+
     def pending(self, key: Key) -> Activation | None:
         """Return the activation at *key* that has not ended, wherever it waits."""
         found = self.ready.get(key) or (self.blocked or {}).get(key)
@@ -453,6 +460,25 @@ class Memory:
         if found is None and self.letters and key in self.letters:
             return self.letters[key].activation
         return found
+
+    def note_signal_key(self, event: ev.SignalReceived | ev.SignalRefused) -> None:
+        """Note the key of a signal: another one with the same name and key is ignored."""
+        if event.key is not None:
+            if self.signal_keys is None:
+                self.signal_keys = {}
+            self.signal_keys.setdefault((event.name, event.key), event.seq)
+
+    def take_signal(self, name: str, seq: int) -> bool:
+        """Remove the kept signal *name* that came at the position *seq*; return whether it was there."""
+        kept = (self.signals or {}).get(name, [])
+        place = next((place for place, each in enumerate(kept) if each.seq == seq), None)
+        if self.signals is None or place is None:
+            return False
+        del kept[place]
+        if not kept:
+            del self.signals[name]
+            self.signals = self.signals or None
+        return True
 
     def keep_dead_letter(self, activation: Activation, event: ev.RunnableFailed) -> None:
         """Keep *activation*, which failed for good, as a dead letter."""

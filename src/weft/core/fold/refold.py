@@ -15,20 +15,28 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any, NamedTuple, cast, overload
 
 from msgspec.structs import replace
 
 from weft.core import events as ev
 from weft.core.fold.live_changes import keep_facts
 from weft.core.fold.memory import Memory
-from weft.core.fold.scope import Activation
+from weft.core.fold.scope import Activation, Key, Waiting
 from weft.core.lineage.lineage import NONE, Cell, Element, Lineage
 from weft.core.plan.plan import Plan
 from weft.errors import InvalidEvent, shown
 
 Revision = ev.RunRetried | ev.RunForked | ev.RunUpgraded
-Handlers = Mapping[type[Any], Callable[[Memory, Any], None]]
+
+
+class Handlers(NamedTuple):
+    """The functions that apply events to a memory."""
+
+    of: Mapping[type[Any], Callable[[Memory, Any], None]]
+    """By class of an event: its fold."""
+    end_wait: Callable[[Memory, Any], None]
+    """Ends a wait with the fact of an event, whatever its class."""
 
 
 def positions(void: ev.Positions) -> Iterable[int]:
@@ -68,6 +76,11 @@ class Refold:
         for each in revisions:
             if isinstance(each, ev.RunForked):
                 self._edits.update(zip(each.edited, each.values, strict=True))
+        self._unsent: set[int] = set()
+        """Void signals of the run that a fork came of: their keys count in that one alone."""
+        for at, each in enumerate(revisions):
+            if isinstance(each, ev.RunForked):
+                self._unsent |= {seq for one in revisions[: at + 1] for seq in positions(one.void)}
         self.edited: dict[int, ev.AnyEvent] = {}
         """By position: the events that count in place of those of the log."""
         upgrades = [each for each in revisions if isinstance(each, ev.RunUpgraded)]
@@ -83,32 +96,42 @@ class Refold:
             if self._known.absent is not None:
                 memory.lineage.pad(self._known, event.seq)
             self._apply(memory, event)
+        elif isinstance(event, ev.SignalReceived) and event.seq not in self._unsent:
+            memory.note_signal_key(event)
         memory.log.append(event)
 
     def _apply(self, memory: Memory, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.REVISIONS):
             take_effect(memory, event)
         elif event.seq in self.failed and isinstance(event, ev.RunnableFailed):
-            failed = memory.take(event)
+            failed = memory.take_waiting((event.component, event.inputs)) or memory.take(event)
             memory.fail(event)
             memory.keep_dead_letter(failed, event)
         elif event.seq in self._plans:
             plan, memory.plan = memory.plan, self._plans[event.seq]
-            self._handlers[type(event)](memory, event)
+            self._handlers.of[type(event)](memory, event)
             memory.plan = plan
         elif self._latest is not None and isinstance(event, (*ev.PRODUCTIONS, ev.StateChanged)):
-            activation = memory.at((event.component, event.inputs))
-            self._handlers[type(event)](memory, event)
+            activation = memory.active((event.component, event.inputs))
+            self._fold_in(memory, event)
             if activation is not None and activation.scope.plan is not self._latest:
                 keep_facts(memory, event, activation.node, self._latest)
         else:
-            self._handlers[type(event)](memory, event)
+            self._fold_in(memory, event)
+
+    def _fold_in(self, memory: Memory, event: ev.AnyEvent) -> None:
+        """Fold *event*; a wait that did not come to a value may have an edited one all the same."""
+        key = (event.component, event.inputs) if isinstance(event, ev.ReactionOccurred) else None
+        if key is not None and event.seq in self.edited and key in (memory.waiting or ()):
+            self._handlers.end_wait(memory, event)
+        else:
+            self._handlers.of[type(event)](memory, event)
 
 
 def rewritten(memory: Memory, event: Any, value: Any) -> Any:
     """Return *event* with *value* as the outcome; for a failure, the event of its component when it completes."""
     match event:
-        case ev.InputReceived() | ev.ReactionOccurred() | ev.FannedOut():
+        case ev.InputReceived() | ev.ReactionOccurred() | ev.FannedOut() | ev.SignalTaken() | ev.TimerFired():
             return replace(event, value=value)
         case ev.ConditionEvaluated():
             return replace(event, holds=bool(value))
@@ -226,6 +249,24 @@ def _keep_activations(old: Memory, new: Memory) -> None:
             if id(activation) in waiting:
                 newly_ready.append(activation)
     new.newly_ready = newly_ready + [each for each in new.ready.values() if id(each) not in kept]
+    _keep_waits(old, new)
+
+
+def _keep_waits(old: Memory, new: Memory) -> None:
+    """Let the waits that go on as before be the same objects; the others begin, also those that have a timer."""
+    begins = {id(activation) for activation in old.newly_waiting}
+    begun: set[Key] = set()
+    waits = new.waiting or {}
+    for key, waiting in waits.items():
+        before = (old.waiting or {}).get(key)
+        if before is None or before.due != waiting.due or not is_same_work(before.activation, waiting.activation):
+            continue
+        for field in Activation.__struct_fields__:
+            setattr(before.activation, field, getattr(waiting.activation, field))
+        waits[key] = Waiting(before.activation, waiting.due, waiting.is_relative)
+        if id(before.activation) not in begins:
+            begun.add(key)
+    new.newly_waiting = [each.activation for key, each in waits.items() if key not in begun]
 
 
 def is_same_work(one: Activation, other: Activation) -> bool:

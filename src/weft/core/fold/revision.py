@@ -18,7 +18,7 @@ from weft.core import events as ev
 from weft.core.fold.fold import refolding
 from weft.core.fold.memory import Memory
 from weft.core.fold.refold import Revision, ranges, revisions_in, same_facts, same_pin
-from weft.core.fold.scope import Activation, Key
+from weft.core.fold.scope import Activation, Key, Waiting
 from weft.core.functions.references import AllValues
 from weft.core.lineage.lineage import Lineage
 from weft.typing import Address
@@ -83,6 +83,8 @@ class _Comparison:
         """The addresses of facts with other values, so far."""
         self._altered: set[str] = set()
         """Components whose state was edited: whatever they made later continues from that."""
+        self._timers: dict[Key, int] = {}
+        """By activation that waits for time: where its timer was started."""
         self._same: dict[str, int] = {}
         """By component: how many of its facts are the same in both."""
 
@@ -91,8 +93,12 @@ class _Comparison:
         seq = event.seq
         if seq not in self._after.void and isinstance(event, ev.Activated) and not self._stands(event):
             self._after.void.add(seq)
+            if isinstance(event, ev.SignalTaken):
+                self._use_up(event)
         self._before.fold(event)
         self._after.fold(event)
+        if isinstance(event, ev.TimerStarted) and seq not in self._after.void:
+            self._timers[event.component, event.inputs] = seq
         addresses = self._edits.get(seq)
         if addresses is None or seq in self._after.void:
             return
@@ -101,9 +107,28 @@ class _Comparison:
         if getattr(node, "stateful", False):
             self._altered.add(event.component)  # type: ignore[union-attr]
 
+    def _use_up(self, taken: ev.SignalTaken) -> None:
+        """Let the signal of *taken*, which is void, be void too: it was sent for what the wait was about."""
+        signal, after = self._before.memory.log[taken.signal - 1], self._after
+        if isinstance(signal, ev.SignalReceived) and signal.seq not in after.void:
+            after.void.add(signal.seq)
+            after.memory.take_signal(signal.name, signal.seq)
+
+    def _start_timers_again(self) -> None:
+        """Let the timers of waits that go on, with other arguments than they had, be void, and start again."""
+        before, after = self._before.memory.waiting or {}, self._after.memory.waiting or {}
+        for key, waiting in after.items():
+            known = before.get(key)
+            if waiting.due is None or known is None:
+                continue
+            if known.activation.node.component.identity != waiting.activation.node.component.identity:
+                self._after.void.add(self._timers[key])
+                after[key] = Waiting(waiting.activation)
+
     def result(self) -> Consequences:
         """Return what the whole log has come to."""
         after = self._after
+        self._start_timers_again()
         after.memory.lineage.void = frozenset(after.void | after.failed)
         return Consequences(frozenset(after.void) - self._known, after.memory)
 
@@ -114,7 +139,7 @@ class _Comparison:
         if old is None or new is None or key in self._again:
             return False
         node = new.node
-        if event.component in self._altered or not _fits(event, new):
+        if event.component in self._altered or not _fits(event, old, new):
             return False
         if node.owner in self._components and new.scope.root.address in self._moved:
             return False
@@ -153,12 +178,17 @@ def _activation(memory: Memory, event: ev.Activated) -> Activation | None:
         return None if letter is None else letter.activation
     if isinstance(event, ev.RunnableSkipped) and letter is not None:
         return letter.activation
-    return memory.at(key)
+    return memory.active(key)
 
 
-def _fits(event: ev.Activated, activation: Activation) -> bool:
-    """Whether the node of *activation*, perhaps of another plan than it was, can have made *event*."""
-    state = activation.node.state
+def _fits(event: ev.Activated, old: Activation, new: Activation) -> bool:
+    """Whether the node of *new*, perhaps of another plan than that of *old*, can have made *event*."""
+    wait, state = new.node.wait, new.node.state
+    if isinstance(event, ev.SignalTaken | ev.TimerFired | ev.TimerStarted):
+        before = old.node.wait
+        return wait is not None and before is not None and wait.signal == before.signal
+    if wait is not None and not isinstance(event, ev.RunnableFailed | ev.RunnableSkipped | ev.RunnableRetried):
+        return False
     if isinstance(event, ev.StateChanged):
         return (
             state is not None

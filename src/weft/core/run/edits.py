@@ -55,7 +55,19 @@ def _checked(memory: Memory, address: Address) -> Address:
     seq = address if isinstance(address, int) else address[0]
     if not 1 <= seq <= len(memory.log) or seq in memory.lineage.void:
         raise InvalidArgument(f"fork(at=...): there is no event for what stands at {address} in run {memory.run_id!r}")
-    return address
+    event = memory.log[seq - 1]
+    return _taker(memory, event) if isinstance(event, ev.SignalReceived) else address
+
+
+def _taker(memory: Memory, signal: ev.SignalReceived) -> Address:
+    """Return what a wait has made of *signal*."""
+    for event in memory.lineage.standing():
+        if isinstance(event, ev.SignalTaken) and event.signal == signal.seq:
+            return event.seq
+    raise InvalidArgument(
+        f"fork(at={signal.seq}): no wait has taken the signal {signal.name!r} in run {memory.run_id!r}; send the fork "
+        "another one instead"
+    )
 
 
 def _made_by(
@@ -103,7 +115,7 @@ def edit_of(memory: Memory, address: Address, value: Any) -> Edit:
     event = memory.lineage.log[seq - 1]
     if isinstance(event, ev.InputReceived):
         return Edit(event.value if value is MISSING else local().whole(value), frozenset({seq}))
-    if isinstance(event, ev.ReactionOccurred):
+    if isinstance(event, ev.PRODUCTIONS):
         return Edit(value, frozenset({seq}))
     if isinstance(event, ev.FannedOut):
         new = elements_of(value, event.component) if isinstance(address, int) else _with(event.value, address[1], value)

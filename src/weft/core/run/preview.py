@@ -29,6 +29,8 @@ class Preview(msgspec.Struct, frozen=True):
     """By component: how often it runs, as far as that is known: what is ready, and what ran before and is void."""
     stands: Mapping[str, int]
     """By component: how many of its outcomes stand."""
+    waits: Mapping[str, int] = {}
+    """By component: how often it waits, for time or a signal: what goes on waiting, and what waits anew."""
     void: tuple[int, ...] = ()
     """The positions of the events that no longer count."""
     new: tuple[str, ...] = ()
@@ -41,6 +43,8 @@ class Preview(msgspec.Struct, frozen=True):
             f"runs: {_listed(self.runs) or 'nothing'}",
             f"stands: {_listed(self.stands) or 'nothing'}",
         ]
+        if self.waits:
+            lines.append(f"waits: {_listed(self.waits)}")
         if self.new:
             lines.append(f"new: {', '.join(self.new)}")
         lines += [f"lost: {what}" for what in self.lost]
@@ -65,7 +69,13 @@ def preview_of(revised: Consequences, log: Sequence[ev.AnyEvent]) -> Preview:
                 stands[event.component] += 1
     for key in (*after.open_all(), *(after.blocked or ())):
         runs[key] = None
-    return Preview(_counted(name for name, _ in runs), dict(stands), tuple(sorted(revised.void)))
+    waiting = after.waiting or {}
+    return Preview(
+        _counted(name for name, inputs in runs if (name, inputs) not in waiting),
+        dict(stands),
+        _counted(name for name, _ in waiting),
+        tuple(sorted(revised.void)),
+    )
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

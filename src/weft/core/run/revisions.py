@@ -278,6 +278,7 @@ class Revisions(Controls):
 def _unfinished_inputs(memory: Memory) -> tuple[int, ...]:
     """Return the positions of the inputs with something left to do, or with a failure that nothing has handled."""
     pending = [*memory.open_all().values(), *(memory.blocked or {}).values()]
+    pending += [waiting.activation for waiting in (memory.waiting or {}).values()]
     pending += [letter.activation for letter in (memory.letters or {}).values()]
     found = {cast("int", activation.scope.root.address) for activation in pending}
     ordinals = {memory.lineage.ordinal(event.inputs[0]) for event in (memory.failures or {}).values()}

@@ -1,0 +1,74 @@
+"""Values of a log that are not to be seen, those of signals and sleeps included."""
+
+from __future__ import annotations
+
+from weft import Policy, Run, Workflow, events, sleep, step, wait_for
+from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
+from weft.log.redaction import Redacted, Redaction
+
+FLOW = Workflow(
+    "w", step(lambda x: f"card {x}", name="card") >> sleep(5, name="nap") >> wait_for("paid", name="payment")
+)
+
+
+def paid() -> Run:
+    run = FLOW.plan(4711)
+    run.apply(run.prepare()[0].execute())
+    begin_waits(run, 0.0)
+    fire_timer(run, timers(run.memory)[0][0], 5.0)
+    begin_waits(run, 5.0)
+    receive_signal(run, "paid", "with card 4711", at=6.0)
+    record_refusal(run)
+    return run
+
+
+def record_refusal(run: Run) -> None:
+    run.record([events.SignalRefused(len(run.log()) + 1, "paid", "'card 4711' is not wanted")])
+
+
+def redacted(run: Run, *names: str) -> list[events.AnyEvent]:
+    return Redaction(names, b"key").events(run.log())
+
+
+def test_the_value_of_a_signal_is_hidden_with_the_wait_for_it_or_by_its_name() -> None:
+    for name in ("payment", "paid"):
+        log = redacted(paid(), name)
+        received = next(event for event in log if isinstance(event, events.SignalReceived))
+        refused = next(event for event in log if isinstance(event, events.SignalRefused))
+
+        assert isinstance(received.value, Redacted)
+        assert refused.reason == "(redacted)"
+    taken = next(event for event in redacted(paid(), "payment") if isinstance(event, events.SignalTaken))
+    assert isinstance(taken.value, Redacted)
+
+
+def test_a_sleep_does_not_show_what_it_passes_on() -> None:
+    for name in ("card", "nap"):
+        fired = next(event for event in redacted(paid(), name) if isinstance(event, events.TimerFired))
+        assert isinstance(fired.value, Redacted)
+    shown = next(event for event in redacted(paid(), "payment") if isinstance(event, events.TimerFired))
+    assert shown.value == "card 4711"
+
+
+def test_nothing_is_left_if_everything_is_hidden() -> None:
+    assert "4711" not in repr(Redaction(True, b"key").events(paid().log())[1:])
+
+
+def test_the_reason_of_a_skip_is_hidden_too() -> None:
+    def fail(x: int) -> int:
+        raise ValueError(f"no {x}")
+
+    run = Workflow("w", step(fail)).with_policies([("fail", Policy(on_failure="skip"))]).run(4711)
+
+    log = Redaction(["fail", "INPUT"], b"key").events(run.log())
+
+    assert run.skipped
+    assert "4711" not in repr(log[1:])
+
+
+def test_a_redacted_log_that_waits_folds_as_before() -> None:
+    run = paid()
+
+    twin = Run.from_log(Redaction(True, b"key").events(run.log()))
+
+    assert (twin.status, twin.waiting_for) == (run.status, run.waiting_for)
