@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from weft import Policy, Run, Workflow, events, sleep, step, wait_for
+from weft import Policy, Run, Workflow, events, join, sleep, step, wait_for
 from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
 from weft.log.redaction import Redacted, Redaction
 
+nap, payment = sleep(5, name="nap"), wait_for("paid", name="payment")
 FLOW = Workflow(
-    "w", step(lambda x: f"card {x}", name="card") >> sleep(5, name="nap") >> wait_for("paid", name="payment")
+    "w",
+    step(lambda x: f"card {x}", name="card") >> nap >> payment,
+    join(nap, payment) >> step(lambda x, y: x, name="both"),
 )
 
 

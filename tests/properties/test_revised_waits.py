@@ -58,7 +58,7 @@ def waits_of(run: Run) -> dict[Key, tuple[Any, float | None]]:
 
 
 def check_kept(run: Run, before: dict[Key, tuple[Any, float | None]]) -> None:
-    """Check that what waited before and still does has the time that it had, unless it is to begin anew."""
+    """Check that what waited before and still does has the time that it had, unless it is to begin again."""
     begins = {activation.key for activation in run.memory.newly_waiting}
     for key, wait in waits_of(run).items():
         assert key in begins or before[key] == wait
@@ -116,15 +116,10 @@ def test_of_what_stands_every_wait_ends_at_most_once_and_no_signal_is_taken_twic
     run = driven(flows, values, steps).run
     log, void = run.log(), void_in(run)
     standing = [event for event in log if event.seq not in void]
-    letters = {
-        event.seq for each in log if isinstance(each, ev.RunRetried) for event in log if event.seq in each.failed
-    }
 
     started = {(event.component, event.inputs): event for event in standing if isinstance(event, ev.TimerStarted)}
     ends = Counter(
-        (event.component, event.inputs)
-        for event in standing
-        if isinstance(event, (ev.SignalTaken, ev.TimerFired))
+        (event.component, event.inputs) for event in standing if isinstance(event, (ev.SignalTaken, ev.TimerFired))
     )
     taken = [event.signal for event in log if isinstance(event, ev.SignalTaken)]
     kept = [signal.seq for signals in (run.memory.signals or {}).values() for signal in signals]

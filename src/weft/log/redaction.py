@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from weft.core import events as ev
 from weft.core.compose.inlet import INPUT_NAME
 from weft.core.functions.identity import canonical
+from weft.core.plan.node import FunctionNode
 from weft.errors import InvalidArgument, UnidentifiableValue
 from weft.log.class_registry import register
 
@@ -149,7 +150,7 @@ def _waits_by_signal(log: Sequence[ev.AnyEvent]) -> dict[str, set[str]]:
     for event in log:
         workflow = getattr(event, "workflow", None)
         for node in () if workflow is None else workflow.compiled.nodes.values():
-            wait = getattr(node, "wait", None)
+            wait = node.wait if isinstance(node, FunctionNode) else None
             if wait is not None and wait.signal is not None:
                 found.setdefault(wait.signal, set()).add(node.name)
     return found

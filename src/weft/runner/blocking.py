@@ -606,7 +606,7 @@ class Runner:
         """Write the run *id* to one file; see :meth:`AsyncRunner.export`."""
         self._do(self._inner.export(id, path, redact=redact))
 
-    def import_run(self, path: str | Path, id: str | None = None, *, by: str | None = None) -> Handle[Self]:
+    def import_run(self, path: str | Path, id: str | None = None, *, by: str | None = None) -> Handle:
         """Store the run in the file at *path*; see :meth:`AsyncRunner.import_run`."""
         return Handle(self, self._do(self._inner.import_run(path, id, by=by)).ref)
 

@@ -65,7 +65,7 @@ from weft.runner.options import (
 )
 from weft.runner.portability import check_portable
 from weft.runner.registry.bulk_start import new_runs
-from weft.runner.registry.mailbox import MERGE_POLICIES
+from weft.runner.registry.mailbox import MERGE_POLICIES, named_failure
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
@@ -773,7 +773,10 @@ class AsyncRunner(RunnerArchives):
     ) -> AsyncHandle:
         """
         Run again what failed in the run *id*: dead letters, and failures that halted a component, with all that
-        depended on those.  What completed stands.  A failed run goes on with that, and finishes again.
+        depended on those.  What completed stands.  A failed run goes on with that, here, and finishes again.
+
+        A run that is not in this runner and has not finished finds this in its inbox: what has failed so far, as the
+        store knows it, is run again, each failure once.  The run may refuse it there, which is logged.
 
         Args:
             which: a failure (one of its ``dead_letters``, or an event of its log), or the name of a component for all
@@ -787,19 +790,35 @@ class AsyncRunner(RunnerArchives):
         Raises:
             MissingContext: a required context key was not given.
             NoSuchLetter: there is no such failure.
+            RunNotHeld: *context* was given for a run that is not here; context is never stored.
             InvalidPolicy: a policy that this runner cannot honour.
             UnencodableValue: the input could not be stored.
             RunClosed: the run has completed, or was cancelled.
         """
         if input is not MISSING:
             check_encodable(input, "INPUT")
-        return await self._revised(id, lambda run: run.retry(which, policy=policy, input=input, by=by), context)
+
+        def message(run: Run) -> ev.RunnableRetried:
+            head, (name, inputs) = len(run.memory.log), named_failure(run, which)
+            run.retry(which, input=input)
+            return ev.RunnableRetried(head, name, inputs, None if input is MISSING else (input,), policy, by)
+
+        def change(run: Run) -> object:
+            return run.retry(which, policy=policy, input=input, by=by)
+
+        return await self._revised(id, change, context, message=message)
 
     async def discard(
         self, id: str, which: object = None, *, context: Mapping[str, Any] | None = None, by: str | None = None
     ) -> AsyncHandle:
         """Discard dead letters of the run *id*, as :meth:`retry` retries them."""
-        return await self._revised(id, lambda run: run.discard(which, by=by), context)
+
+        def message(run: Run) -> ev.RunnableSkipped:
+            head, (name, inputs) = len(run.memory.log), named_failure(run, which)
+            run.discard(which)
+            return ev.RunnableSkipped(head, name, inputs, by=by)
+
+        return await self._revised(id, lambda run: run.discard(which, by=by), context, message=message)
 
     async def _revised(
         self,
@@ -808,11 +827,13 @@ class AsyncRunner(RunnerArchives):
         context: Mapping[str, Any] | None = None,
         *,
         upgrade: Workflow | None = None,
+        message: Callable[[Run], ev.RunnableRetried | ev.RunnableSkipped] | None = None,
     ) -> AsyncHandle:
         """
         Let *revise* change the run *id*, also if it has failed and left; for an *upgrade*, wherever it is.
 
-        Its components read this *context* then.
+        Its components read this *context* then.  A run that is not here, and has not finished, is left a *message*,
+        which is made of a copy of it.
         """
         check_context(context)
         while True:
@@ -820,6 +841,8 @@ class AsyncRunner(RunnerArchives):
             try:
                 worker = await self._runtime.changeable(id)
             except (RunClosed, RunNotHeld) as refused:
+                if isinstance(refused, RunNotHeld) and message is not None and not context:
+                    return await self._left_message(refused, message)
                 is_failed = isinstance(refused, RunClosed) and refused.status == "failed"
                 if not is_failed and (upgrade is None or isinstance(refused, RunClosed)):
                     raise
@@ -835,6 +858,18 @@ class AsyncRunner(RunnerArchives):
                 worker.revise(revise, context)
                 await self._runtime.taken(worker)
             return AsyncHandle(self, RunRef(id, None, worker))
+
+    async def _left_message(
+        self, refused: RunNotHeld, message: Callable[[Run], ev.RunnableRetried | ev.RunnableSkipped]
+    ) -> AsyncHandle:
+        """Leave a *message* for a run that is not here, to be retried; if it has failed meanwhile, reopen it."""
+        id, mailbox = refused.run_id, self._runtime.mailbox
+        if not mailbox.is_there:
+            raise refused
+        event = message((await self._registry.read(id)).run)
+        await self._post(refused, "discard" if isinstance(event, ev.RunnableSkipped) else "retry", event)
+        await mailbox.look_after(id, self._registry.options_of(id, self._options))
+        return AsyncHandle(self, RunRef(id))
 
     # -- another history, another workflow -------------------------------------------------------
 

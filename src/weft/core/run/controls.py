@@ -97,15 +97,20 @@ class Controls(Queries):
         """The failures that are kept to be tried again (``on_failure="dead_letter"``), in order."""
         return self.memory.dead_letters
 
-    def discard(self, which: object = None, *, by: str | None = None) -> Self:
+    def discard(self, which: object = None, *, until: int | None = None, by: str | None = None) -> Self:
         """
         Discard dead letters: components that waited for them continue as if they had been skipped.
+
+        Args:
+            which: one of ``dead_letters``, or the name of a component for all of its letters; all letters if not given.
+            until: the position of an event: letters after it are left alone.
+            by: the caller, as that one names itself.
 
         Raises:
             NoSuchLetter: there is no such dead letter.
         """
         check_text_or_none("by", by)
-        memory, letters = self.memory, self._letters(which)
+        memory, letters = self.memory, self._letters(which, until)
         if not letters and (which is not None or memory.failures):
             raise self._no_letter(which)
         for letter in letters:
@@ -115,9 +120,11 @@ class Controls(Queries):
             record(memory, ev.RunnableSkipped(seq, event.component, event.inputs, reason, event.attempts, by))
         return self
 
-    def _letters(self, which: object) -> list[Letter]:
-        """Return the dead letters that *which* stands for: one of them, a component, or None for all."""
-        letters = list((self.memory.letters or {}).values())
+    def _letters(self, which: object, until: int | None = None) -> list[Letter]:
+        """Return the dead letters that *which* stands for: one, a component, or None for all; *until* an event."""
+        letters = [
+            letter for letter in (self.memory.letters or {}).values() if until is None or letter.event.seq <= until
+        ]
         if isinstance(which, ev.RunnableFailed):
             return [letter for letter in letters if letter.event == which]
         if which is None:

@@ -26,9 +26,18 @@ class Retried(msgspec.Struct, frozen=True):
     """The activations with which loops begin."""
 
 
-def halted(memory: Memory, which: str | ev.RunnableFailed | None) -> Retried:
-    """Return the failures that halted a component and that *which* stands for: one, a component's, or all."""
-    known = {key: event for key, event in (memory.failures or {}).items() if key not in (memory.letters or {})}
+def halted(memory: Memory, which: str | ev.RunnableFailed | None, until: int | None = None) -> Retried:
+    """
+    Return the failures that halted a component and that *which* stands for: one, a component's, or all.
+
+    What failed after the event *until* is left out.
+    """
+    letters = memory.letters or {}
+    known = {
+        key: event
+        for key, event in (memory.failures or {}).items()
+        if key not in letters and (until is None or event.seq <= until)
+    }
     asked = [
         event
         for event in known.values()
@@ -39,8 +48,8 @@ def halted(memory: Memory, which: str | ev.RunnableFailed | None) -> Retried:
     for event in asked:
         if has_event(memory, event):
             failures[event.seq] = event
-        elif until := _test_of(memory.plan, event.component):
-            again |= _beginning(memory, event, until)
+        elif test := _test_of(memory.plan, event.component):
+            again |= _beginning(memory, event, test)
         else:
             failures.update({each.seq: each for each in known.values() if _is_element_of(memory, each, event)})
     return Retried(tuple(failures[seq] for seq in sorted(failures)), frozenset(again))

@@ -52,6 +52,7 @@ class Revisions(Controls):
         *,
         policy: Any = None,
         input: Any = MISSING,  # noqa: A002 - what one would say
+        until: int | None = None,
         by: str | None = None,
     ) -> Self:
         """
@@ -64,6 +65,7 @@ class Revisions(Controls):
                 its failures; all failures if not given.
             policy: how to run it this time.
             input: a value in place of what it failed on; a tuple of values for a component that joins several.
+            until: the position of an event: what failed after it is left alone.
             by: the caller, as that one names itself.
 
         Raises:
@@ -73,8 +75,9 @@ class Revisions(Controls):
         """
         check_text_or_none("by", by)
         memory = self.memory
-        failed = halted(memory, which if isinstance(which, str | ev.RunnableFailed | None) else self._name_of(which))
-        known = self._letters(which)
+        named = which if isinstance(which, str | ev.RunnableFailed | None) else self._name_of(which)
+        failed = halted(memory, named, until)
+        known = self._letters(which, until)
         if not known and not failed.failures and not failed.again:
             if which is None and not memory.failures:
                 return self

@@ -5,6 +5,7 @@ The mailbox of a runner: moves the messages of its runs from the store into thei
                         │
                         ├── the run is asleep ──► it is brought back, and reads its inbox then
                         ├── the run refuses it ──► noted, and taken as well
+                        ├── the run has failed meanwhile, and is to be retried ──► it is reopened, with the message
                         └── the run is parked, or is not here ──► it stays
 
 The messages of a run are applied in the order of their numbers, each once (ADR 34): a worker knows the last number that
@@ -21,12 +22,25 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from weft.core import events as ev
+from weft.core.fold.scope import Key
 from weft.core.functions.references import MISSING
-from weft.errors import RunClosed, RunnerClosed, RunNotHeld, RunParked, StoreClosed, StoreError, WeftError
+from weft.core.run.run import Run
+from weft.errors import (
+    NoSuchLetter,
+    RunClosed,
+    RunnerClosed,
+    RunNotHeld,
+    RunOwned,
+    RunParked,
+    StoreClosed,
+    StoreError,
+    WeftError,
+)
 from weft.log.messages import decode_message, encode_message
 from weft.ports.store import InboxStore, Message, Store
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.worker import Worker
+from weft.runner.options import RunOptions
 
 T = TypeVar("T")
 
@@ -65,6 +79,10 @@ class Runs(Protocol):
         """Cancel the children of the run of *worker*, if messages have cancelled it."""
         ...
 
+    async def reopen(self, run: str, options: RunOptions, change: Callable[[Worker], object]) -> Worker | None:
+        """Load *run*, which has failed, make a *change*, and continue it; return None if it is here."""
+        ...
+
 
 class Mailbox:
     """The messages of one runner's runs; without an inbox in the *store*, there are none."""
@@ -85,6 +103,8 @@ class Mailbox:
         self._later: asyncio.TimerHandle | None = None
         self._locked: dict[str, asyncio.Task[None]] = {}
         """By run that has messages and is locked: the task that looks again afterwards."""
+        self._failed: set[asyncio.Task[None]] = set()
+        """The tasks that look for messages of runs that have failed."""
 
     @property
     def is_there(self) -> bool:
@@ -103,7 +123,7 @@ class Mailbox:
             self._end = None
         if self._later is not None:
             self._later.cancel()
-        tasks = [*self._locked.values(), *([] if self._task is None else [self._task])]
+        tasks = [*self._locked.values(), *self._failed, *([] if self._task is None else [self._task])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -133,6 +153,40 @@ class Mailbox:
         (answer,) = await self._retried(partial(self._store.post, [message]))
         if isinstance(answer, StoreError):
             raise answer
+
+    async def look_after(self, run: str, options: RunOptions) -> None:
+        """
+        Reopen *run* if it has failed and left, and messages that came too late for that tell it to retry what failed.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        store = self._store
+        if store is None:
+            return
+        messages = await self._retried(partial(store.messages, [run]))
+        if not any(message.kind in _FOR_FAILED for message in messages):
+            return
+        try:
+            if await self._runs.reopen(run, options, partial(_revise_at_rest, messages)) is None:
+                self.ring()
+        except (RunNotHeld, RunOwned, RunClosed):
+            pass  # it has not finished, and reads its inbox; or another caller was first
+
+    def left(self, worker: Worker) -> None:
+        """The run of *worker* has failed, and was released: see whether a message came too late to be taken in."""
+        if self._end is not None:
+            task = asyncio.get_running_loop().create_task(self._look_after(worker), name="weft-mailbox-failed")
+            self._failed.add(task)
+            task.add_done_callback(self._failed.discard)
+
+    async def _look_after(self, worker: Worker) -> None:
+        try:
+            await self.look_after(worker.id, worker.options)
+        except RunnerClosed:
+            pass
+        except Exception as error:  # noqa: BLE001 - the messages stay, and the next retry finds them
+            _log.warning("the inbox of run %r, which has failed, cannot be read: %s", worker.id, error)
 
     async def collected(self) -> None:
         """Wait until the messages that were there before this call have been delivered."""
@@ -249,15 +303,49 @@ def _policies(worker: Worker, event: ev.PolicyChanged, kind: str) -> None:
     worker.rule(event.rules, "merge" if kind == MERGE_POLICIES else "replace", event.by)
 
 
-def _retry(worker: Worker, event: ev.RunnableRetried, _: str) -> None:
-    value = MISSING if event.values is None else event.values[0]
-    worker.run.retry(event.component or None, policy=event.policy, input=value, by=event.by)
-    worker.changed()
+def named_failure(run: Run, which: object) -> Key:
+    """Return *which*, a failure of *run*, a component, or None for all, as a message says it."""
+    if isinstance(which, ev.RunnableFailed):
+        return which.component, which.inputs
+    return "" if which is None else run.workflow.name_of(which), ()
 
 
-def _discard(worker: Worker, event: ev.RunnableSkipped, _: str) -> None:
-    worker.run.discard(event.component or None, by=event.by)
-    worker.changed()
+def _revise(worker: Worker, event: ev.RunnableRetried | ev.RunnableSkipped, _: str) -> None:
+    worker.revise(partial(revise, event))
+
+
+def revise(event: ev.RunnableRetried | ev.RunnableSkipped, run: Run) -> None:
+    """
+    Retry or discard in *run* what *event*, of a message, says: what had failed when it was sent, each failure once.
+
+    Raises:
+        NoSuchLetter: there is no such failure; perhaps the same message came before.
+    """
+    until = event.seq or None
+    which: object = event.component or None
+    if event.inputs:
+        which = (run.memory.failures or {}).get((event.component, event.inputs))
+        if which is None:
+            raise NoSuchLetter(event.component, [each.component for each in run.dead_letters])
+    if isinstance(event, ev.RunnableSkipped):
+        run.discard(which, until=until, by=event.by)
+    else:
+        value = MISSING if event.values is None else event.values[0]
+        run.retry(which, policy=event.policy, input=value, until=until, by=event.by)
+
+
+def _revise_at_rest(messages: Iterable[Message], worker: Worker) -> None:
+    """Let the run of *worker*, which does nothing yet, have those of *messages* that revise it."""
+    for message in messages:
+        if message.kind not in _FOR_FAILED:
+            continue
+        try:
+            event = decode_message(message.body, worker.run.workflow)
+            if isinstance(event, ev.RunnableRetried | ev.RunnableSkipped):
+                revise(event, worker.run)
+        except WeftError as error:
+            _log.warning("run %r has refused a message (%s): %s", worker.id, message.kind, error)
+        worker.take_message(message.number)
 
 
 MERGE_POLICIES: Final = "policies+merge"
@@ -265,6 +353,8 @@ MERGE_POLICIES: Final = "policies+merge"
 
 _FOR_PARKED: Final = frozenset({"cancel", "retry", "discard"})
 """The kinds of messages that a run takes while it is parked."""
+_FOR_FAILED: Final = frozenset({"retry", "discard"})
+"""The kinds of messages that a run takes when it has failed."""
 
 _APPLY: Final[Mapping[type[Any], Callable[[Worker, Any, str], None]]] = {
     ev.SignalReceived: _signal,
@@ -272,6 +362,6 @@ _APPLY: Final[Mapping[type[Any], Callable[[Worker, Any, str], None]]] = {
     ev.RunCancelled: _cancel,
     ev.RunFinished: _finish,
     ev.PolicyChanged: _policies,
-    ev.RunnableRetried: _retry,
-    ev.RunnableSkipped: _discard,
+    ev.RunnableRetried: _revise,
+    ev.RunnableSkipped: _revise,
 }

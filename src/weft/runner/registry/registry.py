@@ -110,6 +110,10 @@ class Inbox(Protocol):
         """Look for messages soon."""
         ...
 
+    def left(self, worker: Worker) -> None:
+        """Look for messages that came too late for *worker*, whose run has failed."""
+        ...
+
 
 class RunRegistry:
     """The workers of one runner, by run."""
@@ -650,6 +654,8 @@ class RunRegistry:
                 self.sleepers.forget(worker)
             self.recent.add(worker)
             self._waiters.over(worker)
+            if self.mailbox is not None and worker.state == "failed":
+                self.mailbox.left(worker)
 
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""
