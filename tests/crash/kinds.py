@@ -166,9 +166,6 @@ KINDS: dict[str, Kind] = {
         (3,),
     ),
     "error route": Kind(FALLIBLE),
-    "halted failure": Kind(
-        Workflow("w", join(more, picky, wait="all_done") >> step(told)), (3, 4), retries_failures=True
-    ),
     "dead letter": Kind(_policy(on_failure="dead_letter"), retries_letters=True),
     "skipped": Kind(_policy(on_failure="skip")),
     "retried": Kind(_policy(max_retries=2, base_delay=0.1)),
@@ -189,6 +186,9 @@ KINDS: dict[str, Kind] = {
     "group_by": Kind(Workflow("w", each(more) >> group_by(lambda x: x % 2, name="parity")), ([1, 2, 3], [])),
     "rule with a pattern": Kind(
         Workflow("w", rule(given=int, when=lambda x: x > 3, then=lambda x: -x, name="large") >> double)
+    ),
+    "halted failure": Kind(
+        Workflow("w", join(more, picky, wait="all_done") >> step(told)), (3, 4), retries_failures=True
     ),
 }
 
