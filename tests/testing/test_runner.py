@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +113,51 @@ def test_a_store_can_be_used_again_and_one_with_threads_is_refused() -> None:
         TestRunner(SQLiteStore("runs.db"))
     with pytest.raises(RunnerClosed):
         runner.status("o")
+
+
+PRICE = step(lambda x: x * 10, name="price")
+APPROVAL = wait_for("approved", timeout=60, name="approval")
+SHIP = step(lambda x: f"shipped {x}", name="ship")
+ORDER = Workflow("order", PRICE >> APPROVAL >> SHIP)
+
+
+def test_a_fork_a_retry_and_an_upgrade_wait_on_virtual_time() -> None:
+    with TestRunner() as runner:
+        original = runner.start(ORDER, 5, id="a")
+        runner.advance(seconds=30)
+        fork = runner.fork("a", "b", at="price", value=7)
+        as_it_was = runner.fork("a", "c")
+        runner.advance(seconds=31)
+
+        assert [runner.status(run) for run in "abc"] == ["failed", "waiting", "failed"], "of a and c the time is up"
+        with pytest.raises(RunFailed):
+            as_it_was.result()
+        runner.signal("b", "approved", "in time")
+        assert fork.result() == "shipped in time"
+
+        runner.retry("a")
+        patient = Workflow("order", PRICE >> wait_for("approved", timeout=600, name="approval") >> SHIP)
+        runner.upgrade("a", patient)
+        runner.advance(seconds=599)
+        assert runner.status("a") == "waiting"
+        runner.signal("a", "approved", "at last")
+        assert original.result() == "shipped at last"
+
+
+def test_a_run_is_exported_and_imported_and_two_are_compared(tmp_path: Path) -> None:
+    with TestRunner() as runner, TestRunner() as other:
+        runner.start(ORDER, 5, id="a")
+        runner.export("a", tmp_path / "a.weft", redact=["price"])
+        runner.export("a", tmp_path / "whole.weft")
+        imported = other.import_run(tmp_path / "whole.weft", "copy")
+
+        assert (imported.id, other.status("copy")) == ("copy", "parked")
+        other.resume("copy", workflow=ORDER)
+        other.advance(seconds=61)
+        assert other.status("copy") == "failed"
+        assert not runner.diff("a", "a")
+
+
+def test_a_file_that_is_not_there_is_said() -> None:
+    with TestRunner() as runner, pytest.raises(FileNotFoundError):
+        runner.import_run("nowhere.weft")
