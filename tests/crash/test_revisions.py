@@ -20,7 +20,7 @@ import reviser
 
 
 class Done(NamedTuple):
-    """What a process has executed, and what it has come to."""
+    """The steps that a process has executed, and its result."""
 
     executed: list[tuple[str, Any]]
     result: str = ""
@@ -32,7 +32,7 @@ class Done(NamedTuple):
 EXPECTED = {"retry": "4 yes", "fork": "14 again", "upgrade": "billed 4 yes"}
 REVISION = {"retry": "RunRetried", "fork": "RunForked", "upgrade": "RunUpgraded"}
 STANDS = {"retry": {"first"}, "fork": {"first"}, "upgrade": {"first", "picky"}}
-"""What has completed before the revision, and does not depend on it."""
+"""The steps that have completed before the revision, and do not depend on it."""
 APPENDS = 5
 """As many as any of them makes, or more: a process that was not killed has done everything."""
 

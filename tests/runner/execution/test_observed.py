@@ -277,7 +277,7 @@ def test_an_attempt_that_has_ended_is_not_given_up_with_its_run(told: list[Told]
     with Runner() as runner:
         policies = [("fails", Policy(max_retries=1, backoff="linear", base_delay=1000))]
         handle = runner.start(Workflow("w", step(seen), step(fails)), 1, policies=policies)
-        runner.wait_until(handle, lambda run: len(run.log()) >= 4, 20)
+        runner.wait_until(handle, lambda run: len(run.log()) >= 5, 20)  # both have ended
         handle.cancel()
 
     assert "runnable.abandon" not in [event for event, _ in told]
