@@ -8,7 +8,7 @@ import asyncio
 import os
 import secrets
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from weft.log.hash_chain import GENESIS
 from weft.log.redaction import Redact, Redaction
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.execution.status import text_of_failures
-from weft.runner.handle import Handle, RunRef, as_ref
+from weft.runner.handle import AsyncHandle, RunHandle, RunRef, as_ref
 from weft.runner.queries import RunnerQueries
 
 IMPORTED = "it was imported from a file: fork() makes another run of it, and resume() continues it under its own id"
@@ -31,7 +31,7 @@ IMPORTED = "it was imported from a file: fork() makes another run of it, and res
 class RunnerArchives(RunnerQueries):
     """The methods of a runner that move runs between stores."""
 
-    async def diff(self, one: str | Handle[Any], other: str | Handle[Any]) -> RunDiff:
+    async def diff(self, one: str | RunHandle[Any], other: str | RunHandle[Any]) -> RunDiff:
         """
         Return the differences of two runs, ids or handles; see :func:`weft.diff`.
 
@@ -78,7 +78,7 @@ class RunnerArchives(RunnerQueries):
             )
         await asyncio.to_thread(_write, Path(path), encode_archive(archive))
 
-    async def import_run(self, path: str | Path, id: str | None = None, *, by: str | None = None) -> Handle[Self]:
+    async def import_run(self, path: str | Path, id: str | None = None, *, by: str | None = None) -> AsyncHandle:
         """
         Store the run in the file at *path*, which :meth:`export` has written.  Nothing of it runs.
 
@@ -108,7 +108,7 @@ class RunnerArchives(RunnerQueries):
         elif status == "failed":
             reason = text_of_failures(run)
         await self._runtime.registry.store(run, status, reason)
-        return Handle(self, RunRef(run.id))
+        return AsyncHandle(self, RunRef(run.id))
 
 
 def _archive(record: RunRecord, bodies: list[bytes], definitions: Any, facts: Any) -> Archive:
