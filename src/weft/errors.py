@@ -590,7 +590,8 @@ class NotPortable(RunnerError):
         more = f" and {count - len(parts)} more" if count > len(parts) else ""
         super().__init__(
             f"another process could not find {', '.join(parts)}{more} of workflow {workflow!r} again; define functions "
-            "at the top level of a module, or pass them again: resume(id, workflow=...), register(workflow)"
+            "at the top level of a module, read other things with context(...), or pass the workflow again: "
+            "resume(id, workflow=...), register(workflow)"
         )
         self.workflow, self.parts = workflow, list(parts)
 

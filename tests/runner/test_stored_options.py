@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,22 @@ def test_a_start_can_require_that_all_of_it_can_be_found_again(workflow: Workflo
             runner.start(workflow, 1, portable=True, **options)
         assert runner.count() == 0
         assert runner.start(flow, 1, portable=True, on_complete=note).result(20) == 3
+
+
+def held(x: int, lock: Any) -> int:
+    """Return *x*; the lock is a constant that is not data."""
+    return x
+
+
+def test_a_constant_that_is_not_data_is_said_at_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    locked = Workflow("locked", step(held).bind(lock=threading.Lock()))
+    with Runner(tmp_path / "runs.db") as runner:
+        with pytest.raises(NotPortable, match=r"could not find the constant \(lock\) of 'held'"):
+            runner.start(locked, 1, portable=True)
+
+        with caplog.at_level(logging.WARNING, "weft.runner"):
+            assert runner.start(locked, 1).result(20) == 1
+    assert [record for record in caplog.messages if "the constant (lock) of 'held'" in record]
 
 
 def test_a_run_is_not_resumed_with_another_workflow(tmp_path: Path) -> None:

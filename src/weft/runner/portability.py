@@ -1,5 +1,5 @@
 """
-The parts of a run that another process could not find again: lambdas and local functions, callbacks, hooks.
+The parts of a run that another process could not find again: local functions, constants that are not data, hooks.
 
 A run on a durable store that has such a part can be resumed only where it is passed again.  That is said once for each
 definition, when a run of it is started, and not when it has to be resumed.
@@ -29,7 +29,7 @@ def check_portable(workflow: Workflow, options: RunOptions, *, is_required: bool
     Raises:
         NotPortable: *is_required*, and there are some.
     """
-    found = [*_local_functions(workflow), *options.unstorable]
+    found = [*_local_parts(workflow), *options.unstorable]
     if not found:
         return
     error = NotPortable(workflow.name, found[:_NAMED], len(found))
@@ -38,28 +38,39 @@ def check_portable(workflow: Workflow, options: RunOptions, *, is_required: bool
     _log.warning("%s", error)
 
 
-def _local_functions(workflow: Workflow) -> Iterator[str]:
-    """Yield the functions of *workflow* that have no name by which another process could find them, in words."""
+def _local_parts(workflow: Workflow) -> Iterator[str]:
+    """Yield the functions and constants of *workflow* that another process could not find, in words."""
     try:
         data = to_dict(workflow)
     except WeftError:  # what cannot be written is said when it is written
         return
     for component in data["components"]:
-        if any(call.get("local") for call in _calls(component.get("fields", {}))):
-            yield f"the function of {component['name']!r}"
+        for what in _described(component.get("fields", {})):
+            yield f"{what} of {component['name']!r}"
     for matcher, policy in data.get("policies", ()):
-        if any(call.get("local") for call in _calls([matcher, policy])):
-            yield f"a function in the policy for {matcher!r}" if isinstance(matcher, str) else "a function in a policy"
+        rule = f"in the policy for {matcher!r}" if isinstance(matcher, str) else "in a policy"
+        for what in _described([matcher, policy]):
+            yield f"{what.replace('the', 'a', 1)} {rule}"
 
 
-def _calls(data: Any) -> Iterator[dict[str, Any]]:
-    """Yield the references to functions inside *data*."""
+def _described(data: Any) -> list[str]:
+    """Return what inside *data* another process could not find: a function, constants by their classes."""
+    found = list(_references(data))
+    functions = ["the function"] if any(key == "$call" and body.get("local") for key, body in found) else []
+    constants = dict.fromkeys(body for key, body in found if key == "$lost")
+    return functions + [f"the constant ({name})" for name in constants]
+
+
+def _references(data: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the references to functions inside *data*, and the constants that could not be written."""
     if isinstance(data, dict):
         known = cast("dict[str, Any]", data)
         if isinstance(known.get("$call"), dict):
-            yield known["$call"]
+            yield "$call", known["$call"]
+        if isinstance(known.get("$lost"), str):
+            yield "$lost", known["$lost"]
         for inner in known.values():
-            yield from _calls(inner)
+            yield from _references(inner)
     elif isinstance(data, list | tuple):
         for inner in cast("list[Any]", data):
-            yield from _calls(inner)
+            yield from _references(inner)
