@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weft import Policy, Runner, Workflow, step
-from weft.errors import AnotherGraph, InvalidOption, NotPortable
+from weft.errors import AnotherGraph, InvalidArgument, InvalidOption, NotPortable
 from weft.runner import WorkerHooks
 from weft.runner.checkpoints import every_n, pipelined
 from weft.runner.options import RunOptions
@@ -173,4 +173,19 @@ def test_a_start_with_another_graph_returns_the_run_that_exists_and_says_that_it
     with Runner(tmp_path / "runs.db") as runner:
         runner.start(Workflow("flow", step(triple) >> step(abs)), id="a")
         assert runner.send("a", 1).result(20) == 3
-    assert "keeps the graph that it was started with" in caplog.text
+    assert "run 'a' keeps its graph" in caplog.text
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["finished", "held"])
+def test_another_workflow_is_not_dropped_without_a_word(is_open: bool, caplog: pytest.LogCaptureFixture) -> None:
+    with Runner() as runner:
+        runner.start(flow, 1, id="a", open=is_open).wait(20)
+
+        with pytest.raises(InvalidOption, match="workflow='other': run 'a' is a run of 'flow'"):
+            runner.resume("a", workflow=Workflow("other", step(triple)))
+        with pytest.raises(InvalidArgument, match="takes a workflow"):
+            runner.resume("a", workflow=step(triple))  # type: ignore[arg-type]
+        runner.resume("a", workflow=flow)
+        with pytest.raises(AnotherGraph, match="upgrade"):
+            runner.resume("a", workflow=Workflow("flow", step(triple) >> step(abs)))
+    assert caplog.messages == []

@@ -58,9 +58,9 @@ def check_text(name: str, value: object) -> None:
         raise InvalidOption(f"{name}={value!r}: use text, at least one character and no lone surrogates")
 
 
-def check_workflow(workflow: object) -> None:
+def check_workflow(workflow: object, call: str = "start") -> None:
     """
-    Refuse to start something that is not a workflow.
+    Refuse something that *call* was given and that is not a workflow.
 
     Raises:
         InvalidArgument: it is something else; the error says how to make a workflow of it.
@@ -74,8 +74,8 @@ def check_workflow(workflow: object) -> None:
     elif callable(workflow):
         hint = "; make a step of the function, and a workflow of that: Workflow('name', step(function))"
     elif isinstance(workflow, str):
-        hint = "; a run is started with the definition itself, not with its name"
-    raise InvalidArgument(f"start() takes a workflow, got {workflow!r:.120}{hint}")
+        hint = "; pass the definition itself, not its name"
+    raise InvalidArgument(f"{call}() takes a workflow, got {workflow!r:.120}{hint}")
 
 
 def check_context(context: object) -> None:

@@ -642,6 +642,8 @@ class AsyncRunner(RunnerArchives):
             MissingContext: a required context key was not given.
         """
         self._runtime.check_open()
+        if workflow is not None:
+            check_workflow(workflow, "resume")
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,

@@ -420,6 +420,10 @@ class RunRegistry:
             AnotherGraph: *workflow* has another graph, and *graph* does not allow that.
         """
         known = self._workers.get(run)
+        if known is not None and known.state != "parked" and workflow is not None:
+            present = known.run.memory.workflow
+            use = "and is not used: the run is in this runner"
+            _check_given(workflow, run, present.name, present.version, graph, use)
         if known is None or known.state == "parked" or self._locks.is_locked(run):
             back = partial(self.bring_back, run, workflow, options, strict=strict, parked=parked, graph=graph)
             await asyncio.shield(self.change(run, back))
@@ -495,8 +499,10 @@ class RunRegistry:
                 return False
             await self._write(known)
         else:
-            status = (await self._ownership.record(run)).status
-            if status in FINISHED or (status == "parked" and not parked):
+            stored = await self._ownership.record(run)
+            if stored.status in FINISHED or (stored.status == "parked" and not parked):
+                if workflow is not None:
+                    _check_given(workflow, run, stored.workflow, stored.version, graph, "and nothing is left to run")
                 return False
         await self._take_over(run, workflow, options, strict=strict, was_parked=known is not None, graph=graph)
         return True
@@ -616,7 +622,7 @@ class RunRegistry:
         def live(stored: RunRecord) -> Workflow | None:
             key = (stored.workflow, stored.version)
             if given is not None:
-                _check_given(given, stored, graph)
+                _check_given(given, stored.id, *key, graph, "and only its functions are used")
             return given or self._registered.get(key) or self._started.get(key)
 
         return live
@@ -721,27 +727,25 @@ class RunRegistry:
         self._workers.clear()
 
 
-def _check_given(workflow: Workflow, stored: RunRecord, graph: Graph) -> None:
+def _check_given(workflow: Workflow, run: str, name: str, version: str, graph: Graph, use: str) -> None:
     """
-    Refuse a *workflow* that the run does not follow.
+    Refuse a *workflow* for *run*, which is one of *name*; if another graph is allowed, report that, and its *use*.
 
     Raises:
         InvalidOption: it has another name.
         AnotherGraph: it has another graph, and *graph* does not allow that.
     """
-    if workflow.name != stored.workflow:
-        raise InvalidOption(
-            f"workflow={workflow.name!r}: run {stored.id!r} is a run of {stored.workflow!r}; pass that one, or none"
-        )
-    if stored.version in ("", workflow.version) or graph == "any":  # a store need not know the version
+    if workflow.name != name:
+        raise InvalidOption(f"workflow={workflow.name!r}: run {run!r} is a run of {name!r}; pass that one, or none")
+    if version in ("", workflow.version) or graph == "any":  # a store need not know the version
         return
     if graph == "the same":
-        raise AnotherGraph(stored.id, workflow.name)
+        raise AnotherGraph(run, name)
     _log.warning(
-        "run %r keeps the graph that it was started with: that of the workflow %r which was passed is another one, "
-        "and only its functions are used; upgrade() moves the run to it",
-        stored.id,
-        workflow.name,
+        "run %r keeps its graph: that of the workflow %r which was passed is another one, %s; upgrade() moves the run to it",
+        run,
+        name,
+        use,
     )
 
 
