@@ -189,3 +189,15 @@ def test_another_workflow_is_not_dropped_without_a_word(is_open: bool, caplog: p
         with pytest.raises(AnotherGraph, match="upgrade"):
             runner.resume("a", workflow=Workflow("flow", step(triple) >> step(abs)))
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["finished", "open"])
+def test_a_run_of_another_workflow_is_returned_if_that_is_asked_for(tmp_path: Path, is_open: bool) -> None:
+    other = Workflow("other", step(abs))
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(flow, 1, id="a", open=is_open).wait(20)
+        assert runner.start(other, 5, id="a", if_exists="return").id == "a"
+
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(other, 5, id="a", if_exists="return")
+        assert runner.result("a", 20) == 3

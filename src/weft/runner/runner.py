@@ -644,6 +644,7 @@ class AsyncRunner(RunnerArchives):
         self._runtime.check_open()
         if workflow is not None:
             check_workflow(workflow, "resume")
+            await self._registry.check_given(id, workflow)
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,

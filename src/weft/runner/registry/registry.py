@@ -420,14 +420,30 @@ class RunRegistry:
             AnotherGraph: *workflow* has another graph, and *graph* does not allow that.
         """
         known = self._workers.get(run)
-        if known is not None and known.state != "parked" and workflow is not None:
-            present = known.run.memory.workflow
-            use = "and is not used: the run is in this runner"
-            _check_given(workflow, run, present.name, present.version, graph, use)
         if known is None or known.state == "parked" or self._locks.is_locked(run):
             back = partial(self.bring_back, run, workflow, options, strict=strict, parked=parked, graph=graph)
             await asyncio.shield(self.change(run, back))
         return self._workers.get(run) or self.recent.get(run)
+
+    async def check_given(self, run: str, workflow: Workflow) -> None:
+        """
+        Refuse a *workflow* to resume *run* with that is not the one that the run follows.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+            InvalidOption: the run is one of another workflow.
+            AnotherGraph: the workflow has another graph.
+        """
+        known = self._workers.get(run)
+        if known is None:
+            stored = await self._ownership.record(run)
+            name, version = stored.workflow, stored.version
+        else:
+            present = known.run.memory.workflow
+            name, version = present.name, present.version
+        if workflow.name != name:
+            raise InvalidOption(f"workflow={workflow.name!r}: run {run!r} is a run of {name!r}; pass that one, or none")
+        _check_graph(run, workflow, version, "the same")
 
     def options_of(self, run: str, usual: RunOptions) -> RunOptions:
         """Return the options with which *run* has finished here, if that is remembered; else the *usual* ones."""
@@ -499,10 +515,8 @@ class RunRegistry:
                 return False
             await self._write(known)
         else:
-            stored = await self._ownership.record(run)
-            if stored.status in FINISHED or (stored.status == "parked" and not parked):
-                if workflow is not None:
-                    _check_given(workflow, run, stored.workflow, stored.version, graph, "and nothing is left to run")
+            status = (await self._ownership.record(run)).status
+            if status in FINISHED or (status == "parked" and not parked):
                 return False
         await self._take_over(run, workflow, options, strict=strict, was_parked=known is not None, graph=graph)
         return True
@@ -621,9 +635,10 @@ class RunRegistry:
 
         def live(stored: RunRecord) -> Workflow | None:
             key = (stored.workflow, stored.version)
-            if given is not None:
-                _check_given(given, stored.id, *key, graph, "and only its functions are used")
-            return given or self._registered.get(key) or self._started.get(key)
+            if given is not None and given.name == stored.workflow:
+                _check_graph(stored.id, given, stored.version, graph)
+                return given
+            return self._registered.get(key) or self._started.get(key)
 
         return live
 
@@ -727,25 +742,21 @@ class RunRegistry:
         self._workers.clear()
 
 
-def _check_given(workflow: Workflow, run: str, name: str, version: str, graph: Graph, use: str) -> None:
+def _check_graph(run: str, workflow: Workflow, version: str, graph: Graph) -> None:
     """
-    Refuse a *workflow* for *run*, which is one of *name*; if another graph is allowed, report that, and its *use*.
+    Refuse a *workflow* for *run*, which follows *version*, if it has another graph and *graph* does not allow that.
 
     Raises:
-        InvalidOption: it has another name.
-        AnotherGraph: it has another graph, and *graph* does not allow that.
+        AnotherGraph: it is not allowed.
     """
-    if workflow.name != name:
-        raise InvalidOption(f"workflow={workflow.name!r}: run {run!r} is a run of {name!r}; pass that one, or none")
     if version in ("", workflow.version) or graph == "any":  # a store need not know the version
         return
     if graph == "the same":
-        raise AnotherGraph(run, name)
+        raise AnotherGraph(run, workflow.name)
     _log.warning(
-        "run %r keeps its graph: that of the workflow %r which was passed is another one, %s; upgrade() moves the run to it",
-        run,
-        name,
-        use,
+        "run %r keeps its graph: that of the workflow %r which was passed is another one, and only its functions are "
+        "used; upgrade() moves the run to it",
+        *(run, workflow.name),
     )
 
 
