@@ -510,8 +510,8 @@ class UnknownSignal(RunError, LookupError):
 class NothingProduced(RunError, LookupError):
     """The component exists, and has produced nothing in this run."""
 
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"{name!r} has produced nothing: {reason}; pass default= to get a value anyway")
+    def __init__(self, name: str, reason: str, advice: str = "") -> None:
+        super().__init__(f"{name!r} has produced nothing: {reason}{advice}")
         self.name, self.reason = name, reason
 
 

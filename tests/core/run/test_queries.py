@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from forking import broken, double, fork, pair, plus_four, plus_two, root
 
-from weft import (
-    Run,
-    Workflow,
-    condition,
-    each,
-    step,
-)
-from weft.errors import (
-    NothingProduced,
-    UnknownComponent,
-)
+from weft import Policy, Run, Workflow, collect, condition, each, repeat, step
+from weft.errors import NothingProduced, StepFailed, UnknownComponent
 
 never = condition(lambda _: False, name="never")
 
@@ -117,6 +109,43 @@ def test_the_value_of_what_made_nothing_is_an_error_that_says_why(run: Run, name
     assert run.value(name, default="none") == "none"
     assert run.value(name, default=None) is None
     assert run.values(name) == []
+
+
+def test_only_what_takes_a_default_speaks_of_it() -> None:
+    run = Workflow("w", never >> root).run(1)
+
+    for ask in (lambda: run.output, lambda: run.fact("root")):
+        with pytest.raises(NothingProduced) as nothing:
+            ask()
+        assert "default" not in str(nothing.value)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "component"),
+    [
+        (Workflow("w", broken), "broken"),
+        (Workflow("w", repeat(lambda x: 1 // 0, until=bool, at_most=2, name="turns") >> root), "turns.turn"),
+        (Workflow("w", repeat(lambda x: 1 // 0, until=bool, at_most=2, name="turns")), "turns.turn"),
+        (Workflow("w", step(lambda x: [x], name="one") >> each(broken) >> collect(name="all")), "broken"),
+    ],
+    ids=["its own", "of a part of what feeds it", "of a part", "of an element"],
+)
+def test_the_failure_for_which_there_is_no_output_is_named_and_chained(
+    workflow: Workflow[Any, Any], component: str
+) -> None:
+    with pytest.raises(NothingProduced, match=r"failed \(ZeroDivisionError") as nothing:
+        _ = workflow.run(0).output
+
+    assert isinstance(cause := nothing.value.__cause__, StepFailed)
+    assert cause.component == component
+    assert isinstance(cause.__cause__, ZeroDivisionError)
+
+
+def test_what_was_skipped_is_named_by_what_it_feeds() -> None:
+    run = Workflow("w", broken >> root).add_policy("broken", Policy(on_failure="skip")).run(1)
+
+    with pytest.raises(NothingProduced, match=r"'broken', which feeds it, was skipped \(division by zero\)"):
+        run.value("root")
 
 
 def test_none_that_was_made_is_not_the_default() -> None:

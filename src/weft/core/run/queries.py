@@ -122,9 +122,12 @@ class Queries(Drawable):
             NothingProduced: there is none, and no default.
             UnknownComponent: nothing has this name.
         """
-        if default is not MISSING and not self._facts(which)[1]:
-            return default
-        return self.fact(which).value
+        name, facts = self._facts(which)
+        if facts:
+            return self.memory.lineage.fact(facts[-1]).value
+        if default is MISSING:
+            raise self.nothing_produced(name, advice="; pass default= to get a value anyway")
+        return default
 
     def results(
         self,
@@ -217,7 +220,7 @@ class Queries(Drawable):
 
     def _returned(self, output: Output) -> Any:
         value = self._result(output.component)
-        return self.value(output.component) if value is MISSING else value
+        return self.fact(output.component).value if value is MISSING else value
 
     def state_of(self, which: object) -> Any:
         """
@@ -301,15 +304,17 @@ class Queries(Drawable):
             raise InvalidDrawing("kind", kind, ("flowchart", "sequence"))
         return super().to_mermaid(direction)
 
-    def nothing_produced(self, name: str, ordinal: int | None = None) -> NothingProduced:
+    def nothing_produced(self, name: str, ordinal: int | None = None, advice: str = "") -> NothingProduced:
         """Return the error for *name*, which has produced nothing, for the input *ordinal* if that is given."""
-        upstream = self._failed_upstream(name, ordinal)
-        if upstream is None:
-            return NothingProduced(name, self._why_nothing(name, ordinal))
-        error = NothingProduced(
-            name, f"{upstream.component!r}, which feeds it, failed ({upstream.error.type}: {upstream.error.message})"
-        )
-        error.__cause__ = self.failure_of(upstream)
+        failed = self._failed_before(name, ordinal) if self._makes_values(name) else None
+        if failed is None:
+            return NothingProduced(name, self._why_nothing(name, ordinal), advice)
+        who = "it" if failed.component == name else repr(failed.component)
+        if name not in (failed.component, self._owner_of(failed.component)):
+            who += ", which feeds it,"
+        kind, message = failed.error.type.rpartition(".")[2], failed.error.message
+        error = NothingProduced(name, f"{who} failed ({kind}: {message})", advice)
+        error.__cause__ = self.failure_of(failed)
         return error
 
     def failure_of(self, event: RunnableFailed) -> StepFailed:
@@ -325,14 +330,33 @@ class Queries(Drawable):
             cause.seconds = node.wait.seconds or 0.0
         return cause
 
-    def _failed_upstream(self, name: str, ordinal: int | None) -> RunnableFailed | None:
-        """Return the failure that kept *name* from its facts: the last one of a component that it depends on."""
+    def _failed_before(self, name: str, ordinal: int | None) -> RunnableFailed | None:
+        """
+        Return the failure that kept *name* from its facts: its own or of a part, else of what it depends on.
+
+        That a batch failed says less than the failure of its element, which is one of those.
+        """
         memory = self.memory
-        if not memory.failures or name not in memory.workflow.wiring.inlets:
+        failures = [event for event in (memory.failures or {}).values() if self._is_of(event, ordinal)]
+        if not failures:
             return None
-        above = memory.workflow.wiring.upstream(name)
-        failed = [event for (component, _), event in memory.failures.items() if component in above]
-        return next((event for event in reversed(failed) if self._is_of(event, ordinal)), None)
+        above = memory.workflow.wiring.upstream(name) if name in memory.workflow.wiring.inlets else set[str]()
+        inside = [event for event in failures if name in (event.component, self._owner_of(event.component))]
+        before = [event for event in failures if above & {event.component, self._owner_of(event.component)}]
+        batches = [event for event in inside if event.error.type == "weft.errors.BatchFailed"]
+        found = [event for event in inside if event not in batches] or before or batches
+        return found[-1] if found else None
+
+    def _owner_of(self, name: str) -> str:
+        """Return the name of the component that *name* is a part of; its own if it is none."""
+        node = self.memory.plan.nodes.get(name)
+        return name if node is None else node.owner
+
+    def _makes_values(self, name: str) -> bool:
+        """Whether *name* makes values: conditions and tests do not."""
+        component, node = self.memory.workflow.components.get(name), self.memory.plan.nodes.get(name)
+        is_test = isinstance(node, FunctionNode) and node.is_test
+        return not is_test and (component is None or component.makes_facts)
 
     def _is_of(self, event: Activated, ordinal: int | None) -> bool:
         """Whether *event* comes from the input *ordinal*; from any if that is None."""
@@ -342,13 +366,8 @@ class Queries(Drawable):
     def _why_nothing(self, name: str, ordinal: int | None = None) -> str:
         memory = self.memory
         component = memory.workflow.components.get(name)
-        node = memory.plan.nodes.get(name)
-        if (component is not None and not component.makes_facts) or (isinstance(node, FunctionNode) and node.is_test):
+        if not self._makes_values(name):
             return f"a {'condition' if component is None else component.kind} makes no values"
-        failures = [event for (who, _), event in (memory.failures or {}).items() if who == name]
-        failed = next((event for event in failures if self._is_of(event, ordinal)), None)
-        if failed is not None:
-            return f"it failed ({failed.error.type}: {failed.error.message})"
         ready = (each for each in memory.open_all().values() if each.key[0] == name)
         if any(ordinal is None or each.scope.root.index == ordinal for each in ready):
             return "it is ready and has not run yet"
@@ -364,15 +383,20 @@ class Queries(Drawable):
         )
         last = next((end for end in ends if self._is_of(end, ordinal)), None)
         if isinstance(last, RunnableFailed):
-            return f"it failed ({last.error.type}: {last.error.message}), and that was handled"
+            return f"it failed ({last.error.type.rpartition('.')[2]}: {last.error.message}), and that was handled"
         if isinstance(last, RunnableSkipped):
             return f"it was skipped{f' ({last.reason})' if last.reason else ''}"
         if last is not None:
             return "it ignored what arrived"
         above = memory.workflow.wiring.upstream(name) if name in memory.workflow.components else set[str]()
-        conditions = (event for event in reversed(memory.lineage.standing()) if isinstance(event, ConditionEvaluated))
-        for event in conditions:
-            if not event.holds and event.component in above and self._is_of(event, ordinal):
+        standing = reversed(memory.lineage.standing())
+        stops = (event for event in standing if isinstance(event, ConditionEvaluated | RunnableSkipped))
+        for event in stops:
+            if event.component not in above or not self._is_of(event, ordinal):
+                continue
+            if isinstance(event, RunnableSkipped):
+                return f"{event.component!r}, which feeds it, was skipped{f' ({event.reason})' if event.reason else ''}"
+            if not event.holds:
                 return f"the condition {event.component!r} did not hold"
         return "nothing that it takes has reached it, or what feeds it failed or was gated off"
 
