@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -21,8 +22,10 @@ from weft.errors import (
     RunnerClosed,
     RunNotFound,
     StepFailed,
+    UnencodableValue,
     UnknownComponent,
     UnresolvedFunction,
+    WaitTimeout,
 )
 from weft.log import decode, encode
 from weft.policy.policy import Policy
@@ -278,6 +281,74 @@ def test_a_handle_is_not_an_id() -> None:
         handle: Any = runner.start(small, id="a")
         with pytest.raises(RunNotFound, match=r"pass handle\.id"):
             runner.send(handle, 1)
+
+
+@pytest.mark.parametrize("timeout", ["1", True, float("nan")])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda runner, timeout: runner.wait("a", timeout),
+        lambda runner, timeout: runner.result("a", timeout),
+        lambda runner, timeout: runner.wait_until("a", lambda run: True, timeout),
+        lambda runner, timeout: runner.gather(["a"], timeout),
+    ],
+    ids=["wait", "result", "wait_until", "gather"],
+)
+def test_a_timeout_is_a_number_of_seconds(call: Callable[[Runner, Any], object], timeout: Any) -> None:
+    with Runner() as runner:
+        runner.start(small, 1, id="a").wait(20)
+        with pytest.raises(InvalidOption, match=r"timeout=.*: use a number of seconds"):
+            call(runner, timeout)
+
+
+def test_several_runs_are_started_and_waited_for_by_a_list() -> None:
+    not_a_list: Any = 5
+    with Runner() as runner:
+        with pytest.raises(InvalidArgument, match=r"start_many\(\) takes a list of inputs, got 5"):
+            runner.start_many(small, not_a_list)
+        with pytest.raises(InvalidOption, match="use a list of ids or handles"):
+            runner.gather(not_a_list)
+
+
+def test_a_predicate_is_a_function() -> None:
+    not_a_function: Any = 5
+    with Runner() as runner:
+        runner.start(small, id="a")
+        with pytest.raises(InvalidArgument, match=r"wait_until\(\) takes a function of the run, got 5"):
+            runner.wait_until("a", not_a_function)
+
+
+def test_a_mode_of_policies_is_refused_without_policies_too() -> None:
+    mode: Any = "instead"
+    with Runner() as runner:
+        for start in (runner.start, lambda workflow, value, **how: runner.start_many(workflow, [value], **how)):
+            with pytest.raises(InvalidPolicy, match="policies_mode='instead'"):
+                start(small, 1, policies_mode=mode)
+
+
+def test_an_input_that_is_not_data_is_called_the_input() -> None:
+    with Runner() as runner, pytest.raises(UnencodableValue, match="the input cannot be written: a lock at value"):
+        runner.start(small, threading.Lock())
+
+
+def test_waiting_for_an_idle_run_that_no_process_drives_says_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(small, id="a")
+
+    with Runner(tmp_path / "runs.db") as runner:
+        sent = runner.send("a", 1)
+        for _ in range(2):
+            with pytest.raises(
+                WaitTimeout, match=r"is still idle after 0.1 s: no process drives it, and resume\('a'\)"
+            ):
+                sent.result(0.1)
+        assert [said for said in caplog.messages if "no process drives it" in said] == [
+            "run 'a' is idle and no process drives it, so waiting for it may take for ever; resume('a') it"
+        ]
+        runner.resume("a", workflow=small)
+        sent.result(20)
 
 
 failing = Workflow("failing", step(lambda x: 1 // x, name="share")).add_policy(

@@ -643,8 +643,8 @@ class RunClosed(RunnerError):
 class WaitTimeout(RunnerError, TimeoutError):
     """The run was not settled within the timeout; *diagnose* says what it is waiting for."""
 
-    def __init__(self, run_id: str, seconds: float, state: str, diagnose: str = "") -> None:
-        is_done = state in ("idle", "completed", "failed")
+    def __init__(self, run_id: str, seconds: float, state: str, diagnose: str = "", *, is_here: bool = True) -> None:
+        is_done = is_here and state in ("idle", "completed", "failed")
         still = "has nothing left to do and is not settled" if is_done else f"is still {state}"
         why = f": {diagnose}" if diagnose else ""
         super().__init__(f"run {run_id!r} {still} after {seconds:g} s{why}; wait longer, or look at its log()")
@@ -1068,6 +1068,7 @@ class UnencodableValue(WeftError, TypeError):
     def __init__(self, kind: str, path: str, component: str | None = None) -> None:
         self.kind, self.path, self.component = kind, path, component
         made = "" if component is None else f"what {component!r} made cannot be written: "
+        made = "the input cannot be written: " if component == "INPUT" else made
         super().__init__(
             f"{made}a {kind} at {path} is not data; use builtins, dates, Decimal, UUID, paths, enums, dataclasses, "
             "attrs, msgspec or pydantic classes, say how it is written with weft.log.register(Class, encode=..., "

@@ -273,12 +273,17 @@ def winner(rules: Sequence[PolicyRule], target: Target) -> Choice:
     return Choice(target.name, Policy(), None, None, len(rules))
 
 
+def check_mode(mode: object) -> None:
+    """Raise InvalidPolicy unless *mode* says what happens to the rules that were there before."""
+    if mode not in ("merge", "replace"):
+        raise InvalidPolicy(f"policies_mode={mode!r}: use 'merge' or 'replace'")
+
+
 def combine(
     base: Sequence[PolicyRule], extra: Iterable[Any] | None, mode: Literal["merge", "replace"]
 ) -> tuple[PolicyRule, ...]:
     """Return the rules of a run: *extra* before *base*, or in its place."""
-    if mode not in ("merge", "replace"):
-        raise InvalidPolicy(f"policies_mode={mode!r}: use 'merge' or 'replace'")
+    check_mode(mode)
     if extra is None:
         return tuple(base)
     given = as_rules(extra)

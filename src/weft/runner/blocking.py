@@ -40,6 +40,7 @@ from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
+from weft.runner.registry.bulk_start import checked_inputs
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runner import AsyncRunner
 from weft.typing import In, Out, PoliciesMode
@@ -285,7 +286,7 @@ class Runner:
         started = self._do(
             self._inner.start_many(
                 workflow,
-                list(inputs),
+                list(checked_inputs(inputs)),
                 ids=ids if ids is None or isinstance(ids, str) else list(ids),
                 open=open,
                 max_concurrency=max_concurrency,
@@ -370,7 +371,7 @@ class Runner:
     ) -> list[Any]:
         """Wait until all of *runs* have had nothing left to do; see :meth:`AsyncRunner.gather`."""
         is_read = isinstance(runs, str | Handle | Handles)
-        given = cast("Iterable[str | Handle[Any]]", runs if is_read else list(runs))
+        given = cast("Iterable[str | Handle[Any]]", runs if is_read or not hasattr(runs, "__iter__") else list(runs))
         return self._do(self._inner.gather(given, timeout, return_exceptions=return_exceptions))
 
     def results(self, run: str | Handle[Any]) -> dict[str, Any]:

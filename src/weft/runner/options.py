@@ -19,6 +19,7 @@ from weft.core.workflow import Workflow
 from weft.errors import InvalidArgument, InvalidOption, UnencodableValue
 from weft.log import Encoded, check_encodable
 from weft.log.functions import named
+from weft.policy.matching import check_mode
 from weft.ports.store import RunRecord, RunStatus
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count, every_cycle
 from weft.typing import PoliciesMode
@@ -110,6 +111,17 @@ def check_deadline(value: object) -> None:
     """
     if value is not None and (not isinstance(value, int | float) or math.isnan(value)):
         raise InvalidArgument(f"deadline={value!r:.80}: use a number of seconds")
+
+
+def check_timeout(value: object) -> None:
+    """
+    Refuse a timeout of a wait that is not a number of seconds.
+
+    Raises:
+        InvalidOption: it is something else.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        raise InvalidOption(f"timeout={value!r:.80}: use a number of seconds, or None to wait without an end")
 
 
 def check_grace(value: object) -> None:
@@ -228,6 +240,9 @@ class StartRequest(msgspec.Struct, frozen=True):
     """The caller, as that one names itself."""
     encoded: Encoded | None = None
     """The input as bytes, if it was encoded before."""
+
+    def __post_init__(self) -> None:
+        check_mode(self.policies_mode)
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):

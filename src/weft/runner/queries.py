@@ -16,6 +16,7 @@ from weft.core.functions.references import MISSING
 from weft.core.run.input_results import results_of
 from weft.core.run.run import Run
 from weft.errors import (
+    InvalidArgument,
     InvalidOption,
     NoInput,
     NothingProduced,
@@ -33,7 +34,7 @@ from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunHandles, RunRef, as_ref
-from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page
+from weft.runner.options import Time, as_statuses, as_time, check_listing, check_page, check_timeout
 from weft.runner.runtime import Runtime
 from weft.runner.slices import pause
 from weft.runner.waiting.group import Member, WaitGroup
@@ -72,6 +73,8 @@ class RunnerQueries:
             RunParked: it was set aside until a person resumes it.
         """
         ref = as_ref(run)
+        if timeout is not None:
+            check_timeout(timeout)
         found = await self._done(ref, timeout)
         if isinstance(found, Worker):
             return _settled(found).frozen_copy(found.state)
@@ -196,6 +199,10 @@ class RunnerQueries:
             RunClosed, RunParked: it does not hold, and never will.
         """
         ref = as_ref(run)
+        if timeout is not None:
+            check_timeout(timeout)
+        if not callable(predicate):
+            raise InvalidArgument(f"wait_until() takes a function of the run, got {predicate!r:.80}")
         return await self._in_time(ref, timeout, self._until(ref, predicate))
 
     async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
@@ -232,6 +239,8 @@ class RunnerQueries:
             RunClosed: the run was cancelled.
         """
         ref = as_ref(run)
+        if timeout is not None:
+            check_timeout(timeout)
         if ref.key is not None:
             return await self._in_time(ref, timeout, self._result_of_key(ref))
         here = self._here(ref) if timeout is None else None
@@ -298,7 +307,9 @@ class RunnerQueries:
             RunNotFound, RunNotHeld, RunParked, RunClosed, RunFailed, NothingProduced: as :meth:`result`.
         """
         self._runtime.check_open()
-        if isinstance(runs, str | RunHandle):
+        if timeout is not None:
+            check_timeout(timeout)
+        if isinstance(runs, str | RunHandle) or not hasattr(runs, "__iter__"):
             raise InvalidOption(f"gather({runs!r}): use a list of ids or handles")
         refs = runs.refs if isinstance(runs, RunHandles) else [as_ref(each) for each in runs]
         group = WaitGroup(refs, _output)

@@ -29,7 +29,7 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
-from weft.ports.store import AT_REST, FINISHED, LogStore, RunRecord
+from weft.ports.store import FINISHED, LogStore, RunRecord
 from weft.runner import collector
 from weft.runner.collector import Thresholds
 from weft.runner.deadline import Deadline
@@ -412,7 +412,7 @@ class Runtime:
         self._watched[stored.id] = stored
         if len(self._watched) > MOST_WATCHED:
             del self._watched[next(iter(self._watched))]
-        if stored.owner is None and stored.status not in AT_REST and (before is None or before.owner is not None):
+        if stored.owner is None and (before is None or before.owner is not None):
             _log.warning(
                 "run %r is %s and no process drives it, so waiting for it may take for ever; resume(%r) it",
                 *(stored.id, stored.status, stored.id),
@@ -420,8 +420,9 @@ class Runtime:
 
     def _timed_out_elsewhere(self, stored: RunRecord, seconds: float) -> WaitTimeout:
         """Return the error for a caller that has watched a *stored* run, which is not here."""
-        why = f"no process drives it: resume({stored.id!r}) it" if stored.owner is None else f"{stored.owner} drives it"
-        return WaitTimeout(stored.id, seconds, stored.status, why)
+        nothing = f"no process drives it, and resume({stored.id!r}) continues it with what it was sent"
+        why = nothing if stored.owner is None else f"{stored.owner} drives it"
+        return WaitTimeout(stored.id, seconds, stored.status, why, is_here=False)
 
     # -- letting go of them ----------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, RunExists
+from weft.errors import InvalidArgument, InvalidOption, RunExists
 from weft.log import Encoded, encode_once, needs_encoding
 from weft.runner.durability.ownership import Ownership
 from weft.runner.execution.worker import Worker
@@ -58,6 +58,18 @@ class NewRun(msgspec.Struct, frozen=True, eq=False):
     encoded: Encoded | None = None
 
 
+def checked_inputs(inputs: Iterable[Any]) -> Iterable[Any]:
+    """
+    Return *inputs*, if there can be several of them.
+
+    Raises:
+        InvalidArgument: it is a single thing.
+    """
+    if isinstance(inputs, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return inputs
+    raise InvalidArgument(f"start_many() takes a list of inputs, got {inputs!r:.80}; start() starts one run")
+
+
 async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[NewRun]:
     """
     Return a run for each of *inputs*, with the id at the same place in *ids*, or a unique one if there are no *ids*.
@@ -71,7 +83,7 @@ async def new_runs(inputs: Iterable[Any], ids: Iterable[str] | None) -> list[New
     found: list[NewRun] = []
     seen: dict[int, tuple[int, bytes]] = {}
     weight = 0
-    for index, value in enumerate(inputs):
+    for index, value in enumerate(checked_inputs(inputs)):
         encoded = None
         if needs_encoding(value):
             encoded = await _encoded(index, value)
