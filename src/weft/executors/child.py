@@ -2,8 +2,8 @@
 A worker process, from the inside: read a frame, run it, answer, until the pipe is closed.
 
 It ends when its pipe is closed, and dies with its parent, however that ends: a thread waits for the parent to end, and
-on Linux the kernel is asked too, since a thread cannot run while native code holds the interpreter.  To the kernel
-the parent is the thread that has spawned this process, which never ends before it.
+on Linux the kernel is asked too, since a thread cannot run while native code holds the interpreter.  For the
+kernel, the parent is the thread that has spawned this process; that thread outlives the process.
 
 The parent decides what to do about a Ctrl-C, or a SIGTERM that a service manager sends to every process of a service:
 its steps may get time to end.  This process ignores both from the start, since it is spawned with both blocked.

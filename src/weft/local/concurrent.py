@@ -1,7 +1,7 @@
 """
 The concurrent loop: up to *n* runnables at once, applied as each one ends.
 
-One event loop for both: coroutines are tasks in it, plain functions go to a pool of threads if more than
+One event loop drives all of them: coroutines are tasks in it, plain functions go to a pool of threads if more than
 one may run at once, and conditions run inline.  A runnable is dispatched as soon as it is ready: a slow branch
 delays only the components that wait for it.
 """

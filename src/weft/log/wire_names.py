@@ -1,5 +1,5 @@
 """
-Weft's own records and functions that definitions are made of, by the names that they have there.
+Weft's own records and functions that stored definitions are made of, by their stored names.
 
 The tables are closed: a stored definition can construct these classes, and classes of components, and no others.
 The names are wire format: a class or function may move, but its name stays.  A component with its own record adds a

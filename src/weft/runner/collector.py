@@ -1,5 +1,5 @@
 """
-Changes the thresholds of Python's garbage collector while a runner is open that asks for it.
+Changes the thresholds of Python's garbage collector while a runner that asks for it is open.
 
 The thresholds belong to the whole process:
 

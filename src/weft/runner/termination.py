@@ -1,8 +1,8 @@
 """
 Handles SIGTERM in a program with a blocking runner, so that the runner is closed before the program ends.
 
-By default SIGTERM ends a process at once, and unwritten events of its runner are lost.  While a blocking runner is open
-that was opened in the main thread, ``SystemExit(143)`` is raised there instead, so that ``with`` closes the runner.
+By default SIGTERM ends a process at once, and unwritten events of its runner are lost.  If a blocking runner was opened
+in the main thread, ``SystemExit(143)`` is raised there instead while it is open, so that ``with`` closes the runner.
 Shells report 143 for a process that SIGTERM has ended.
 
 - A program that has its own handler for SIGTERM keeps it, whether it was installed before or after.

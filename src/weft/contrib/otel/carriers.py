@@ -1,8 +1,8 @@
 """
 Contexts as text: stored with an input, and sent to worker processes.
 
-Whatever the application uses between services, the text is that of the W3C: a run may be resumed years later, by a
-program with other settings, and has to find its trace.
+The text has the format of the W3C, whatever the application uses between services: a run may be resumed years later,
+by a program with other settings, and has to find its trace.
 """
 
 from __future__ import annotations

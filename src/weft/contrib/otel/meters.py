@@ -1,9 +1,9 @@
 """
 The metrics of :mod:`weft.contrib.metrics` as OpenTelemetry instruments.
 
-An instrument cannot be removed from its provider.  A level is read by the provider, so its callback first checks that
-this provider is still in use; that also holds for the instrument of an earlier :func:`instrument`, which a provider
-keeps in place of a second one of the same name.
+An instrument cannot be removed from its provider, and a provider keeps the first of two instruments with one name, even
+if that comes from an earlier :func:`instrument`.  The provider reads a level by a callback, which checks first that
+its provider is still in use.
 """
 
 from __future__ import annotations

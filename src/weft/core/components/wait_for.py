@@ -9,7 +9,8 @@ A wait for a signal: something that a person or another program decides.
     >>> run.signal("approved", {"by": "Ada"}).react_until_satisfied().value("ship")
     'shipped, said Ada'
 
-A signal goes to the wait that has waited longest and that it is for.  One that comes before its wait is kept.
+A signal goes to the wait that it is for; if there are several, to the one that has waited longest.  A signal that comes
+before its wait is kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Conditions combined with and, or and not.
 
-An expression is immutable, and the same part may occur in several places: conditions name each other, and a name stands
-for the same part wherever it is replaced by it.  So every function here visits a part once, however often it occurs,
+An expression is immutable, and the same part may occur in several places: conditions refer to each other by name, and
+every occurrence of a name becomes the same part.  So every function here visits a part once, however often it occurs,
 and shares the result.
 
     >>> either = Or(Leaf("a"), Leaf("b"))

@@ -1,7 +1,7 @@
 """
 Elements for Cytoscape.js, and for anything else that reads nodes and edges from JSON.
 
-Groups are nodes too, of the kind ``group``, and ``parent`` of what is inside.
+A group is a node of the kind ``group``; the nodes inside it name it as their ``parent``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Arrays and scalars of NumPy as plain data, and back.
 
-NumPy is not needed: it is imported to read such a value, and for nothing else.  Where one was made, it is imported.
+NumPy is optional.  It is imported only to read such a value; a process that has made one has imported it already.
 
     >>> is_numpy(float)
     False

@@ -1,5 +1,5 @@
 """
-The functions and modules that this process has offered: only these can a stored definition name.
+The functions and modules that this process has offered: a stored definition can name these, and no others.
 
 Stored data alone cannot make a function be called.  A definition from a store leads only to functions of which this
 process itself has made a component, condition, policy function or callback, and to those at the top level of modules

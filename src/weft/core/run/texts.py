@@ -1,7 +1,7 @@
 """
 Texts of a caller that stand in events: who sent an input, why a run was cancelled.
 
-A log that holds something else in their place could be written, and never be read again.
+If something else stood in their place, the log could be written, but not read again.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Invariants:
 1. An attempt is started only if it is still the current attempt of its runnable, and no policy holds its run.
 2. An attempt that only waits for another run lends its slot, so waiting attempts never block the runs they wait for.
 3. An error while an attempt is started crashes the worker of its run, and no other.
-4. The first attempt of a run whose last owner died starts when its log says so; until then it has its place, so that
-   a run that only waits for one has not started anything.
+4. If the last owner of a run has died, the first attempt of the new owner starts when the log names the takeover.  The
+   attempt has its place in the executor by then: a run that only waits for a place has not started anything.
 5. An attempt under a rate limit takes its turn when a worker of the executor is free for it, and starts at once.
 """
 

@@ -1,9 +1,9 @@
 """
 A caller that waits for one input of an open run: until nothing that follows from it is left to do, and that is durable.
 
-An open run may never be idle, so waiting for that would be waiting for other callers' inputs too.  As long as a known
-activation of the input is open, the input is not done, and nothing has to be searched; only when that one has ended is
-another one looked for, the youngest first.
+An open run may never be idle, so waiting for that would be waiting for other callers' inputs too.  The waiter
+remembers one open activation of its input: while that one is open, the input is not done, and nothing is searched.
+When it has ended, another open one is looked for, the youngest first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Large values, written ahead in parts.
 
-SQLite has one writer, and while one transaction writes, every other one waits.  So the values of an append that has
-many bytes of them are written before it: in parts, one transaction each, and other writes are executed in between.
+SQLite has one writer, and while one transaction writes, every other one waits.  So if an
+append has many bytes of values, they are written before it: in parts, one transaction each, with other writes between.
 The append itself comes last and is as small as any.  **Only the append makes the values valid**: until then they belong
 to the session that writes them, and no row that is read refers to them.
 

@@ -1,4 +1,4 @@
-"""The contract of what a record says came of its run: part of the contract of logs that grow."""
+"""The contract of the outcome that is stored in the record of a run; a part of the contract of logs that grow."""
 
 from __future__ import annotations
 

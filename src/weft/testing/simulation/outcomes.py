@@ -1,6 +1,8 @@
 """
-Checks what a simulated runner says of runs that have finished: the store says it too, every reader sees the same, the
-run is released, so that another process could take it over, and it stays as it is unless a client reopens it.
+Checks what a simulated runner says about runs that have finished.
+
+The store says the same, and so does every reader.  The run is released, so that another process could take it over.  It
+stays as it is unless a client reopens it.
 """
 
 from __future__ import annotations
