@@ -745,7 +745,7 @@ class InvalidEvent(LogError):
         self.position: int | None = None
         self.kind: str | None = None
         self.run_id: str | None = None
-        super().__init__(f"{message}{self._told()}")
+        super().__init__(f"{message}{self._story_text()}")
 
     def at(self, position: int, kind: str, run_id: str | None) -> InvalidEvent:
         """Return the same error, about the event at *position* of a log."""
@@ -754,12 +754,12 @@ class InvalidEvent(LogError):
         whose = "" if run_id is None else f" of run {run_id!r}"
         text = (
             f"event {position}{whose}, {kind}, cannot have happened: {self.message}; if it is stored like this, "
-            f"restore the store from a copy, or delete the run{self._told()}"
+            f"restore the store from a copy, or delete the run{self._story_text()}"
         )
         error.args = (text,)
         return error
 
-    def _told(self) -> str:
+    def _story_text(self) -> str:
         told = "".join(f"\n    {shown(event)}" for event in self.story)
         return f"; the events before it:{told}" if told else ""
 

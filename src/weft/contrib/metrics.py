@@ -138,28 +138,28 @@ class Meter(Protocol):
         ...
 
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
 
 
 class _Rule(msgspec.Struct, frozen=True):
     """How *metric* follows from an event."""
 
     metric: Metric
-    value: Callable[[Told, Told], float] | None = None
+    value: Callable[[Fields, Fields], float] | None = None
     """Returns the number that a histogram observes, from measurements and metadata."""
     fixed: Mapping[str, str] = {}
     """Labels that the event does not have."""
-    applies: Callable[[Told], bool] | None = None
+    applies: Callable[[Fields], bool] | None = None
     """Whether the rule holds for an event with this metadata; it always does if not given."""
 
-    def apply(self, meter: Meter, measured: Told, told: Told) -> None:
-        if self.applies is not None and not self.applies(told):
+    def apply(self, meter: Meter, measurements: Fields, metadata: Fields) -> None:
+        if self.applies is not None and not self.applies(metadata):
             return
-        labels = tuple([self.fixed.get(name) or _text(told[name]) for name in self.metric.labels])
+        labels = tuple([self.fixed.get(name) or _text(metadata[name]) for name in self.metric.labels])
         if self.value is None:
             meter.count(self.metric, labels)
         else:
-            meter.observe(self.metric, labels, self.value(measured, told))
+            meter.observe(self.metric, labels, self.value(measurements, metadata))
 
 
 def _text(value: object) -> str:
@@ -167,22 +167,22 @@ def _text(value: object) -> str:
     return type(value).__qualname__ if isinstance(value, BaseException) else str(value)
 
 
-def _duration(measured: Told, _told: Told) -> float:
-    return float(measured["duration"])
+def _duration(measurements: Fields, _metadata: Fields) -> float:
+    return float(measurements["duration"])
 
 
-def _is_append(told: Told) -> bool:
-    return bool(told["operation"] == "append")
+def _is_append(metadata: Fields) -> bool:
+    return bool(metadata["operation"] == "append")
 
 
 RULES: Final[dict[str, tuple[_Rule, ...]]] = {
     catalogue.WORKFLOW_START: (
-        _Rule(RUNS_STARTED, applies=lambda told: not told["is_resumed"]),
-        _Rule(RUNS_RESUMED, applies=lambda told: bool(told["is_resumed"])),
+        _Rule(RUNS_STARTED, applies=lambda metadata: not metadata["is_resumed"]),
+        _Rule(RUNS_RESUMED, applies=lambda metadata: bool(metadata["is_resumed"])),
     ),
     catalogue.WORKFLOW_STOP: (_Rule(RUNS_STOPPED), _Rule(RUN_DURATION, _duration)),
     catalogue.INPUT_RECEIVE: (_Rule(INPUTS),),
-    catalogue.RUNNABLE_START: (),  # an attempt that is given up is told only if its start was
+    catalogue.RUNNABLE_START: (),  # an attempt that is given up is reported only if its start was
     catalogue.RUNNABLE_STOP: (_Rule(ATTEMPT_DURATION, _duration, {"outcome": "completed"}),),
     catalogue.RUNNABLE_EXCEPTION: (_Rule(ATTEMPT_DURATION, _duration),),
     catalogue.RUNNABLE_ABANDON: (_Rule(ATTEMPT_DURATION, _duration, {"outcome": "abandoned"}),),
@@ -193,8 +193,8 @@ RULES: Final[dict[str, tuple[_Rule, ...]]] = {
     catalogue.RUNNABLE_DEAD_LETTER: (_Rule(DEAD_LETTERS),),
     catalogue.STORE_STOP: (
         _Rule(STORE_DURATION, _duration),
-        _Rule(BATCH_EVENTS, lambda measured, _: float(measured["events"]), applies=_is_append),
-        _Rule(BATCH_RUNS, lambda _, told: float(len(told["workflow_ids"])), applies=_is_append),
+        _Rule(BATCH_EVENTS, lambda measurements, _: float(measurements["events"]), applies=_is_append),
+        _Rule(BATCH_RUNS, lambda _, metadata: float(len(metadata["workflow_ids"])), applies=_is_append),
     ),
     catalogue.STORE_EXCEPTION: (_Rule(STORE_DURATION, _duration), _Rule(STORE_ERRORS)),
     catalogue.WORKER_RESTART: (_Rule(RESTARTS),),
@@ -203,10 +203,10 @@ RULES: Final[dict[str, tuple[_Rule, ...]]] = {
 """By telemetry event: the metrics that follow from it."""
 
 
-def record(meter: Meter, event: str, measured: Told, told: Told) -> None:
+def record(meter: Meter, event: str, measurements: Fields, metadata: Fields) -> None:
     """Pass what follows from *event* to *meter*."""
     for rule in RULES[event]:
-        rule.apply(meter, measured, told)
+        rule.apply(meter, measurements, metadata)
 
 
 def read(metric: Metric, found: Levels) -> Iterable[tuple[Labels, int]]:

@@ -72,8 +72,8 @@ class Collector(CollectorBase):
 
     # -- what happens ----------------------------------------------------------------------------
 
-    def _handle(self, event: str, measured: dict[str, Any], told: dict[str, Any]) -> None:
-        record(self, event, measured, told)
+    def _handle(self, event: str, measurements: dict[str, Any], metadata: dict[str, Any]) -> None:
+        record(self, event, measurements, metadata)
 
     def count(self, metric: Metric, labels: Labels) -> None:
         """Add 1 to a counter."""

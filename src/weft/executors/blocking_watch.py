@@ -51,7 +51,7 @@ class BlockingWatch:
         """The runnable on the stack of the loop, when that was last looked at."""
         self._since = 0.0
         """Since when it has been there."""
-        self._told: set[tuple[str, str, int]] = set()
+        self._reported: set[tuple[str, str, int]] = set()
         """The components and places that were logged."""
         self.is_awake = False
         """Whether it looks at the loop now."""
@@ -109,9 +109,9 @@ class BlockingWatch:
 
     def _report(self, running: Runnable, inside: list[FrameType]) -> None:
         where = (running.component, inside[-1].f_code.co_filename, inside[-1].f_lineno)
-        if where in self._told or len(self._told) >= REMEMBERED:
+        if where in self._reported or len(self._reported) >= REMEMBERED:
             return
-        self._told.add(where)
+        self._reported.add(where)
         places = [(frame, frame.f_lineno) for frame in inside]
         _log.warning(
             "%r of run %r blocks the event loop, for more than %g s by now, and nothing else in it continues: await "

@@ -24,19 +24,19 @@ T = TypeVar("T")
 class Outbox(Generic[T]):
     """A queue from many threads to one, with one *wake* per batch."""
 
-    __slots__ = ("_is_muted", "_items", "_told", "_wake")
+    __slots__ = ("_is_muted", "_items", "_wake", "_woken")
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._is_muted = False
         self._items: deque[T] = deque()
-        self._told = threading.Lock()
+        self._woken = threading.Lock()
         """Held from a wake-up until the owner takes; of several threads, the one that acquires it wakes the owner."""
 
     def put(self, item: T) -> None:
         """Add *item*, and wake the owner unless it has been woken already."""
         self._items.append(item)
-        if self._told.acquire(blocking=False):
+        if self._woken.acquire(blocking=False):
             try:
                 self._wake()
             except Exception:
@@ -51,8 +51,8 @@ class Outbox(Generic[T]):
     def take(self) -> list[T]:
         """Remove and return everything.  Only the owner calls this."""
         # First release, then take: an item that arrives in between causes one wake-up too many, never one too few.
-        if self._told.locked():
-            self._told.release()
+        if self._woken.locked():
+            self._woken.release()
         items = self._items
         return [items.popleft() for _ in range(len(items))]
 

@@ -107,7 +107,7 @@ class Effect(msgspec.Struct, frozen=True):
     after: Choice
 
     def __str__(self) -> str:
-        return f"{self.component} at {self.inputs}: {self.before.told()} -> {self.after.told()}"
+        return f"{self.component} at {self.inputs}: {self.before.summary()} -> {self.after.summary()}"
 
 
 def preview(run: Run, rules: tuple[PolicyRule, ...]) -> list[Effect]:

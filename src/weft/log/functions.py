@@ -110,9 +110,9 @@ def named(where: str, *, unoffered: bool = False) -> Any:
     owner, _, method = path.rpartition(".")
     for found in modules(module, was_main=False):
         held = contents(found)
-        thing = _thing(path, held)
+        thing = _held_at(path, held)
         if owner and thing is None:
-            thing = _method(_thing(owner, held), method)
+            thing = _method(_held_at(owner, held), method)
         if callable(thing) and (unoffered or _is_component(thing) or _may_be_called(thing, found)):
             return thing
     return None
@@ -190,7 +190,7 @@ def _top(module: str) -> dict[str, Any]:
 
 def _follow(reference: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
     """Return the object of *reference* in a module that holds *held*."""
-    found = _thing(str(reference["name"]), held)
+    found = _held_at(str(reference["name"]), held)
     if _is_component(found):
         function = found.functions().get(str(reference.get("part", "")))
         return None if function is None else function.call
@@ -202,7 +202,7 @@ def _offered(reference: Mapping[str, Any], module: types.ModuleType) -> Any:
     held = contents(module)
     call = _follow(reference, held)
     # A component was made here, which has offered its functions.
-    is_part = _is_component(_thing(str(reference["name"]), held))
+    is_part = _is_component(_held_at(str(reference["name"]), held))
     return call if is_part or (callable(call) and _may_be_called(call, module)) else None
 
 
@@ -215,7 +215,7 @@ def _may_be_called(call: Any, module: types.ModuleType) -> bool:
     return is_offered(module) and not is_class and _module_of(function) == contents(module).get("__name__")
 
 
-def _thing(path: str, held: Mapping[str, Any]) -> Any:
+def _held_at(path: str, held: Mapping[str, Any]) -> Any:
     """Return the object at *path* in a module that holds *held*, without computing any attribute."""
     first, *rest = path.split(".")
     found: Any = held.get(first)

@@ -98,7 +98,7 @@ class NameWarnings:
 
     def __init__(self, log: Logger) -> None:
         self._log = log
-        self._told: WeakKeyDictionary[Plan, set[str]] = WeakKeyDictionary()
+        self._reported: WeakKeyDictionary[Plan, set[str]] = WeakKeyDictionary()
 
     def look_at(self, workflow: str, plan: Plan, rules: Sequence[PolicyRule]) -> None:
         """Warn of each name in *rules* that *workflow*, with this *plan*, does not have."""
@@ -108,9 +108,9 @@ class NameWarnings:
             if name is None or name in plan.nodes:
                 continue
             known = known or _known_names(plan)
-            told = self._told.setdefault(plan, set())
-            if name not in known and name not in told:
-                told.add(name)
+            reported = self._reported.setdefault(plan, set())
+            if name not in known and name not in reported:
+                reported.add(name)
                 advice = _advice(name, known)
                 self._log.warning(
                     "workflow %r has a policy rule for %r, and no component of this name: the rule has no effect; %s",

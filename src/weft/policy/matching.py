@@ -258,9 +258,9 @@ class Choice(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.rule is None:
             return f"{self.name}: no rule of {self.of} matches, so the defaults hold"
-        return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {self.told()}"
+        return f"{self.name}: rule {self.rule + 1} of {self.of}, {self.matcher!r}, says {self.summary()}"
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return the policy as text."""
         return ", ".join(f"{field}={value!r}" for field, value in self.policy.changes().items()) or "the defaults"
 

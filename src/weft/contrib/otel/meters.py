@@ -31,9 +31,9 @@ class Meters:
         self._instruments: dict[Metric, Any] = {metric: _instrument(meter, metric, chosen) for metric in METRICS}
         _reading[:] = [weakref.ref(chosen)]
 
-    def handle(self, event: str, measured: dict[str, Any], told: dict[str, Any]) -> None:
+    def handle(self, event: str, measurements: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Count what follows from *event*."""
-        record(self, event, measured, told)
+        record(self, event, measurements, metadata)
 
     def close(self) -> None:
         """Report no more levels."""

@@ -35,7 +35,7 @@ from weft.telemetry import AttemptHandle, catalogue
 Caller = Literal["parent", "link"]
 """How the span of the caller and that of its input are related."""
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
 
 REMEMBERED: Final = 10_000
 """How many spans of attempts are remembered, so that later ones can link to them."""
@@ -55,9 +55,9 @@ class Spans:
         self._failed = threading.local()
         """By thread: the run that was last reported as failed, and why; its stop follows."""
 
-    def handle(self, event: str, measured: Told, told: Told) -> None:
+    def handle(self, event: str, measurements: Fields, metadata: Fields) -> None:
         """Make or end the spans that follow from *event*."""
-        HANDLED[event](self, measured, told)
+        HANDLED[event](self, measurements, metadata)
 
     def close(self) -> None:
         """End the spans of attempts that are in flight, of which nothing more will be known."""
@@ -67,66 +67,66 @@ class Spans:
 
     # -- inputs and runs -------------------------------------------------------------------------
 
-    def received(self, _measured: Told, told: Told) -> None:
+    def received(self, _measurements: Fields, metadata: Fields) -> None:
         """A caller has an input for a run: the context of its span is stored with the input."""
-        context = self._called(f"{'start' if told['is_new'] else 'send'} {told['workflow']}", told)
-        inject(told["carrier"], context, baggage=self._baggage)
+        context = self._called(f"{'start' if metadata['is_new'] else 'send'} {metadata['workflow']}", metadata)
+        inject(metadata["carrier"], context, baggage=self._baggage)
 
-    def started(self, _measured: Told, told: Told) -> None:
+    def started(self, _measurements: Fields, metadata: Fields) -> None:
         """A run was started, or resumed; if it was started with an input, there is a span already."""
-        carrier = told["carrier"]
-        if not told["is_resumed"]:
+        carrier = metadata["carrier"]
+        if not metadata["is_resumed"]:
             if not carrier:
-                self._called(f"start {told['workflow']}", told)
+                self._called(f"start {metadata['workflow']}", metadata)
             return
         before = extract(carrier)
         if _span_context(before).is_valid:  # else the first attempt gets a span to follow
             caller = _span_context(get_current())
             links = [Link(caller)] if caller.is_valid else []
-            name = f"resume {told['workflow']}"
-            self._tracer.start_span(name, before, SpanKind.INTERNAL, _about(told), links).end()
+            name = f"resume {metadata['workflow']}"
+            self._tracer.start_span(name, before, SpanKind.INTERNAL, _about(metadata), links).end()
 
-    def _called(self, name: str, told: Told) -> Context:
+    def _called(self, name: str, metadata: Fields) -> Context:
         """Make a short span for a call in the present context; return the context of what follows from the call."""
         context, links = get_current(), list[Link]()
         if self._caller == "link":
             caller = _span_context(context)
             links = [Link(caller)] if caller.is_valid else []
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
-        about = _about(told)
-        if "ordinal" in told:
-            about["weft.input"] = told["ordinal"]
+        about = _about(metadata)
+        if "ordinal" in metadata:
+            about["weft.input"] = metadata["ordinal"]
         span = self._tracer.start_span(name, context, SpanKind.PRODUCER, about, links)
         span.end()
         return trace.set_span_in_context(span, context)
 
-    def run_failed(self, _measured: Told, told: Told) -> None:
+    def run_failed(self, _measurements: Fields, metadata: Fields) -> None:
         """A run has failed, and its stop follows."""
-        self._failed.last = told["workflow_id"], told["error"]
+        self._failed.last = metadata["workflow_id"], metadata["error"]
 
-    def stopped(self, measured: Told, told: Told) -> None:
+    def stopped(self, measurements: Fields, metadata: Fields) -> None:
         """A run has nothing left to do."""
         run, error = getattr(self._failed, "last", ("", None))
         self._failed.last = "", None
-        about = {**_about(told), "weft.status": told["status"], "weft.duration": measured["duration"]}
-        span = self._tracer.start_span(f"stop {told['workflow']}", extract(told["carrier"]), attributes=about)
-        if told["status"] in ("failed", "parked"):
-            text = told["status"]
-            if run == told["workflow_id"] and error is not None:
+        about = {**_about(metadata), "weft.status": metadata["status"], "weft.duration": measurements["duration"]}
+        span = self._tracer.start_span(f"stop {metadata['workflow']}", extract(metadata["carrier"]), attributes=about)
+        if metadata["status"] in ("failed", "parked"):
+            text = metadata["status"]
+            if run == metadata["workflow_id"] and error is not None:
                 text = _record(span, error)
             span.set_status(Status(StatusCode.ERROR, text))
         span.end()
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def begun(self, _measured: Told, told: Told) -> None:
+    def begun(self, _measurements: Fields, metadata: Fields) -> None:
         """An attempt begins: its span is current where it runs."""
-        handle: AttemptHandle = told["handle"]
-        context = self._context(handle, told)
-        span = self._open[handle] = self._attempt(handle, context, told)
+        handle: AttemptHandle = metadata["handle"]
+        context = self._context(handle, metadata)
+        span = self._open[handle] = self._attempt(handle, context, metadata)
         handle.enter_with(Enter(span, context))
 
-    def _context(self, handle: AttemptHandle, told: Told) -> Context:
+    def _context(self, handle: AttemptHandle, metadata: Fields) -> Context:
         """
         Return the context that the input of an attempt came with.
 
@@ -137,24 +137,24 @@ class Spans:
             return context
         known = self._known.get((handle.run, None))
         if known is None:
-            span = self._tracer.start_span(f"resume {told['workflow']}", Context(), attributes=_about(told))
+            span = self._tracer.start_span(f"resume {metadata['workflow']}", Context(), attributes=_about(metadata))
             span.end()
             known = span.get_span_context()
             self._known.add((handle.run, None), known)
         return trace.set_span_in_context(trace.NonRecordingSpan(known), context)
 
-    def _attempt(self, handle: AttemptHandle, context: Context, told: Told) -> Span:
+    def _attempt(self, handle: AttemptHandle, context: Context, metadata: Fields) -> Span:
         links = [Link(made, {"weft.link": "cause"}) for made in islice(self._causes(handle), MOST_LINKS)]
         before = self._known.get((handle.run, handle.key))
         if before is not None:
             links.append(Link(before, {"weft.link": "previous attempt"}))
-        about = {**_about(told), "weft.component": told["component"], "weft.attempt": told["attempt"]}
-        about |= {"weft.executor": told["executor"], "weft.input": handle.ordinal}
-        span = self._tracer.start_span(told["component"], context, SpanKind.CONSUMER, about, links)
+        about = {**_about(metadata), "weft.component": metadata["component"], "weft.attempt": metadata["attempt"]}
+        about |= {"weft.executor": metadata["executor"], "weft.input": handle.ordinal}
+        span = self._tracer.start_span(metadata["component"], context, SpanKind.CONSUMER, about, links)
         if span.is_recording():  # a key that nothing shows is not computed
             span.set_attribute("weft.idempotency_key", handle.idempotency_key)
-            metadata: dict[str, Any] = told.get("metadata") or {}
-            for name, value in metadata.items():
+            of_policy: dict[str, Any] = metadata.get("metadata") or {}
+            for name, value in of_policy.items():
                 if isinstance(value, str | bool | int | float):
                     span.set_attribute(f"weft.metadata.{name}", value)
         self._known.add((handle.run, handle.key), span.get_span_context())
@@ -166,37 +166,37 @@ class Spans:
             if known is not None:
                 yield known
 
-    def completed(self, _measured: Told, told: Told) -> None:
+    def completed(self, _measurements: Fields, metadata: Fields) -> None:
         """An attempt has returned a value."""
-        span = self._open.pop(told["handle"], None)
+        span = self._open.pop(metadata["handle"], None)
         if span is not None:  # else it began before it was observed
             _end(span, "completed")
 
-    def attempt_failed(self, _measured: Told, told: Told) -> None:
+    def attempt_failed(self, _measurements: Fields, metadata: Fields) -> None:
         """An attempt has failed; it is an error only if nothing follows that makes up for it."""
-        handle, outcome = told["handle"], told["outcome"]
+        handle, outcome = metadata["handle"], metadata["outcome"]
         span = self._open.pop(handle, None)
         if span is None:  # it was refused before it could start, or its fallback has failed
-            span = self._attempt(handle, self._context(handle, told), told)
-        text = _record(span, told["error"])
+            span = self._attempt(handle, self._context(handle, metadata), metadata)
+        text = _record(span, metadata["error"])
         if outcome == "failed":
             span.set_status(Status(StatusCode.ERROR, text))
         _end(span, outcome)
 
-    def timed_out(self, measured: Told, told: Told) -> None:
+    def timed_out(self, measurements: Fields, metadata: Fields) -> None:
         """An attempt was stopped at its timeout; its failure follows."""
-        span = self._open.get(told["handle"])
+        span = self._open.get(metadata["handle"])
         if span is not None:
-            span.set_attribute("weft.timeout", measured["timeout"])
+            span.set_attribute("weft.timeout", measurements["timeout"])
 
-    def abandoned(self, _measured: Told, told: Told) -> None:
+    def abandoned(self, _measurements: Fields, metadata: Fields) -> None:
         """An attempt was given up with its run."""
-        span = self._open.pop(told["handle"], None)
+        span = self._open.pop(metadata["handle"], None)
         if span is not None:
             _end(span, "abandoned")
 
 
-HANDLED: Final[dict[str, Callable[[Spans, Told, Told], None]]] = {
+HANDLED: Final[dict[str, Callable[[Spans, Fields, Fields], None]]] = {
     catalogue.INPUT_RECEIVE: Spans.received,
     catalogue.WORKFLOW_START: Spans.started,
     catalogue.WORKFLOW_EXCEPTION: Spans.run_failed,
@@ -234,8 +234,8 @@ def _span_context(context: Context) -> SpanContext:
     return trace.get_current_span(context).get_span_context()
 
 
-def _about(told: Told) -> dict[str, Any]:
-    return {"weft.run_id": told["workflow_id"], "weft.workflow": told["workflow"]}
+def _about(metadata: Fields) -> dict[str, Any]:
+    return {"weft.run_id": metadata["workflow_id"], "weft.workflow": metadata["workflow"]}
 
 
 def _record(span: Span, error: BaseException) -> str:

@@ -203,14 +203,14 @@ class FSM(Component, Drawable):
         """Return none: which of them gets an event depends on its name, and each may take another type."""
         return {}
 
-    def told(self, state: Any) -> str:
+    def describe_state(self, state: Any) -> str:
         """Return the name of *state*."""
         return label(state)
 
     def picture(self) -> Picture:
         """Return its states and transitions, as data; ``to_svg`` and the like draw them."""
         ways = [
-            (label(state), None if way.to is None else label(way.to), _told(label(event), way))
+            (label(state), None if way.to is None else label(way.to), _transition_label(label(event), way))
             for state, events in cast("States", self.states).items()
             for event, several in events.items()
             for way in several
@@ -247,7 +247,7 @@ def _is_table(given: object) -> bool:
     return all(isinstance(row, Mapping) for row in rows)
 
 
-def _told(event: str, way: Transition) -> str:
+def _transition_label(event: str, way: Transition) -> str:
     """Return the event with its guard and its action, as far as these have names."""
     guard = f" [{way.when.name}]" if isinstance(way.when, Function) and way.when.name else ""
     return event + guard + (f" / {way.do.name}" if isinstance(way.do, Function) and way.do.name else "")

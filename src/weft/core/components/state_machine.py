@@ -90,7 +90,7 @@ class StateMachine(Component):
         """Return the reducer; reactors get the state."""
         return {"": self.reducer}
 
-    def told(self, state: Any) -> str:
+    def describe_state(self, state: Any) -> str:
         """Return *state* in a few characters."""
         return short(state)
 

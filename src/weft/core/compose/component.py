@@ -185,7 +185,7 @@ class Component(Fragment[Out_co]):
         """Say why no parameter can read its state; None if one can."""
         return None if self.keeps_state else f"which is a {self.kind} and keeps no state; read latest({self.label!r})"
 
-    def told(self, state: Any) -> str:
+    def describe_state(self, state: Any) -> str:
         """Return what a picture of a run says of its *state*; nothing, unless it is about states."""
         del state
         return ""

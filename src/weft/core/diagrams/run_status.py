@@ -291,7 +291,7 @@ def _standing(memory: Memory, name: str) -> str:
         return ""
     made = memory.produced.get(name)
     last = made[-1] if made else None
-    return component.told(state.initial.make() if last is None else last.value)
+    return component.describe_state(state.initial.make() if last is None else last.value)
 
 
 def _serves(node: Node) -> bool:

@@ -100,12 +100,12 @@ def _arrows(memory: Memory) -> dict[Arrow, list[str]]:
             target = node.owner if node is not None and is_rule else event.component
             if isinstance(event, ev.ConditionEvaluated) and event.holds and target != event.component:
                 continue  # a rule whose condition holds: what it makes comes next
-            for source, sign, text in _told(memory, event):
+            for source, sign, text in _causes(memory, event):
                 found.setdefault(Arrow(ordinal, source, target, sign), []).append(text)
     return dict(sorted(found.items(), key=lambda item: item[0].ordinal))
 
 
-def _told(memory: Memory, event: ev.Activated) -> Iterator[tuple[str, str, str]]:
+def _causes(memory: Memory, event: ev.Activated) -> Iterator[tuple[str, str, str]]:
     """Yield where the facts of *event* came from, how that is drawn, and what is written on it."""
     lineage = memory.lineage
     match event:

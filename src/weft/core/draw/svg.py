@@ -125,13 +125,13 @@ def _box(box: Box, rect: Rect) -> str:
     state = "" if box.progress is None else f' data-state="{box.progress.state}"'
     return (
         f"<g data-name={quoted(visible(box.id))} data-kind={quoted(box.kind)}{state}>"
-        f"<title>{_text(_told(box))}</title>"
+        f"<title>{_text(_tooltip(box))}</title>"
         f'<g stroke="{paint.line}" stroke-width="1.3"{dashed}>{drawn}</g>'
         f'<g fill="{paint.ink}" text-anchor="middle">{"".join(texts)}</g></g>'
     )
 
 
-def _told(box: Box) -> str:
+def _tooltip(box: Box) -> str:
     told = box.id if box.kind == "input" else f"{box.id}: {box.kind}"
     if box.note:
         told += f", {box.note}"

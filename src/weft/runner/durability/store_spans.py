@@ -18,23 +18,25 @@ T = TypeVar("T")
 class StoreSpan:
     """One operation of *store* on *runs*; *events* are written by it."""
 
-    __slots__ = ("_began", "_events", "_told")
+    __slots__ = ("_began", "_events", "_metadata")
 
     def __init__(self, store: object, operation: str, runs: Sequence[str], time: float, events: int = 0) -> None:
-        self._told = {"store": type(store).__name__, "operation": operation, "workflow_ids": list(runs)}
+        self._metadata = {"store": type(store).__name__, "operation": operation, "workflow_ids": list(runs)}
         self._events, self._began = events, monotonic()
         if bus.store_start:
-            bus.emit(STORE_START, {"time": time, "events": events}, self._told)
+            bus.emit(STORE_START, {"time": time, "events": events}, self._metadata)
 
     def stop(self, read: int = 0) -> None:
         """The operation has succeeded, and *read* so many events."""
         if bus.store_stop:
-            bus.emit(STORE_STOP, {"duration": self._spent, "events": self._events + read}, self._told)
+            bus.emit(STORE_STOP, {"duration": self._spent, "events": self._events + read}, self._metadata)
 
     def fail(self, error: BaseException) -> None:
         """The operation has failed."""
         if bus.store_exception:
-            bus.emit(STORE_EXCEPTION, {"duration": self._spent, "events": self._events}, {**self._told, "error": error})
+            bus.emit(
+                STORE_EXCEPTION, {"duration": self._spent, "events": self._events}, {**self._metadata, "error": error}
+            )
 
     @property
     def _spent(self) -> float:

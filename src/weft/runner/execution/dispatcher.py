@@ -144,14 +144,14 @@ class Dispatcher:
         self._is_awake = True
         if not self._is_due and not self.journal.is_telling:
             self._is_due = True
-            self.loop.call_soon(self._come_round)
+            self.loop.call_soon(self._due_turn)
 
     def _woken(self) -> None:
         """Process what has ended on another thread; called in the event loop."""
         self._is_awake = True
         self.turn()
 
-    def _come_round(self) -> None:
+    def _due_turn(self) -> None:
         self._is_due = False
         self.turn()
 

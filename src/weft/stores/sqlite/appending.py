@@ -139,7 +139,7 @@ class Appender:
                         if each.status is None or each.workflow is not None or each.version is not None:
                             changes.append(_change(key, each))
                         else:
-                            said.append(_said(key, each))
+                            said.append(_status_row(key, each))
                 else:
                     changes.append(_change(key, each))
             if each.facts:
@@ -316,7 +316,7 @@ def _advance(key: int, append: Append) -> Row:
     )
 
 
-def _said(key: int, append: Append) -> Row:
+def _status_row(key: int, append: Append) -> Row:
     return (
         *(key, append.epoch, append.run, append.at, bytearray(append.chain)),
         *(append.status, append.reason, int(append.release), *_came_of(append)),

@@ -163,18 +163,18 @@ class Checkup:
     def _pages(self, db: sqlite3.Connection) -> Iterator[Finding]:
         self._tell("pages", 0, 0)
         if self._is_quick:
-            yield from self._said(db, "quick_check")
+            yield from self._pragma_findings(db, "quick_check")
             return
         try:
-            yield from self._said(db, "integrity_check")
+            yield from self._pragma_findings(db, "integrity_check")
         except _FAILURES as error:
             if not _is_damage(error):
                 raise
             what = f"SQLite's check stopped: {error}; its quick check and the runs are looked at all the same"
             yield Finding(where="the file", what=what, next=_PAGES)
-            yield from self._said(db, "quick_check")
+            yield from self._pragma_findings(db, "quick_check")
 
-    def _said(self, db: sqlite3.Connection, pragma: str) -> Iterator[Finding]:
+    def _pragma_findings(self, db: sqlite3.Connection, pragma: str) -> Iterator[Finding]:
         for (said,) in reading.fetched(db, f"pragma {pragma}({_MOST})", ()):
             if said != "ok":
                 yield Finding(where="pages", what=f"SQLite says: {said}", next=_PAGES)

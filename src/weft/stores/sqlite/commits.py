@@ -92,9 +92,9 @@ def _read(database: Path) -> Noted | None:
         return None
     if len(found) != _SIZE:
         raise UnreadableNote(f"it has {len(found)} bytes instead of {_SIZE}")
-    told, (checked,) = found[: _NOTE.size], _SUM.unpack(found[_NOTE.size :])
-    kind, *noted = _NOTE.unpack(told)
-    if kind != _KIND or crc32(told) != checked:
+    note, (checked,) = found[: _NOTE.size], _SUM.unpack(found[_NOTE.size :])
+    kind, *noted = _NOTE.unpack(note)
+    if kind != _KIND or crc32(note) != checked:
         raise UnreadableNote("its bytes are not what was written")
     return Noted(*noted)
 
@@ -157,7 +157,7 @@ class CommitNote:
         self._path, self._log = path_beside(path), path.with_name(f"{path.name}-wal")
         self._file: int | None = None
         self._page: mmap.mmap | None = None
-        self._told: tuple[bytes, int] | None = None
+        self._store: tuple[bytes, int] | None = None
         self._left = 0
 
     def open(self, db: sqlite3.Connection) -> None:
@@ -168,7 +168,7 @@ class CommitNote:
         except OSError as error:
             self._let_go()
             _log.warning("commits are not noted in %s: %s", self._path, error.strerror or error)
-        self._told, self._left = store_of(db), _SELDOM
+        self._store, self._left = store_of(db), _SELDOM
 
     def close(self) -> None:
         """Leave the note as it is; remove it if the write-ahead log is gone, and with it all that could be lost."""
@@ -192,13 +192,13 @@ class CommitNote:
             self._let_go()
             self.open(db)
         else:
-            self._told, self._left = store_of(db), _SELDOM
+            self._store, self._left = store_of(db), _SELDOM
 
     def write(self, place: int, link: bytes) -> None:
         """Note the commit whose last segment is at *place* and made *link*."""
-        if self._page is not None and self._told is not None:
-            told = _NOTE.pack(_KIND, *self._told, place, _hashed(link))
-            self._page[:] = told + _SUM.pack(crc32(told))
+        if self._page is not None and self._store is not None:
+            note = _NOTE.pack(_KIND, *self._store, place, _hashed(link))
+            self._page[:] = note + _SUM.pack(crc32(note))
 
     def _let_go(self) -> bool:
         """Close the file; return whether there was one."""

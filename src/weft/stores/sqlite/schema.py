@@ -77,7 +77,7 @@ def connect_for_reading(path: Path, busy_timeout: float) -> sqlite3.Connection:
 
 def version_of(db: sqlite3.Connection) -> int:
     """Return the schema version of a file; 0 if it is empty, or not one of ours."""
-    application, version, _ = _told(db)
+    application, version, _ = _identity(db)
     return version if application == APPLICATION_ID else 0
 
 
@@ -156,7 +156,7 @@ def checked_version(db: sqlite3.Connection, path: Path) -> int:
         ForeignStore: it is another application's.
         NewerStore: it is of a version that is not known here.
     """
-    application, version, tables = _told(db)
+    application, version, tables = _identity(db)
     if application != APPLICATION_ID and (application or version or tables):
         raise ForeignStore(f"the database at {path}", f"application id {application}, {tables} tables and indexes")
     if version > VERSION:
@@ -164,7 +164,7 @@ def checked_version(db: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _told(db: sqlite3.Connection) -> tuple[int, int, int]:
+def _identity(db: sqlite3.Connection) -> tuple[int, int, int]:
     """Return whose the file is, its version and how much is in it, as of one moment: another process may migrate it."""
     is_alone = not db.in_transaction
     if is_alone:
