@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+
+from weft.core.functions.current import announce, announced
 
 # A slow machine is not a failing property, and CI must give the same verdict twice.
 settings.register_profile("weft", deadline=None, derandomize="CI" in os.environ, print_blob=True)
@@ -16,3 +20,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "weft"))
 # A suite that is started in the background ignores Ctrl-C, and so would the programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_announced() -> Iterator[None]:
+    """Fail a test after which ``weft.current()`` still finds a component, since that decides about the next tests."""
+    yield
+    left = announced()
+    announce(None)
+    assert left is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_in_a_loop_of_the_caller_an_exit_is_not_the_steps_to_decide() -> None:
 
 
 def test_on_a_worker_an_exit_fails_the_attempt() -> None:
-    outcome = attempt(runnable_of(leave, 1))
+    outcome = copy_context().run(attempt, runnable_of(leave, 1))  # it leaves the runnable announced
 
     assert outcome.status == "failed"
     assert isinstance(outcome.error, SystemExit)
@@ -43,7 +44,7 @@ def test_a_ctrl_c_goes_through_on_the_main_thread_alone() -> None:
     runnable = runnable_of(interrupt, 1)
 
     with pytest.raises(KeyboardInterrupt):
-        attempt(runnable)
+        copy_context().run(attempt, runnable)
     worker = threading.Thread(target=lambda: outcomes.append(attempt(runnable)))
     worker.start()
     worker.join(60)

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
+from contextvars import copy_context
 from types import FrameType
 
 import pytest
@@ -71,7 +72,7 @@ def stacks(*names: str) -> dict[str, FrameType]:
 
     for name in names:
         [runnable] = Workflow("w", step(here, name=name)).plan(name).prepare()
-        attempt(runnable)
+        copy_context().run(attempt, runnable)  # as an executor does: it leaves the runnable announced
     return seen
 
 

@@ -160,7 +160,7 @@ def test_state_goes_on_from_input_to_input_and_through_a_resume(store: LogStore)
 def test_what_could_not_be_stored_is_refused_where_it_is_given(runner: Runner) -> None:
     runner.start(chain, id="a")
 
-    with pytest.raises(UnencodableValue, match="INPUT"):
+    with pytest.raises(UnencodableValue, match="the input cannot be written"):
         runner.send("a", object())
 
     runner.send("a", 5)

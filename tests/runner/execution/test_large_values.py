@@ -131,7 +131,7 @@ def test_a_large_result_that_is_not_data_fails_its_step_and_says_where() -> None
 
 def test_a_large_input_that_is_not_data_is_refused_and_starts_nothing() -> None:
     async def main(_: MemoryStore, runner: AsyncRunner) -> None:
-        with pytest.raises(UnencodableValue, match="INPUT"):
+        with pytest.raises(UnencodableValue, match="the input cannot be written"):
             await runner.start(COUNT, [*make(ITEMS), object()], id="a")
 
         assert runner._runtime.registry.get("a") is None
