@@ -30,9 +30,9 @@ def test_a_runner_can_be_told_to_keep_runs_in_memory() -> None:
         assert runner.start(chain, 5).result(20) == 11
 
 
-@pytest.mark.parametrize("where", ["redis://here", "postgres://db", "memory:x", "sqlite:", "", "  ", 5, ["runs.db"]])
+@pytest.mark.parametrize("where", ["redis://here", "mysql://db", "memory:x", "sqlite:", "", "  ", 5, ["runs.db"]])
 def test_what_is_not_a_store_is_refused_with_what_to_use(where: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"use the path of a file \('runs.db' or 'sqlite:runs.db'\), 'memory:'"):
+    with pytest.raises(InvalidOption, match=r"use the path of a file \('runs.db' or 'sqlite:runs.db'\), 'postgresql:"):
         Runner(where)
 
 

@@ -14,7 +14,10 @@ from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
 from weft.ports.store import LogStore, Store
 
-_USE: Final = "use the path of a file ('runs.db' or 'sqlite:runs.db'), 'memory:', or a store such as SQLiteStore(path)"
+_USE: Final = (
+    "use the path of a file ('runs.db' or 'sqlite:runs.db'), 'postgresql://user@host/database', 'memory:', "
+    "or a store such as SQLiteStore(path)"
+)
 
 
 def store(given: Store | str | Path | None) -> LogStore:
@@ -36,8 +39,8 @@ def store(given: Store | str | Path | None) -> LogStore:
 
 
 def _store_at(where: str | Path) -> LogStore:
-    """Return the store at *where*: a path of a file, ``sqlite:`` and such a path, or ``memory:``."""
-    from weft.stores import MemoryStore, SQLiteStore
+    """Return the store at *where*: a path of a file, ``sqlite:`` and one, ``postgresql://...``, or ``memory:``."""
+    from weft.stores import MemoryStore, PostgresStore, SQLiteStore
 
     scheme, colon, rest = str(where).partition(":")
     if isinstance(where, Path) or not colon or len(scheme) == 1:  # the letter of a drive
@@ -48,6 +51,8 @@ def _store_at(where: str | Path) -> LogStore:
         return MemoryStore()
     if scheme == "sqlite" and rest:
         return SQLiteStore(rest.removeprefix("//"))
+    if scheme in {"postgresql", "postgres"} and rest.startswith("//"):
+        return PostgresStore(str(where))
     raise InvalidOption(f"Runner({where!r}): {_USE}")
 
 

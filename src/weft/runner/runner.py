@@ -103,9 +103,9 @@ class AsyncRunner(RunnerArchives):
         Make a runner; ``async with`` opens it.
 
         Args:
-            store: where runs outlive the process: the path of a file (``"runs.db"``, ``"sqlite:runs.db"``), or a store,
-                which is opened and closed by the runner unless it is open already.  Not given, or ``"memory:"``: they
-                are kept in memory.
+            store: where runs outlive the process: the path of a file (``"runs.db"``, ``"sqlite:runs.db"``), a database
+                (``"postgresql://user@host/database"``), or a store, which is opened and closed by the runner unless it
+                is open already.  Not given, or ``"memory:"``: they are kept in memory.
             executor: where plain functions run: ``"thread"``, ``"inline"`` or ``"process"``.
             max_concurrency: how many runnables of one run may be in flight at once.
             checkpoint: when events become durable; a run can choose another strategy.

@@ -1,0 +1,213 @@
+"""
+A batch of appends, in one transaction.
+
+The fast way is one statement for the whole batch, which writes the appends that are accepted and says which those are.
+Why the others were not is looked up afterwards.  The slow way is one statement for each append, between savepoints: for
+batches with several appends to one run, and for those with data that PostgreSQL refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.errors import (
+    BrokenChain,
+    ConcurrentAppend,
+    InvalidAppend,
+    OwnershipLost,
+    RunExists,
+    RunNotFound,
+    StoreError,
+    StoreUnavailable,
+)
+from weft.ports.store import Append, ContentHash
+from weft.stores.postgres.error_mapping import is_bad_data
+from weft.stores.postgres.statements import Statements
+
+_TRIES = 5
+"""How often an append is tried that should be accepted and was not: it changed while it was looked up."""
+_MOST_DEFINITIONS = 10_000
+
+
+class Standing(NamedTuple):
+    """The state of a run, for an append that was not written."""
+
+    head: int
+    epoch: int
+    chain: bytes
+    created_at: float
+    owner: int | None
+    holds_segment: bool
+    """Whether the events of the append are at their position."""
+
+
+class Retry(Exception):
+    """The append would be accepted now."""
+
+
+def judged(append: Append, run: Standing | None, owner: int) -> StoreError | None:
+    """
+    Return why *append* was not written to *run*, or None if it was written by an earlier attempt.
+
+    Raises:
+        Retry: it would be accepted now.
+    """
+    if run is None:
+        if append.create:
+            raise Retry
+        return RunNotFound(append.run)
+    if append.again and _holds(append, run, owner):
+        return None
+    if append.create:
+        return RunExists(append.run)
+    if run.epoch != append.epoch:
+        return OwnershipLost(append.run, append.epoch, run.epoch)
+    if run.head != append.expected:
+        return ConcurrentAppend(append.run, append.expected, run.head)
+    if append.previous is not None and append.previous != run.chain:
+        return BrokenChain(append.run, append.expected)
+    raise Retry
+
+
+def _holds(append: Append, run: Standing, owner: int) -> bool:
+    """Whether *append* was written before: in an epoch one owner writes, so its events are there or nowhere."""
+    if run.epoch != append.epoch:
+        return False
+    # A run that this append has created was created then; it may have been released later in its batch.
+    if append.create and (run.created_at != append.at or run.owner not in {owner, None}):
+        return False
+    return run.holds_segment if append.count else append.create or run.head > append.expected
+
+
+class Appender:
+    """Writes batches to the tables of *statements*, as one owner."""
+
+    def __init__(self, statements: Statements, store: str) -> None:
+        self._statements, self._store = statements, store
+        self._definitions: set[ContentHash] = set()
+        """Definitions that are known to be stored; they are never removed."""
+
+    async def append(self, db: Any, batch: Sequence[Append], owner: int) -> list[StoreError | None]:
+        """Write *batch* and commit; return None, or why it was refused, for each append."""
+        if len(batch) == 1 or len({each.run for each in batch}) == len(batch):
+            try:
+                return await self._write(db, batch, owner)
+            except Exception as error:
+                if not is_bad_data(error):
+                    raise
+        async with db.transaction():
+            return [await self._write_alone(db, each, owner) for each in batch]
+
+    async def _write_alone(self, db: Any, append: Append, owner: int) -> StoreError | None:
+        try:
+            async with db.transaction():
+                (answer,) = await self._write(db, [append], owner)
+        except Exception as error:
+            if not is_bad_data(error):
+                raise
+            return InvalidAppend(f"the append to run {append.run!r} cannot be stored: {error}")
+        return answer
+
+    async def _write(self, db: Any, batch: Sequence[Append], owner: int) -> list[StoreError | None]:
+        answers: list[StoreError | None] = [None] * len(batch)
+        left: list[int] = list(range(len(batch)))  # the places of appends that were not written
+        for _ in range(_TRIES):
+            asked = [batch[place] for place in left]
+            written, released = await self._write_accepted(db, asked, owner)
+            if released:
+                await release(db, self._statements, released, owner)
+            if len(written) == len(asked):
+                return answers
+            done = set(written)
+            refused = [place for number, place in enumerate(left, 1) if number not in done]
+            standing = await self._look_up(db, [batch[place] for place in refused])
+            left = []
+            for place, run in zip(refused, standing, strict=True):
+                try:
+                    answers[place] = judged(batch[place], run, owner)
+                except Retry:
+                    left.append(place)
+            if not left:
+                return answers
+        raise StoreUnavailable(self._store, f"run {batch[left[0]].run!r} changes all the time")
+
+    async def _write_accepted(self, db: Any, batch: Sequence[Append], owner: int) -> tuple[list[int], list[str]]:
+        """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
+        columns = [
+            [each.run for each in batch],
+            [each.expected for each in batch],
+            [each.epoch for each in batch],
+            [each.count for each in batch],
+            [each.previous for each in batch],
+            [each.chain for each in batch],
+            [each.body for each in batch],
+            [each.at for each in batch],
+        ]
+        if all(each.count and not (each.changes_record or each.facts or each.definitions) for each in batch):
+            row = await db.fetchrow(self._statements["advance"], *columns)
+        else:
+            row = await db.fetchrow(self._statements["append"], *columns, *self._changes(batch), owner)
+        written, released = row
+        return written, released
+
+    def _changes(self, batch: Sequence[Append]) -> list[list[Any]]:
+        """Return the columns of an append that are more than events."""
+        known = self._definitions
+        facts = [(place, *fact) for place, each in enumerate(batch, 1) for fact in each.facts.items()]
+        definitions = [
+            (place, content, body)
+            for place, each in enumerate(batch, 1)
+            for content, body in each.definitions.items()
+            if content not in known
+        ]
+        taken = [(place, number) for place, each in enumerate(batch, 1) for number in each.taken]
+        return [
+            [each.create for each in batch],
+            [each.workflow for each in batch],
+            [each.version for each in batch],
+            [each.status for each in batch],
+            [_text(each.reason) if each.status else "" for each in batch],
+            [each.failures if each.status else 0 for each in batch],
+            [each.dead_letters if each.status else 0 for each in batch],
+            [each.outcome if each.status else b"" for each in batch],
+            [each.wake_at for each in batch],
+            [each.release for each in batch],
+            *_columns(facts, 3),
+            *_columns(definitions, 3),
+            *_columns(taken, 2),
+        ]
+
+    def remember(self, batch: Sequence[Append], answers: Sequence[StoreError | None]) -> None:
+        """*batch* is committed: the definitions of what was written need not be sent again."""
+        for each, refused in zip(batch, answers, strict=True):
+            if each.definitions and refused is None:
+                if len(self._definitions) > _MOST_DEFINITIONS:
+                    self._definitions.clear()
+                self._definitions.update(each.definitions)
+
+    async def _look_up(self, db: Any, batch: Sequence[Append]) -> list[Standing | None]:
+        rows = await db.fetch(
+            self._statements["standing"],
+            [each.run for each in batch],
+            [each.expected + 1 for each in batch],
+            [each.count for each in batch],
+            [each.body if each.again else b"" for each in batch],
+        )
+        found = {row[0]: Standing(*tuple(row)[1:]) for row in rows}
+        return [found.get(place) for place in range(1, len(batch) + 1)]
+
+
+async def release(db: Any, statements: Statements, runs: Sequence[str], owner: int) -> None:
+    """Release those of *runs* that *owner* has; one that gets a message at the same moment is tried again."""
+    while await db.fetchval(statements["release"], runs, owner):
+        pass
+
+
+def _text(reason: str) -> str:
+    """Return *reason* as text that PostgreSQL can store: an exception may say anything."""
+    return reason.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[i] for row in rows] for i in range(width)]

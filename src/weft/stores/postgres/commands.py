@@ -1,0 +1,128 @@
+"""
+The changes of a run besides appending to it: saving, acquiring, releasing, deleting.
+
+Each is one statement, or one transaction whose first statement locks the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError, StoreUnavailable
+from weft.ports.store import ContentHash, RunRecord, RunStatus
+from weft.stores.postgres import rows
+from weft.stores.postgres.process import Process, is_dead
+from weft.stores.postgres.statements import Statements
+from weft.typing import RunId
+
+_TRIES = 5
+"""How often runs are asked for that were free and are not: other processes take and release them meanwhile."""
+_PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
+
+
+async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, owner: int) -> None:
+    """Put the whole log of a run in place of what was there."""
+    told = (
+        *(record.workflow, record.version, record.status, record.reason, record.failures, record.dead_letters),
+        *(record.outcome, record.head, record.chain, record.updated_at, record.finished_at),
+    )
+    async with db.transaction():
+        key = await db.fetchval(statements["create"], record.id, *told, record.created_at, record.epoch, owner)
+        if key is None:
+            row = await db.fetchrow(statements["lock_run"], record.id)
+            if row is None:
+                raise StoreUnavailable(f"run {record.id!r}", "another process deletes it")
+            key, epoch = row
+            if epoch != record.epoch:
+                raise OwnershipLost(record.id, record.epoch, epoch)
+            await db.execute(statements["replace"], key, *told)
+        if record.head:
+            await db.execute(statements["segment"], key, 1, record.updated_at, record.head, record.chain, body)
+
+
+async def save_facts(db: Any, statements: Statements, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+    """Keep large values of a run; those that are there already stay."""
+    if not await db.fetchval(statements["save_facts"], run, list(facts), list(facts.values())):
+        raise RunNotFound(run)
+
+
+async def acquire_many(
+    db: Any, statements: Statements, runs: Collection[RunId], owner: int, process: Process
+) -> dict[RunId, RunRecord | StoreError]:
+    """Own each of *runs* that is free, in its next epoch; return its record, or why not."""
+    taken: dict[RunId, RunRecord | StoreError] = {}
+    left = list(dict.fromkeys(runs))
+    for attempt in range(_TRIES):
+        if not left:
+            break
+        for died, *row in await db.fetch(statements["acquire"], left, owner, process.name):
+            taken[row[1]] = _record(row, owner_died=died)
+        left = [run for run in left if run not in taken]
+        if left:
+            refused = await _refusals(db, statements, left)
+            has_dead = any(isinstance(each, RunOwned) for each in refused.values()) and not attempt
+            if has_dead and await expire_dead_neighbours(db, statements, process):
+                refused = {run: each for run, each in refused.items() if not isinstance(each, RunOwned)}
+            taken.update(refused)
+            left = [run for run in left if run not in taken]
+    for run in left:
+        taken[run] = StoreUnavailable(f"run {run!r}", "other processes take and release it all the time")
+    return {run: taken[run] for run in dict.fromkeys(runs)}
+
+
+async def _refusals(db: Any, statements: Statements, runs: Collection[RunId]) -> dict[RunId, StoreError]:
+    """Return why *runs* were not acquired; those that are free by now are left out."""
+    refused: dict[RunId, StoreError] = {run: RunNotFound(run) for run in runs}
+    for row in await db.fetch(statements["find"], list(runs)):
+        run, owner = row["id"], row["owner"]
+        if owner is None:
+            del refused[run]
+        else:
+            refused[run] = RunOwned(run, owner)
+    return refused
+
+
+def _record(row: Sequence[Any], *, owner_died: bool) -> RunRecord | StoreError:
+    try:
+        return rows.record(row, owner_died=owner_died)
+    except DamagedRow as error:
+        return error
+
+
+async def expire_dead_neighbours(db: Any, statements: Statements, process: Process) -> bool:
+    """End the leases of processes of this machine that are dead; return whether there were some."""
+    if not process.machine:
+        return False
+    found = await db.fetch(statements["neighbours"], process.machine)
+    dead = [key for key, pid, born in found if is_dead(pid, born)]
+    if dead:
+        await db.execute(statements["expire"], dead)
+    return bool(dead)
+
+
+async def delete(db: Any, statements: Statements, run: RunId, owner: int | None, process: Process) -> None:
+    """Delete a run, its log and its facts."""
+    for attempt in range(2):
+        async with db.transaction():
+            keys = [key for (key,) in await db.fetch(statements["lock_runs"], [run])]
+            if not keys:
+                raise RunNotFound(run)
+            if await db.fetchval(statements["delete_runs"], keys, owner):
+                return
+            (row,) = await db.fetch(statements["find"], [run])
+        if attempt or not await expire_dead_neighbours(db, statements, process):
+            raise RunOwned(run, row["owner"] or "another process")
+
+
+async def purge(
+    db: Any, statements: Statements, before: float, statuses: Collection[RunStatus], limit: int | None
+) -> tuple[int, bool]:
+    """Delete some old runs that have no living owner; return how many, and whether there may be more."""
+    most = _PURGED_AT_ONCE if limit is None else min(limit, _PURGED_AT_ONCE)
+    async with db.transaction():
+        found = await db.fetch(statements["lock_old_runs"], before, list(statuses), most)
+        if not found:
+            return 0, False
+        gone = await db.fetchval(statements["delete_runs"], [key for (key,) in found], None)
+    return gone, len(found) == most and gone > 0

@@ -1,0 +1,91 @@
+"""
+One connection to the database, for one caller at a time, which is made again when it was lost.
+
+A caller that goes away does not stop the statement that it has begun: the statement ends, and the next caller waits for
+it.  Deadlocks and serialization failures are tried again here; other errors are translated for the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from weft.stores.postgres.error_mapping import AGAIN, code_of, is_connection_lost, problem
+
+T = TypeVar("T")
+
+_TRIES = 10
+"""How often work is tried that others are in the way of."""
+_LONGEST_PAUSE = 0.05  # seconds between two such tries
+
+
+class Connection:
+    """A connection that *connect* makes when it is needed; *store* names the store in messages."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]], store: str, *, is_prepared: bool) -> None:
+        self._connect, self._store, self._is_prepared = connect, store, is_prepared
+        self._lock = asyncio.Lock()
+        self._db: Any = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def call(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """
+        Return the answer of *work*, which is called with the connection and may be called again.
+
+        Raises:
+            StoreError: it failed.
+        """
+        task = asyncio.get_running_loop().create_task(self._call(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    async def close(self, timeout: float) -> None:
+        """Wait for the work that has begun, and disconnect."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+        async with self._lock:
+            db, self._db = self._db, None
+            if db is not None:
+                try:
+                    await db.close(timeout=timeout)
+                except Exception:  # noqa: BLE001 - it is not needed any more
+                    db.terminate()
+
+    def abandon(self) -> None:
+        """Break the connection off."""
+        db, self._db = self._db, None
+        if db is not None and not db.is_closed():
+            db.terminate()
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may have gone away
+
+    async def _call(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        async with self._lock:
+            for attempt in range(_TRIES):
+                try:
+                    return await self._attempt(work)
+                except Exception as error:
+                    if code_of(error) not in AGAIN or attempt + 1 == _TRIES:
+                        raise problem(self._store, error) from error
+                await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - not a secret
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _attempt(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        if self._db is None or self._db.is_closed():
+            self._db = await self._connect()
+        db = self._db
+        try:
+            if self._is_prepared:
+                return await work(db)
+            async with db.transaction():  # a pooler keeps a session together for a transaction, and no longer
+                return await work(db)
+        except Exception as error:
+            if is_connection_lost(error) and self._db is db:
+                self.abandon()
+            raise

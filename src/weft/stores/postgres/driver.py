@@ -1,0 +1,64 @@
+"""
+The driver, asyncpg, behind the few names that this store uses.
+
+It is an extra, so it is imported when a store is made.  It has no types, so all of it is ``Any``, here and nowhere
+else; a connection is used in :mod:`weft.stores.postgres.connection`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from weft.errors import InvalidStoreOption
+
+SCHEMES = ("postgresql", "postgres")
+
+
+def driver() -> Any:
+    """
+    Return asyncpg.
+
+    Raises:
+        InvalidStoreOption: it is not installed.
+    """
+    try:
+        return importlib.import_module("asyncpg")
+    except ModuleNotFoundError as error:
+        raise InvalidStoreOption(
+            "PostgresStore needs asyncpg, which is not installed: pip install 'weft[postgres]'"
+        ) from error
+
+
+def checked(dsn: Any) -> str:
+    """
+    Return *dsn*.
+
+    Raises:
+        InvalidStoreOption: it does not name a PostgreSQL database.
+    """
+    if isinstance(dsn, str) and urlsplit(dsn).scheme in SCHEMES:
+        return dsn
+    named = shown(dsn) if isinstance(dsn, str) else repr(dsn)
+    raise InvalidStoreOption(f"{named} does not name a database; use postgresql://user:password@host:port/database")
+
+
+def shown(dsn: str) -> str:
+    """
+    Return *dsn* without its password, for messages.
+
+    >>> shown("postgresql://weft:secret@db.example/runs?sslmode=require&password=secret")
+    'postgresql://weft@db.example/runs'
+    """
+    parts = urlsplit(dsn)
+    user, at, host = parts.netloc.rpartition("@")
+    return urlunsplit((parts.scheme, f"{user.partition(':')[0]}{at}{host}", parts.path, "", ""))
+
+
+async def connect(dsn: str, *, timeout: float, is_prepared: bool = True) -> Any:
+    """Connect; *timeout* is for connecting, and for each answer later."""
+    cached: dict[str, Any] = {} if is_prepared else {"statement_cache_size": 0}
+    async with asyncio.timeout(timeout):  # the driver tries each address in turn, each with its own timeout
+        return await driver().connect(dsn, timeout=timeout, command_timeout=timeout, **cached)

@@ -1,0 +1,43 @@
+"""Messages for runs: posting and reading them.  An append removes the messages that its events come from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from weft.errors import RunNotFound, StoreError
+from weft.ports.store import Message
+from weft.stores.postgres import rows
+from weft.stores.postgres.statements import Statements
+from weft.typing import RunId
+
+
+async def post(
+    db: Any, statements: Statements, messages: Sequence[Message], owner: int | None
+) -> tuple[list[int | StoreError], bool]:
+    """Store *messages*; return the number of each, or why not, and whether *owner* has one of the runs."""
+    places, numbers, is_own, _ = await db.fetchrow(
+        statements["post"],
+        [each.run for each in messages],
+        [each.kind for each in messages],
+        [each.at for each in messages],
+        [each.body for each in messages],
+        owner,
+    )
+    answers: list[int | StoreError] = [RunNotFound(each.run) for each in messages]
+    for place, number in zip(places, numbers, strict=True):
+        answers[place - 1] = number
+    return answers, is_own
+
+
+async def messages(
+    db: Any, statements: Statements, owner: int | None, runs: Collection[RunId] | None, after: int, limit: int
+) -> list[Message]:
+    """Return the messages of *runs*, or of all runs of *owner*, in their order."""
+    if runs is not None:
+        found = await db.fetch(statements["messages_of_runs"], list(dict.fromkeys(runs)), after, limit)
+    elif owner is not None:
+        found = await db.fetch(statements["messages_of_owner"], owner, after, limit)
+    else:
+        return []
+    return [rows.message(row) for row in found]

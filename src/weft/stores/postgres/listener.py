@@ -1,0 +1,88 @@
+"""
+Hears of messages by ``LISTEN``, over a connection that is used for nothing else.
+
+A notification is a hint.  While there is no connection, or one through a pooler that loses notifications, the renewals
+of the lease find the messages a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+_log = logging.getLogger("weft.stores")
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds before the next try to connect
+
+
+class Listener:
+    """Calls *heard* after each notification on *channel*, and whenever some may have been missed."""
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[Any]], channel: str, heard: Callable[[], object], store: str
+    ) -> None:
+        self._connect, self._channel, self._heard, self._store = connect, channel, heard, store
+        self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._db: Any = None
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="weft-listener")
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether notifications arrive."""
+        return self._db is not None
+
+    async def begun(self) -> None:
+        """Wait for the first try to connect, whatever came of it."""
+        await asyncio.shield(self._first)
+
+    async def close(self) -> None:
+        """Hear nothing more."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def abandon(self) -> None:
+        """Break the connection off."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.terminate()
+
+    async def _run(self) -> None:
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                await self._listen()
+                wait = _FIRST_WAIT
+            except Exception as error:  # noqa: BLE001 - tried again for as long as the store is open
+                level = logging.WARNING if wait == _FIRST_WAIT else logging.DEBUG
+                _log.log(level, "%s cannot be listened to, messages are looked for instead: %s", self._store, error)
+            finally:
+                self._db = None
+                if not self._first.done():
+                    self._first.set_result(None)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def _listen(self) -> None:
+        """Listen until the connection is lost."""
+        db, lost = await self._connect(), asyncio.Event()
+        try:
+            db.add_termination_listener(partial(_call, lost.set))
+            await db.add_listener(self._channel, partial(_call, self._heard))
+            self._db = db
+            if not self._first.done():
+                self._first.set_result(None)
+            else:
+                self._heard()  # something may have come while there was no connection
+            await lost.wait()
+        finally:
+            with suppress(Exception):
+                db.terminate()
+
+
+def _call(function: Callable[[], object], *_: Any) -> None:
+    """Call *function*, whatever the driver has to say."""
+    function()

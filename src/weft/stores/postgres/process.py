@@ -1,0 +1,64 @@
+"""
+Which process this is, and whether another process of this machine is dead.
+
+A process is told apart from others by the machine since it was started, its namespace, its number and when it began.
+Only where all of that is known can a process be known to be dead; elsewhere it is taken for alive.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+
+
+class Process(NamedTuple):
+    """A process, for other processes of the same machine."""
+
+    machine: str
+    """The machine and the namespace; empty if that is not known."""
+    pid: int
+    born: int
+    """When it began, in ticks since the machine was started."""
+    name: str
+    """In words, for messages."""
+
+
+def this_process() -> Process:
+    """Return this process."""
+    pid = os.getpid()
+    return Process(_machine(), pid, _born(pid) or 0, f"process {pid} on {socket.gethostname()}")
+
+
+def is_dead(pid: int, born: int) -> bool:
+    """Whether the process of this machine that has had *pid*, and was *born* then, has ended for certain."""
+    if pid <= 0 or not born:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it is there, and belongs to another user
+        return False
+    now = _born(pid)
+    return now is not None and now != born
+
+
+def _machine() -> str:
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _born(pid: int) -> int | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()  # the name before it may hold anything
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in {"Z", "X"} else 0

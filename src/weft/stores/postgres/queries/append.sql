@@ -1,0 +1,110 @@
+-- A batch of appends of any kind, one for each run.  Returns which of them were written, and the runs of those that were
+-- to be released and are not, since a message came at the same moment.
+-- What is not returned by `created` or `changed` writes nothing anywhere.
+with given as materialized (
+    select *
+    from unnest(
+        $1::text[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[], $6::bytea[], $7::bytea[],
+        $8::double precision[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::text[], $14::integer[],
+        $15::integer[], $16::bytea[], $17::double precision[], $18::boolean[]
+    ) with ordinality as g (
+        run, expected, epoch, count, previous, chain, body, at, is_new, workflow, version, status, reason, failures,
+        dead_letters, outcome, wake_at, is_released, place
+    )
+), created as (
+    insert into {schema}.weft_runs (
+        id, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, epoch, created_at,
+        updated_at, finished_at, wake_at
+    )
+    select run, workflow, coalesce(version, ''), coalesce(status, 'running'), reason, failures, dead_letters, outcome,
+           count, chain, epoch, at, at, case when status in ('completed', 'failed', 'cancelled') then at end,
+           nullif(wake_at, 'infinity')
+    from given
+    where is_new
+    order by run
+    on conflict (id) do nothing
+    returning key, id, status, wake_at
+), changed as (
+    update {schema}.weft_runs r
+    set head = r.head + g.count,
+        chain = case when g.count > 0 then g.chain else r.chain end,
+        updated_at = g.at,
+        workflow = coalesce(g.workflow, r.workflow),
+        version = coalesce(g.version, r.version),
+        status = coalesce(g.status, r.status),
+        reason = case when g.status is null then r.reason else g.reason end,
+        failures = case when g.status is null then r.failures else g.failures end,
+        dead_letters = case when g.status is null then r.dead_letters else g.dead_letters end,
+        outcome = case when g.status is null then r.outcome else g.outcome end,
+        finished_at = case when g.status is null then r.finished_at
+                           when g.status in ('completed', 'failed', 'cancelled') then g.at end,
+        wake_at = case when g.wake_at is null then r.wake_at else nullif(g.wake_at, 'infinity') end
+    from given g
+    where not g.is_new and r.id = g.run and r.head = g.expected and r.epoch = g.epoch
+      and (g.previous is null or r.chain = g.previous)
+    returning r.key, r.status, r.wake_at, g.place
+), accepted as (
+    select c.key, c.status, c.wake_at, g.place
+    from created c
+    join given g on g.run = c.id and g.is_new
+    union all
+    select key, status, wake_at, place from changed
+), added as (
+    insert into {schema}.weft_events (run, first, at, count, chain, body)
+    select a.key, g.expected + 1, g.at, g.count, g.chain, g.body
+    from accepted a
+    join given g on g.place = a.place
+    where g.count > 0
+), kept as (
+    insert into {schema}.weft_facts (run, hash, body)
+    select a.key, f.hash, f.body
+    from unnest($19::bigint[], $20::bytea[], $21::bytea[]) as f (place, hash, body)
+    join accepted a on a.place = f.place
+    on conflict do nothing
+), defined as (
+    insert into {schema}.weft_definitions (hash, body)
+    select d.hash, d.body
+    from unnest($22::bigint[], $23::bytea[], $24::bytea[]) as d (place, hash, body)
+    join accepted a on a.place = d.place
+    order by d.hash
+    on conflict do nothing
+), taken as (
+    delete from {schema}.weft_inbox i
+    using unnest($25::bigint[], $26::bigint[]) as t (place, number), accepted a
+    where a.place = t.place and i.run = a.key and i.number = t.number
+    returning i.run
+), asked as (
+    select a.key, g.run, g.at, g.is_new, g.is_released,
+           a.status in ('completed', 'failed', 'cancelled') as is_finished,
+           case a.status when 'running' then g.at when 'waiting' then coalesce(a.wake_at, 'infinity')
+                         else 'infinity' end as due,
+           (select count(*) from taken t where t.run = a.key)::integer as taken
+    from accepted a
+    join given g on g.place = a.place
+    where g.is_new or g.is_released or g.status is not null or g.wake_at is not null
+       or a.place = any($25::bigint[])
+), entered as (
+    insert into {schema}.weft_queue (run, owner, scheduled_at, wake)
+    select key, case when is_released then null else $27::bigint end, due, 0
+    from asked
+    where is_new and not (is_released and is_finished)
+), finished as (
+    delete from {schema}.weft_queue q
+    using asked a
+    where not a.is_new and q.run = a.key and a.is_released and a.is_finished and q.wake = a.taken
+    returning q.run
+), queued as (
+    update {schema}.weft_queue q
+    set owner = case when a.is_released then null else q.owner end,
+        wake = q.wake - a.taken,
+        scheduled_at = case when q.wake > a.taken then least(a.due, a.at) else a.due end
+    from asked a
+    where not a.is_new and q.run = a.key and not (a.is_released and a.is_finished and q.wake = a.taken)
+    returning q.run
+)
+select coalesce((select array_agg(place) from accepted), array[]::bigint[]),
+       coalesce((
+           select array_agg(run) from asked a
+           where a.is_released and not a.is_new and a.key not in (select run from finished)
+             and a.key not in (select run from queued)
+       ), array[]::text[])

@@ -1,0 +1,14 @@
+-- A run that is saved as a whole, owned by the store that saves it.
+with created as (
+    insert into {schema}.weft_runs (
+        id, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, updated_at, finished_at,
+        created_at, epoch
+    )
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    on conflict (id) do nothing
+    returning key
+), entered as (
+    insert into {schema}.weft_queue (run, owner, scheduled_at, wake)
+    select key, $15::bigint, 'infinity', 0 from created
+)
+select key from created

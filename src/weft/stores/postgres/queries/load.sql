@@ -1,0 +1,14 @@
+-- Runs with the segments that hold what came after a position, as of one moment.
+select l.firsts, l.counts, l.bodies, f.*
+from (
+{record}
+    where r.id = any($1::text[])
+) f
+left join lateral (
+    select array_agg(e.first order by e.first) as firsts, array_agg(e.count order by e.first) as counts,
+           array_agg(e.body order by e.first) as bodies
+    from {schema}.weft_events e
+    where e.run = f.key and e.first + e.count > $2::bigint + 1 and e.first >= coalesce((
+        select max(b.first) from {schema}.weft_events b where b.run = f.key and b.first <= $2::bigint + 1
+    ), 0)
+) l on true

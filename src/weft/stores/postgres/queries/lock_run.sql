@@ -1,0 +1,1 @@
+select key, epoch from {schema}.weft_runs where id = $1 for update

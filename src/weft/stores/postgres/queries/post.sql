@@ -1,0 +1,40 @@
+-- Messages, in their order.  The row of the queue is locked before a number is drawn, so that the messages of a run
+-- become visible in the order of their numbers.  Returns the places of those whose runs exist, and the numbers, both
+-- sorted, and whether this owner has one of the runs.
+with given as materialized (
+    select *
+    from unnest($1::text[], $2::text[], $3::double precision[], $4::bytea[]) with ordinality
+        as g (run, kind, at, body, place)
+), known as (
+    select r.key, r.id
+    from {schema}.weft_runs r
+    where r.id in (select run from given)
+    order by r.id
+    for key share
+), raised as (
+    insert into {schema}.weft_queue as q (run, owner, scheduled_at, wake)
+    select k.key, null, extract(epoch from statement_timestamp()), count(*)
+    from known k
+    join given g on g.run = k.id
+    group by k.key
+    order by k.key
+    on conflict (run) do update
+    set wake = q.wake + excluded.wake, scheduled_at = least(q.scheduled_at, excluded.scheduled_at)
+    returning run, owner
+), posted as (
+    insert into {schema}.weft_inbox (run, at, kind, body)
+    select k.key, g.at, g.kind, g.body
+    from raised q
+    join known k on k.key = q.run
+    join given g on g.run = k.id
+    order by g.place
+    returning number
+), told as (
+    select pg_notify(w.channel, '')
+    from {schema}.weft_workers w
+    where w.key in (select owner from raised) and w.key is distinct from $5::bigint and w.ended_at is null
+)
+select coalesce((select array_agg(g.place order by g.place) from given g where g.run in (select id from known)),
+                array[]::bigint[]),
+       coalesce((select array_agg(number order by number) from posted), array[]::bigint[]),
+       exists (select from raised where owner = $5), (select count(*) from told)

@@ -1,0 +1,9 @@
+-- Where runs are, and whether each holds a segment: for appends that were not written.
+select g.place, r.head, r.epoch, r.chain, r.created_at, q.owner, exists (
+    select from {schema}.weft_events e
+    where e.run = r.key and e.first = g.first and e.count = g.count and e.body = g.body
+)
+from unnest($1::text[], $2::bigint[], $3::integer[], $4::bytea[]) with ordinality
+    as g (run, first, count, body, place)
+join {schema}.weft_runs r on r.id = g.run
+left join {schema}.weft_queue q on q.run = r.key

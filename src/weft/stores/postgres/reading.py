@@ -1,0 +1,115 @@
+"""Reading runs: each question is one statement, and so is about one moment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
+from weft.stores.postgres import rows
+from weft.stores.postgres.statements import Statements
+from weft.typing import RunId
+
+_log = logging.getLogger("weft.stores")
+
+
+class Asked(NamedTuple):
+    """The runs that a caller asks for."""
+
+    statuses: Collection[RunStatus] | None
+    workflow: str | None
+    failed: bool | None
+    since: float | None
+
+    @property
+    def bound(self) -> tuple[Any, ...]:
+        """Return it as the first values of ``page.sql`` and ``count.sql``."""
+        statuses = None if self.statuses is None else list(dict.fromkeys(self.statuses))
+        return statuses, self.workflow, self.failed, None if self.since is None else float(self.since)
+
+
+async def find(db: Any, statements: Statements, run: RunId) -> RunRecord:
+    """Return the record of a run."""
+    found = await db.fetch(statements["find"], [run])
+    if not found:
+        raise RunNotFound(run)
+    return rows.record(found[0])
+
+
+async def exists(db: Any, statements: Statements, run: RunId) -> bool:
+    """Return whether a run is stored under this id."""
+    return bool(await db.fetch(statements["find"], [run]))
+
+
+async def load(db: Any, statements: Statements, run: RunId, position: int) -> LoadedRun:
+    """Return a run with the segments that hold what came after *position*."""
+    found = await db.fetch(statements["load"], [run], position)
+    if not found:
+        raise RunNotFound(run)
+    return rows.loaded(found[0], position)
+
+
+async def load_many(db: Any, statements: Statements, runs: Collection[RunId]) -> dict[RunId, LoadedRun | StoreError]:
+    """Return the whole logs of *runs*, or why one cannot be read."""
+    answers: dict[RunId, LoadedRun | StoreError] = {run: RunNotFound(run) for run in runs}
+    if not answers:
+        return answers
+    for row in await db.fetch(statements["load"], list(answers), 0):
+        try:
+            answers[row["id"]] = rows.loaded(row, 0)
+        except DamagedRow as error:
+            answers[row["id"]] = error
+    return answers
+
+
+async def load_definitions(
+    db: Any, statements: Statements, hashes: Collection[ContentHash]
+) -> Mapping[ContentHash, bytes]:
+    """Return definitions."""
+    found = dict(await db.fetch(statements["definitions"], list(hashes)))
+    return _picked("definition", found, hashes)
+
+
+async def load_facts(
+    db: Any, statements: Statements, run: RunId, hashes: Collection[ContentHash]
+) -> Mapping[ContentHash, bytes]:
+    """Return large values of a run."""
+    found = await db.fetch(statements["facts"], run, list(hashes))
+    if not found:
+        raise RunNotFound(run)
+    return _picked("fact", dict(found), hashes, run)
+
+
+async def page(db: Any, statements: Statements, asked: Asked, after: RunRecord | None, limit: int) -> list[RunRecord]:
+    """Return a page of runs, newest first."""
+    last = (None, None) if after is None else (after.created_at, after.id)
+    return [rows.record(row) for row in await db.fetch(statements["page"], *asked.bound, *last, limit)]
+
+
+async def count(db: Any, statements: Statements, asked: Asked) -> int:
+    """Return how many runs there are."""
+    return await db.fetchval(statements["count"], *asked.bound)  # type: ignore[no-any-return]
+
+
+async def free_page(
+    db: Any, statements: Statements, statuses: Collection[RunStatus], after: RunRecord | None, limit: int
+) -> list[RunRecord]:
+    """Return a page of runs without a living owner, oldest first; one that cannot be read is logged and left out."""
+    last = (None, None) if after is None else (after.created_at, after.id)
+    records: list[RunRecord] = []
+    for row in await db.fetch(statements["free_page"], list(dict.fromkeys(statuses)), *last, limit):
+        try:
+            records.append(rows.record(row))
+        except DamagedRow as error:
+            _log.error("a run is left alone: %s", error)
+    return records
+
+
+def _picked(
+    kind: str, found: Mapping[ContentHash, bytes], hashes: Collection[ContentHash], run: RunId | None = None
+) -> dict[ContentHash, bytes]:
+    if missing := [each for each in hashes if each not in found]:
+        raise MissingContent(kind, missing, run)
+    return {each: found[each] for each in hashes}

@@ -1,0 +1,67 @@
+"""
+Makes records and segments of rows.
+
+The columns have types and are never null, so a row can be wrong in few ways; what the types do not say is checked here,
+and only that run fails with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from weft.errors import DamagedRow
+from weft.ports.store import LoadedRun, Message, RunRecord, RunStatus, Segment
+
+_STATUSES = frozenset(get_args(RunStatus))
+
+
+def record(row: Sequence[Any], *, owner_died: bool = False) -> RunRecord:
+    """Return the record in a row of ``record.sql``."""
+    (_, id_, workflow, version, status, reason, failures, dead_letters, outcome, head, chain, epoch, *rest) = row
+    created_at, updated_at, finished_at, wake_at, owner = rest
+    if status not in _STATUSES:
+        raise DamagedRow(f"run {id_!r}", "weft_runs.status", repr(status), "a status")
+    return RunRecord(
+        id=id_,
+        workflow=workflow,
+        version=version,
+        status=status,
+        reason=reason,
+        failures=failures,
+        dead_letters=dead_letters,
+        outcome=outcome,
+        head=head,
+        chain=chain,
+        epoch=epoch,
+        created_at=created_at,
+        updated_at=updated_at,
+        finished_at=finished_at,
+        wake_at=wake_at,
+        owner=owner,
+        owner_died=owner_died,
+    )
+
+
+def loaded(row: Sequence[Any], position: int) -> LoadedRun:
+    """Return the run in a row of ``load.sql``, which was asked for what came after *position*."""
+    firsts, counts, bodies, *rest = row
+    run = record(rest)
+    segments = [
+        Segment(first, count, body) for first, count, body in zip(firsts or (), counts or (), bodies or (), strict=True)
+    ]
+    expected = position + 1
+    for each in segments:
+        if each.first != expected and not (each is segments[0] and each.first < expected):
+            found = f"an event {each.first} after event {expected - 1}"
+            raise DamagedRow(f"run {run.id!r}", "weft_events.first", found, "one that follows it")
+        expected = each.last + 1
+    if run.head > position and expected != run.head + 1:
+        raise DamagedRow(f"run {run.id!r}", "weft_runs.head", str(run.head), f"{expected - 1}, the last event")
+    return LoadedRun(run, segments)
+
+
+def message(row: Sequence[Any]) -> Message:
+    """Return the message in a row of ``messages_of_runs.sql``."""
+    number, run, kind, at, body = row
+    return Message(number=number, run=run, kind=kind, at=at, body=body)

@@ -1,0 +1,114 @@
+"""
+The version of the schema, and its migrations.
+
+A migration is a file of plain SQL.  All that are missing are applied in one transaction, under a lock that the
+transaction holds: processes that migrate at once wait for each other, and a process that dies leaves nothing behind.
+A process that meets a newer schema does nothing to it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from weft.errors import ForeignStore, NewerStore, ReadOnlyStore
+from weft.stores.postgres.error_mapping import code_of
+from weft.stores.postgres.statements import Statements, quoted
+
+_UNDEFINED = frozenset({"42P01", "3F000"})  # no such table, no such schema
+_NOT_ALLOWED = "42501"
+_LOCK = 0x77656674  # "weft"; the schema is the second half of the lock
+
+_TABLES = (
+    *("weft_definitions", "weft_events", "weft_facts", "weft_inbox", "weft_queue", "weft_runs"),
+    *("weft_schema", "weft_workers"),
+)
+
+
+def newest(statements: Statements) -> int:
+    """Return the version that this Weft knows."""
+    return statements.migrations()[-1].version
+
+
+async def version_of(db: Any, statements: Statements) -> int:
+    """Return the version of the schema; 0 if there is none."""
+    try:
+        return await db.fetchval(statements["version"]) or 0
+    except Exception as error:
+        if code_of(error) in _UNDEFINED:
+            return 0
+        raise
+
+
+async def check(db: Any, statements: Statements, store: str) -> bool:
+    """
+    Return whether the schema is as new as this Weft; False if it has to be migrated.
+
+    Raises:
+        NewerStore: it is newer.
+    """
+    found, known = await version_of(db, statements), newest(statements)
+    if found > known:
+        raise NewerStore(store, found, known)
+    return found == known
+
+
+async def migrate(
+    db: Any, statements: Statements, store: str, *, worker: str | None = None, reader: str | None = None
+) -> None:
+    """
+    Bring the schema to this version, and let the roles *worker* and *reader* use it.
+
+    Raises:
+        NewerStore: it is newer.
+        ReadOnlyStore: this role may not create tables.
+        ForeignStore: there are tables of these names that Weft did not create.
+    """
+    try:
+        async with db.transaction():
+            await db.execute("select pg_advisory_xact_lock($1, $2)", _LOCK, _hashed(statements.schema))
+            await _apply(db, statements, store)
+            for role, rights in ((worker, "select, insert, update, delete"), (reader, "select")):
+                if role is not None:
+                    await _grant(db, statements.schema, quoted(role), rights)
+    except Exception as error:
+        if code_of(error) == _NOT_ALLOWED:
+            raise ReadOnlyStore(
+                store, f"{error}: its schema has to be created or migrated, by a role that may create tables"
+            ) from error
+        raise
+
+
+async def _apply(db: Any, statements: Statements, store: str) -> None:
+    schema, known = statements.schema, newest(statements)
+    if not await db.fetchval("select to_regnamespace($1) is not null", schema):
+        await db.execute(f"create schema {schema}")
+    table = f"{schema}.weft_schema"
+    found = 0
+    if await db.fetchval("select to_regclass($1) is not null", table):
+        found = await version_of(db, statements)
+    elif await db.fetchval("select to_regclass($1) is not null", f"{schema}.weft_runs"):
+        raise ForeignStore(store, "it has a table weft_runs and no table weft_schema")
+    else:
+        await db.execute(
+            f"create table {table} (version integer primary key, applied_at timestamptz not null default now())"
+        )
+    if found > known:
+        raise NewerStore(store, found, known)
+    for version, script in statements.migrations():
+        if version > found:
+            await db.execute(script)
+            await db.execute(f"insert into {table} (version) values ($1)", version)  # noqa: S608
+
+
+async def _grant(db: Any, schema: str, role: str, rights: str) -> None:
+    tables = ", ".join(f"{schema}.{table}" for table in _TABLES if table != "weft_schema")
+    await db.execute(f"grant usage on schema {schema} to {role}")
+    await db.execute(f"grant select on {schema}.weft_schema to {role}")
+    await db.execute(f"grant {rights} on {tables} to {role}")
+
+
+def _hashed(schema: str) -> int:
+    """Return a number for *schema*, of the 32 bits with a sign that a lock takes."""
+    number = zlib.crc32(schema.encode())
+    return number - (1 << 32) if number >= 1 << 31 else number

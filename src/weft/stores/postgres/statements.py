@@ -1,0 +1,83 @@
+"""
+The SQL of this store, read from the files beside this one.
+
+Values are always bound.  The name of the schema cannot be bound, so it is written into the text, quoted; and so are
+the parts that several statements share (``{record}``, ``{free}``).
+
+    >>> quoted('the "other" schema')
+    '"the ""other"" schema"'
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+from typing import NamedTuple
+
+from weft.errors import InvalidStoreOption
+
+_FOLDER = files("weft.stores.postgres")
+_PARTS = ("record", "free")
+_LONGEST = 63  # bytes of a name; PostgreSQL cuts longer ones off
+
+
+class Migration(NamedTuple):
+    """One step of the schema."""
+
+    version: int
+    script: str
+
+
+def quoted(name: str) -> str:
+    """
+    Return *name* as an identifier.
+
+    Raises:
+        InvalidStoreOption: it cannot be one.
+    """
+    if not name or "\0" in name or len(name.encode("utf-8", "replace")) > _LONGEST:
+        raise InvalidStoreOption(
+            f"{name!r} cannot be the name of a schema or a role; use 1 to {_LONGEST} bytes of text"
+        )
+    return '"' + name.replace('"', '""') + '"'
+
+
+@functools.cache
+def _text(name: str) -> str:
+    lines = (_FOLDER / "queries" / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
+
+
+@functools.cache
+def _migrations() -> tuple[Migration, ...]:
+    found = [
+        Migration(int(each.name.partition("_")[0]), each.read_text(encoding="utf-8"))
+        for each in (_FOLDER / "migrations").iterdir()
+        if each.name.endswith(".sql")
+    ]
+    return tuple(sorted(found))
+
+
+class Statements:
+    """The statements for the tables in one *schema*."""
+
+    def __init__(self, schema: str) -> None:
+        self.schema = quoted(schema)
+        self._rendered: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        """Return the statement in ``queries/<name>.sql``."""
+        text = self._rendered.get(name)
+        if text is None:
+            text = _text(name)
+            for part in _PARTS:
+                text = text.replace(f"{{{part}}}", _text(part))
+            text = self._rendered[name] = self._in_schema(text)
+        return text
+
+    def migrations(self) -> list[Migration]:
+        """Return the files in ``migrations/``, in order: a file is ``<version>_<name>.sql``."""
+        return [Migration(version, self._in_schema(script)) for version, script in _migrations()]
+
+    def _in_schema(self, text: str) -> str:
+        return text.replace("{schema}", self.schema)

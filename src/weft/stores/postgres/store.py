@@ -1,0 +1,439 @@
+"""
+Runs in a PostgreSQL database, which many processes on many machines share.
+
+An append that has returned is as durable as the server makes it (``fsync``, ``synchronous_commit``).  A batch is one
+statement.  An open store is one owner: its lease, in the database, says until when, and a thread renews it.
+See docs/adr/0040-a-fleet-on-postgresql.md.
+
+    async with PostgresStore("postgresql://weft@localhost/runs") as store:
+        await store.append([...])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
+
+from weft.errors import InvalidStoreOption, StoreClosed, StoreError, WrongLoop
+from weft.ports.store import (
+    AT_REST,
+    DUE,
+    FINISHED,
+    Append,
+    ContentHash,
+    LoadedRun,
+    Message,
+    RunRecord,
+    RunStatus,
+)
+from weft.stores.postgres import appending, commands, driver, inbox, reading, schema
+from weft.stores.postgres.appending import Appender
+from weft.stores.postgres.connection import Connection
+from weft.stores.postgres.error_mapping import problem
+from weft.stores.postgres.lease import Lease, checked
+from weft.stores.postgres.listener import Listener
+from weft.stores.postgres.process import Process, this_process
+from weft.stores.postgres.statements import Statements
+from weft.typing import RunId
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LEASE: Final = 10.0
+"""Seconds after which the runs of a machine that died are free."""
+_LARGE = 1 << 20
+"""Bytes of values: an append with more does not hold up the others."""
+_MOST_DEFINITIONS = 256
+"""How many definitions are remembered."""
+
+
+class _Opened(NamedTuple):
+    """The parts of a store that is open."""
+
+    loop: asyncio.AbstractEventLoop
+    pid: int
+    process: Process
+    channel: str
+    lease: Lease
+    appends: Connection
+    """For appends alone, so that no long question is in front of them."""
+    others: Connection
+    appender: Appender
+
+
+class PostgresStore:
+    """
+    Keeps runs in the database at *dsn*; its tables are made if they are not there.
+
+    It uses at most four connections: for appends, for everything else, for the lease, and to listen.
+
+    Args:
+        dsn: ``postgresql://user:password@host:port/database``.
+        schema: Where the tables are.  It is created if the role may create schemas.
+        lease: After how many seconds without a sign of life the runs of this store are free for others.
+        listen_dsn: A direct way to the same server, if *dsn* goes through a pooler of transactions; messages are heard
+            there at once, and elsewhere after a second.
+        prepared: False if *dsn* goes through a pooler that does not keep prepared statements.  It costs round trips.
+        migrate: Whether opening it brings an older schema up to date.
+        timeout: For how many seconds to wait for an answer of the server.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "public",
+        lease: float = LEASE,
+        listen_dsn: str | None = None,
+        prepared: bool = True,
+        migrate: bool = True,
+        timeout: float = 60.0,
+    ) -> None:
+        driver.driver()
+        self._dsn = driver.checked(dsn)
+        self._listen_dsn = self._dsn if listen_dsn is None else driver.checked(listen_dsn)
+        self.schema, self._lease, self._is_prepared = schema, checked(lease), prepared
+        self._statements = Statements(schema)
+        self._has_to_migrate, self._timeout = migrate, timeout
+        self._large = _LARGE
+        self._opened: _Opened | None = None
+        self._opening = asyncio.Lock()
+        self._listener: Listener | None = None
+        self._listeners: dict[object, Callable[[], object]] = {}
+        """Told when something may have been posted for a run of this store."""
+        self._definitions: dict[ContentHash, bytes] = {}
+        """Definitions that were asked for since it was opened; they are never changed or removed."""
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({driver.shown(self._dsn)!r})"
+
+    @property
+    def _name(self) -> str:
+        return f"the store at {driver.shown(self._dsn)}"
+
+    # -- the schema ------------------------------------------------------------------------------
+
+    async def migrate(self, *, worker: str | None = None, reader: str | None = None) -> None:
+        """
+        Bring the tables to the version of this Weft; several processes may do that at once.
+
+        Args:
+            worker: a role that may then read and write runs, and create nothing.
+            reader: a role that may then read runs.
+
+        Raises:
+            NewerStore: a newer Weft has migrated them.
+            ReadOnlyStore: this role may not create tables.
+        """
+        db = None
+        try:
+            db = await self._connect()
+            await schema.migrate(db, self._statements, self._name, worker=worker, reader=reader)
+        except Exception as error:
+            raise problem(self._name, error) from error
+        finally:
+            if db is not None:
+                db.terminate()
+
+    async def _check_schema(self, db: Any) -> None:
+        if await schema.check(db, self._statements, self._name):
+            return
+        if not self._has_to_migrate:
+            raise InvalidStoreOption(
+                f"{self._name} has to be migrated first: await PostgresStore(...).migrate(), by a role that may"
+            )
+        await schema.migrate(db, self._statements, self._name)
+
+    # -- Store -----------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used: not in a forked child of the process that opened it."""
+        return self._opened is not None and self._opened.pid == os.getpid()
+
+    async def open(self) -> None:
+        """Connect, and see that the tables are there; open already: nothing."""
+        async with self._opening:
+            if not self.is_open:
+                self._opened, self._definitions = await self._open(), {}
+
+    async def _open(self) -> _Opened:
+        channel, process = f"weft_{uuid.uuid4().hex}", this_process()
+        others = self._connection()
+        try:
+            await others.call(self._check_schema)
+        except BaseException:
+            others.abandon()
+            raise
+        weakly: weakref.ref[PostgresStore] = weakref.ref(self)
+        lease = Lease(
+            partial(driver.connect, self._dsn, timeout=self._lease, is_prepared=self._is_prepared),
+            self._statements,
+            self._name,
+            self._lease,
+            process,
+            channel,
+            partial(_tell, weakly),
+            partial(_is_listening, weakly),
+        )
+        appender = Appender(self._statements, self._name)
+        loop = asyncio.get_running_loop()
+        return _Opened(loop, os.getpid(), process, channel, lease, self._connection(), others, appender)
+
+    def _connection(self) -> Connection:
+        return Connection(self._connect, self._name, is_prepared=self._is_prepared)
+
+    @property
+    def _connect(self) -> Callable[[], Awaitable[Any]]:
+        return partial(driver.connect, self._dsn, timeout=self._timeout, is_prepared=self._is_prepared)
+
+    async def close(self) -> None:
+        """Write what was handed over, free every run that is owned; closed already: nothing."""
+        opened, self._opened = self._opened, None
+        self._listeners.clear()
+        listener, self._listener = self._listener, None
+        if opened is None or opened.pid != os.getpid():
+            return
+        if listener is not None:
+            await listener.close()
+        try:
+            await opened.appends.close(self._timeout)
+            await opened.others.close(self._timeout)
+        finally:
+            await opened.lease.close(min(self._timeout, self._lease))
+
+    def _abandon(self) -> None:
+        """Break everything off, as the death of the process does; the lease expires."""
+        opened, self._opened = self._opened, None
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.abandon()
+        if opened is not None:
+            opened.lease.abandon()
+            opened.appends.abandon()
+            opened.others.abandon()
+
+    def __del__(self) -> None:
+        if getattr(self, "_opened", None) is not None and self.is_open:
+            warnings.warn(f"{self!r} was never closed; use `async with`", ResourceWarning, source=self, stacklevel=2)
+            self._abandon()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def save(self, record: RunRecord, body: bytes) -> None:
+        """Put the whole log of a run in place of what was there."""
+        owner = await self._usable().lease.key()
+        await self._ask(commands.save, record, body, owner)
+
+    async def load(self, run: RunId) -> LoadedRun:
+        """Return the whole log."""
+        return await self._ask(reading.load, run, 0)
+
+    # -- LogStore --------------------------------------------------------------------------------
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
+        """Write the whole *batch* in one transaction; return, for each of it, None or why it was refused."""
+        opened = self._usable()
+        if not batch:
+            return []
+        owner, given = await opened.lease.key(), list(batch)
+        is_large = sum(len(body) for each in given if each.facts for body in each.facts.values()) > self._large
+        connection = opened.others if is_large else opened.appends
+        answers = await connection.call(lambda db: opened.appender.append(db, given, owner))
+        opened.appender.remember(given, answers)
+        return answers
+
+    async def load_since(self, run: RunId, position: int) -> LoadedRun:
+        """Return the segments that hold what came after *position*."""
+        return await self._ask(reading.load, run, position)
+
+    async def load_many(self, runs: Collection[RunId]) -> Mapping[RunId, LoadedRun | StoreError]:
+        """Return the whole logs of *runs*, or why one cannot be read."""
+        return await self._ask(reading.load_many, list(runs))
+
+    async def load_definitions(self, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return the definitions; those that were asked for lately are remembered, since many runs share them."""
+        self._usable()
+        missing = [content for content in hashes if content not in self._definitions]
+        if missing:
+            known = {**self._definitions, **await self._ask(reading.load_definitions, missing)}
+            wanted = {content: known[content] for content in hashes}
+            self._definitions = known if len(known) <= _MOST_DEFINITIONS else wanted
+            return wanted
+        return {content: self._definitions[content] for content in hashes}
+
+    # -- FactStore -------------------------------------------------------------------------------
+
+    async def save_facts(self, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
+        """Keep *facts*; those that are there already stay."""
+        await self._ask(commands.save_facts, run, dict(facts))
+
+    async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
+        """Return the values."""
+        return await self._ask(reading.load_facts, run, list(hashes))
+
+    # -- OwnedStore ------------------------------------------------------------------------------
+
+    async def acquire(self, run: RunId) -> RunRecord:
+        """Own the run, in a new epoch."""
+        answer = (await self.acquire_many([run]))[run]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    async def acquire_many(self, runs: Collection[RunId]) -> Mapping[RunId, RunRecord | StoreError]:
+        """Own each of *runs*, in a new epoch; return its record, or why not."""
+        opened, asked = self._usable(), list(runs)
+        owner = await opened.lease.key()
+        return await self._ask(commands.acquire_many, asked, owner, opened.process)
+
+    async def list_free(
+        self, *, statuses: Collection[RunStatus] = DUE, after: RunRecord | None = None, limit: int = 100
+    ) -> Sequence[RunRecord]:
+        """Return a page of the runs in one of *statuses* without a living owner, oldest first."""
+        if after is None:
+            await self._ask(commands.expire_dead_neighbours, self._usable().process)
+        return await self._ask(reading.free_page, list(statuses), after, limit)
+
+    async def release(self, runs: Iterable[RunId]) -> None:
+        """Release these runs; runs that this store does not own are left alone."""
+        opened, given = self._usable(), list(runs)
+        if given and opened.lease.known is not None:
+            await self._ask(appending.release, given, opened.lease.known)
+
+    # -- ListableStore ---------------------------------------------------------------------------
+
+    async def exists(self, run: RunId) -> bool:
+        """Return whether a run is stored under this id."""
+        return await self._ask(reading.exists, run)
+
+    async def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        return await self._ask(reading.find, run)
+
+    async def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs, newest first."""
+        return await self._ask(reading.page, reading.Asked(statuses, workflow, failed, since), after, limit)
+
+    async def count(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        since: float | None = None,
+    ) -> int:
+        """Return how many runs there are."""
+        return await self._ask(reading.count, reading.Asked(statuses, workflow, failed, since))
+
+    async def delete(self, run: RunId) -> None:
+        """Delete a run, its log and its facts."""
+        opened = self._usable()
+        await self._ask(commands.delete, run, opened.lease.known, opened.process)
+
+    async def purge(
+        self, *, before: float, statuses: Collection[RunStatus] = FINISHED, limit: int | None = None
+    ) -> int:
+        """Delete runs that have no living owner and were last written before a time; return how many."""
+        if unfinished := sorted(set(statuses) - AT_REST):
+            raise InvalidStoreOption(f"runs that are {', '.join(unfinished)} have work left; delete them one by one")
+        gone, more = 0, True
+        while more and gone != limit:
+            most = None if limit is None else limit - gone
+            some, more = await self._ask(commands.purge, float(before), list(statuses), most)
+            gone += some
+        return gone
+
+    # -- InboxStore ------------------------------------------------------------------------------
+
+    async def post(self, messages: Sequence[Message]) -> Sequence[int | StoreError]:
+        """Store *messages*, in one transaction, and notify the owners of their runs."""
+        opened = self._usable()
+        if not messages:
+            return []
+        answers, is_own = await self._ask(inbox.post, list(messages), opened.lease.known)
+        if is_own:
+            self._tell()
+        return answers
+
+    async def messages(
+        self, runs: Collection[RunId] | None = None, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Message]:
+        """Return the messages of *runs*, or of all runs of this store."""
+        asked = None if runs is None else list(runs)
+        return await self._ask(inbox.messages, self._usable().lease.known, asked, after, limit)
+
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* soon after something was posted for a run of this store."""
+        opened, me = self._usable(), object()
+        self._listeners[me] = heard
+        if self._listener is None:
+            self._listener = Listener(
+                partial(driver.connect, self._listen_dsn, timeout=self._timeout, is_prepared=self._is_prepared),
+                opened.channel,
+                partial(_tell, weakref.ref(self)),
+                self._name,
+            )
+        await self._listener.begun()
+
+        def end() -> None:
+            self._listeners.pop(me, None)
+
+        return end
+
+    def _tell(self) -> None:
+        for heard in list(self._listeners.values()):
+            heard()
+
+    # --------------------------------------------------------------------------------------------
+
+    def _usable(self) -> _Opened:
+        opened = self._opened
+        if opened is None or opened.pid != os.getpid():
+            raise StoreClosed(self._name)
+        if opened.loop is not asyncio.get_running_loop():
+            raise WrongLoop(self._name)
+        return opened
+
+    async def _ask(
+        self, work: Callable[Concatenate[Any, Statements, P], Awaitable[T]], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Return the answer of *work*, on the connection for everything but appends."""
+        statements = self._statements
+        return await self._usable().others.call(lambda db: work(db, statements, *arguments, **named))
+
+
+# Below are functions, not methods: what threads and tasks hold must not keep a store alive that was forgotten.
+
+
+def _tell(weakly: weakref.ref[PostgresStore]) -> None:
+    store = weakly()
+    if store is not None:
+        store._tell()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def _is_listening(weakly: weakref.ref[PostgresStore]) -> bool:
+    """Return whether the store needs no other way to hear of messages."""
+    store = weakly()
+    listener = None if store is None else store._listener  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return listener is None or listener.is_connected

@@ -1,0 +1,49 @@
+"""Stores that are opened for one thing that a test does, and closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncpg
+
+from weft.stores import PostgresStore
+
+
+def inside(store: PostgresStore, act: Callable[[PostgresStore], Awaitable[Any]]) -> Any:
+    """Do something to an open store."""
+
+    async def main() -> Any:
+        async with store:
+            return await act(store)
+
+    return asyncio.run(main())
+
+
+async def nothing(_: PostgresStore) -> None:
+    """Only open and close."""
+
+
+async def ask(store: PostgresStore, sql: str, *values: Any) -> Any:
+    """Return the rows of a statement on another connection; ``weft_`` tables are those of *store*."""
+    db = await asyncpg.connect(store._dsn)
+    try:
+        return await db.fetch(sql.replace("weft_", f"{store._statements.schema}.weft_"), *values)
+    finally:
+        await db.close()
+
+
+async def die(store: PostgresStore, *, expired: bool = True) -> None:
+    """Leave *store* as the death of its process does, and let the time of its lease pass."""
+    opened = store._opened
+    assert opened is not None
+    store._abandon()
+    await asyncio.to_thread(opened.lease.join, 60)
+    if expired:
+        await expire(store, opened.lease.known)
+
+
+async def expire(store: PostgresStore, owner: int | None) -> None:
+    """Let the time of a lease pass, for the database."""
+    await ask(store, "update weft_workers set expires_at = clock_timestamp() where key = $1", owner)
