@@ -13,6 +13,7 @@ from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreE
 from weft.ports.store import ContentHash, RunRecord, RunStatus
 from weft.stores.postgres import rows
 from weft.stores.postgres.process import Process, is_dead
+from weft.stores.postgres.reading import can_exist, check_id
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
 
@@ -43,6 +44,7 @@ async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, 
 
 async def save_facts(db: Any, statements: Statements, run: RunId, facts: Mapping[ContentHash, bytes]) -> None:
     """Keep large values of a run; those that are there already stay."""
+    check_id(run)
     if not await db.fetchval(statements["save_facts"], run, list(facts), list(facts.values())):
         raise RunNotFound(run)
 
@@ -51,8 +53,8 @@ async def acquire_many(
     db: Any, statements: Statements, runs: Collection[RunId], owner: int, process: Process
 ) -> dict[RunId, RunRecord | StoreError]:
     """Own each of *runs* that is free, in its next epoch; return its record, or why not."""
-    taken: dict[RunId, RunRecord | StoreError] = {}
-    left = list(dict.fromkeys(runs))
+    taken: dict[RunId, RunRecord | StoreError] = {run: RunNotFound(run) for run in runs if not can_exist(run)}
+    left = [run for run in dict.fromkeys(runs) if run not in taken]
     for attempt in range(_TRIES):
         if not left:
             break
@@ -103,6 +105,7 @@ async def expire_dead_neighbours(db: Any, statements: Statements, process: Proce
 
 async def delete(db: Any, statements: Statements, run: RunId, owner: int | None, process: Process) -> None:
     """Delete a run, its log and its facts."""
+    check_id(run)
     for attempt in range(2):
         async with db.transaction():
             keys = [key for (key,) in await db.fetch(statements["lock_runs"], [run])]

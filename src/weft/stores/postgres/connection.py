@@ -19,6 +19,13 @@ T = TypeVar("T")
 _TRIES = 10
 """How often work is tried that others are in the way of."""
 _LONGEST_PAUSE = 0.05  # seconds between two such tries
+_PLANS_LAST = 5.0
+"""
+Seconds after which the server makes its plans again.
+
+A plan is made for tables as they are, and a prepared statement keeps it.  One that was made while there were few runs
+reads the whole table, and the server notices growth after a minute at best.
+"""
 
 
 class Connection:
@@ -28,6 +35,7 @@ class Connection:
         self._connect, self._store, self._is_prepared = connect, store, is_prepared
         self._lock = asyncio.Lock()
         self._db: Any = None
+        self._planned = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def call(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -77,11 +85,15 @@ class Connection:
         raise AssertionError("the last attempt returns or raises")
 
     async def _attempt(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        now = asyncio.get_running_loop().time()
         if self._db is None or self._db.is_closed():
-            self._db = await self._connect()
+            self._db, self._planned = await self._connect(), now
         db = self._db
         try:
             if self._is_prepared:
+                if now - self._planned > _PLANS_LAST:
+                    await db.execute("discard plans")
+                    self._planned = now
                 return await work(db)
             async with db.transaction():  # a pooler keeps a session together for a transaction, and no longer
                 return await work(db)

@@ -8,6 +8,7 @@ from typing import Any
 from weft.errors import RunNotFound, StoreError
 from weft.ports.store import Message
 from weft.stores.postgres import rows
+from weft.stores.postgres.reading import can_exist
 from weft.stores.postgres.statements import Statements
 from weft.typing import RunId
 
@@ -16,17 +17,18 @@ async def post(
     db: Any, statements: Statements, messages: Sequence[Message], owner: int | None
 ) -> tuple[list[int | StoreError], bool]:
     """Store *messages*; return the number of each, or why not, and whether *owner* has one of the runs."""
+    answers: list[int | StoreError] = [RunNotFound(each.run) for each in messages]
+    asked = [place for place, each in enumerate(messages) if can_exist(each.run)]
     places, numbers, is_own, _ = await db.fetchrow(
         statements["post"],
-        [each.run for each in messages],
-        [each.kind for each in messages],
-        [each.at for each in messages],
-        [each.body for each in messages],
+        [messages[place].run for place in asked],
+        [messages[place].kind for place in asked],
+        [messages[place].at for place in asked],
+        [messages[place].body for place in asked],
         owner,
     )
-    answers: list[int | StoreError] = [RunNotFound(each.run) for each in messages]
     for place, number in zip(places, numbers, strict=True):
-        answers[place - 1] = number
+        answers[asked[place - 1]] = number
     return answers, is_own
 
 
@@ -35,7 +37,8 @@ async def messages(
 ) -> list[Message]:
     """Return the messages of *runs*, or of all runs of *owner*, in their order."""
     if runs is not None:
-        found = await db.fetch(statements["messages_of_runs"], list(dict.fromkeys(runs)), after, limit)
+        asked = [run for run in dict.fromkeys(runs) if can_exist(run)]
+        found = await db.fetch(statements["messages_of_runs"], asked, after, limit)
     elif owner is not None:
         found = await db.fetch(statements["messages_of_owner"], owner, after, limit)
     else:

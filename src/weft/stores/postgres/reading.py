@@ -30,8 +30,31 @@ class Asked(NamedTuple):
         return statuses, self.workflow, self.failed, None if self.since is None else float(self.since)
 
 
+def can_exist(run: object) -> bool:
+    """Return whether PostgreSQL can store *run* as an id; no run has another."""
+    if not isinstance(run, str) or "\0" in run:
+        return False
+    try:
+        run.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_id(run: RunId) -> None:
+    """
+    Refuse what cannot be an id.
+
+    Raises:
+        RunNotFound: no run has this id.
+    """
+    if not can_exist(run):
+        raise RunNotFound(run)
+
+
 async def find(db: Any, statements: Statements, run: RunId) -> RunRecord:
     """Return the record of a run."""
+    check_id(run)
     found = await db.fetch(statements["find"], [run])
     if not found:
         raise RunNotFound(run)
@@ -40,11 +63,12 @@ async def find(db: Any, statements: Statements, run: RunId) -> RunRecord:
 
 async def exists(db: Any, statements: Statements, run: RunId) -> bool:
     """Return whether a run is stored under this id."""
-    return bool(await db.fetch(statements["find"], [run]))
+    return can_exist(run) and bool(await db.fetch(statements["find"], [run]))
 
 
 async def load(db: Any, statements: Statements, run: RunId, position: int) -> LoadedRun:
     """Return a run with the segments that hold what came after *position*."""
+    check_id(run)
     found = await db.fetch(statements["load"], [run], position)
     if not found:
         raise RunNotFound(run)
@@ -54,9 +78,8 @@ async def load(db: Any, statements: Statements, run: RunId, position: int) -> Lo
 async def load_many(db: Any, statements: Statements, runs: Collection[RunId]) -> dict[RunId, LoadedRun | StoreError]:
     """Return the whole logs of *runs*, or why one cannot be read."""
     answers: dict[RunId, LoadedRun | StoreError] = {run: RunNotFound(run) for run in runs}
-    if not answers:
-        return answers
-    for row in await db.fetch(statements["load"], list(answers), 0):
+    known = [run for run in answers if can_exist(run)]
+    for row in await db.fetch(statements["load"], known, 0) if known else ():
         try:
             answers[row["id"]] = rows.loaded(row, 0)
         except DamagedRow as error:
@@ -76,6 +99,7 @@ async def load_facts(
     db: Any, statements: Statements, run: RunId, hashes: Collection[ContentHash]
 ) -> Mapping[ContentHash, bytes]:
     """Return large values of a run."""
+    check_id(run)
     found = await db.fetch(statements["facts"], run, list(hashes))
     if not found:
         raise RunNotFound(run)

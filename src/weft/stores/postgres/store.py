@@ -308,7 +308,7 @@ class PostgresStore:
 
     async def release(self, runs: Iterable[RunId]) -> None:
         """Release these runs; runs that this store does not own are left alone."""
-        opened, given = self._usable(), list(runs)
+        opened, given = self._usable(), [run for run in runs if reading.can_exist(run)]
         if given and opened.lease.known is not None:
             await self._ask(appending.release, given, opened.lease.known)
 
