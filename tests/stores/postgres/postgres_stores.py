@@ -21,6 +21,14 @@ def inside(store: PostgresStore, act: Callable[[PostgresStore], Awaitable[Any]])
     return asyncio.run(main())
 
 
+async def until(found: Callable[[], Awaitable[Any]]) -> Any:
+    """Ask again and again, until the answer is true."""
+    async with asyncio.timeout(60):
+        while not (answer := await found()):  # noqa: ASYNC110 - another process decides when
+            await asyncio.sleep(0.01)
+        return answer
+
+
 async def nothing(_: PostgresStore) -> None:
     """Only open and close."""
 

