@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from weft.stores.postgres.driver import together
 from weft.stores.postgres.error_mapping import AGAIN, code_of, is_connection_lost, problem
 
 T = TypeVar("T")
@@ -90,12 +91,10 @@ class Connection:
             self._db, self._planned = await self._connect(), now
         db = self._db
         try:
-            if self._is_prepared:
-                if now - self._planned > _PLANS_LAST:
-                    await db.execute("discard plans")
-                    self._planned = now
-                return await work(db)
-            async with db.transaction():  # a pooler keeps a session together for a transaction, and no longer
+            if self._is_prepared and now - self._planned > _PLANS_LAST:
+                await db.execute("discard plans")
+                self._planned = now
+            async with together(db, is_prepared=self._is_prepared):
                 return await work(db)
         except Exception as error:
             if is_connection_lost(error) and self._db is db:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -55,6 +56,15 @@ def shown(dsn: str) -> str:
     parts = urlsplit(dsn)
     user, at, host = parts.netloc.rpartition("@")
     return urlunsplit((parts.scheme, f"{user.partition(':')[0]}{at}{host}", parts.path, "", ""))
+
+
+def together(db: Any, *, is_prepared: bool) -> Any:
+    """
+    Return a context for a statement on *db*: a transaction, if a pooler may put anything else on different sessions.
+
+    The driver sends a statement that is not prepared in two parts.
+    """
+    return nullcontext() if is_prepared else db.transaction()
 
 
 async def connect(dsn: str, *, timeout: float, is_prepared: bool = True) -> Any:

@@ -91,6 +91,7 @@ class Lease:
 
     Args:
         connect: makes the connection of the thread.
+        together: the context of each statement.
         heard: called in the event loop of the store when there are new messages for its runs.
         is_listening: whether the store hears of messages by itself; else the lease is renewed more often.
     """
@@ -98,6 +99,7 @@ class Lease:
     def __init__(
         self,
         connect: Callable[[], Awaitable[Any]],
+        together: Callable[[Any], Any],
         statements: Statements,
         store: str,
         seconds: float,
@@ -106,7 +108,7 @@ class Lease:
         heard: Callable[[], object],
         is_listening: Callable[[], bool],
     ) -> None:
-        self._connect, self._statements, self._store = connect, statements, store
+        self._connect, self._together, self._statements, self._store = connect, together, statements, store
         self._seconds, self._process, self._channel = seconds, process, channel
         self._heard, self._is_listening = heard, is_listening
         self._loop = asyncio.get_running_loop()
@@ -206,20 +208,23 @@ class Lease:
                     db = await self._renewed(db)
             if self._has_to_end:
                 with suppress(Exception):  # then it expires
-                    await db.execute(self._statements["end_lease"], self._known)
+                    async with self._together(db):
+                        await db.execute(self._statements["end_lease"], self._known)
         finally:
             if db is not None:
                 db.terminate()
 
     async def _register(self, db: Any) -> None:
         sent, process = monotonic(), self._process
-        self._known = await db.fetchval(
-            self._statements["register"],
-            *(self._seconds, process.pid, process.born, process.machine, process.name, self._channel),
-        )
+        async with self._together(db):
+            self._known = await db.fetchval(
+                self._statements["register"],
+                *(self._seconds, process.pid, process.born, process.machine, process.name, self._channel),
+            )
         self._sure_until = sure_until(sent, self._seconds)
         with suppress(Exception):  # another opening does it
-            await db.execute(self._statements["forget_workers"])
+            async with self._together(db):
+                await db.execute(self._statements["forget_workers"])
 
     async def _renewed(self, db: Any) -> Any:
         """Renew the lease; return the connection to use from now on."""
@@ -227,11 +232,12 @@ class Lease:
         try:
             if db.is_closed():
                 db = await self._connect()
-            last = await db.fetchval(
-                self._statements["renew"],
-                *(self._known, self._seconds),
-                *(process.pid, process.born, process.machine, process.name, self._channel),
-            )
+            async with self._together(db):
+                last = await db.fetchval(
+                    self._statements["renew"],
+                    *(self._known, self._seconds),
+                    *(process.pid, process.born, process.machine, process.name, self._channel),
+                )
         except Exception as error:  # noqa: BLE001 - tried again until it succeeds
             if self.problem is None:
                 _log.warning("the lease of %s could not be renewed, trying again: %s", self._store, error)

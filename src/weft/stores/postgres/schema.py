@@ -15,7 +15,6 @@ from weft.errors import ForeignStore, NewerStore, ReadOnlyStore
 from weft.stores.postgres.error_mapping import code_of
 from weft.stores.postgres.statements import Statements, quoted
 
-_UNDEFINED = frozenset({"42P01", "3F000"})  # no such table, no such schema
 _NOT_ALLOWED = "42501"
 _LOCK = 0x77656674  # "weft"; the schema is the second half of the lock
 
@@ -32,12 +31,9 @@ def newest(statements: Statements) -> int:
 
 async def version_of(db: Any, statements: Statements) -> int:
     """Return the version of the schema; 0 if there is none."""
-    try:
-        return await db.fetchval(statements["version"]) or 0
-    except Exception as error:
-        if code_of(error) in _UNDEFINED:
-            return 0
-        raise
+    if not await db.fetchval("select to_regclass($1) is not null", f"{statements.schema}.weft_schema"):
+        return 0
+    return await db.fetchval(statements["version"]) or 0
 
 
 async def check(db: Any, statements: Statements, store: str) -> bool:
@@ -84,15 +80,12 @@ async def _apply(db: Any, statements: Statements, store: str) -> None:
     if not await db.fetchval("select to_regnamespace($1) is not null", schema):
         await db.execute(f"create schema {schema}")
     table = f"{schema}.weft_schema"
-    found = 0
-    if await db.fetchval("select to_regclass($1) is not null", table):
-        found = await version_of(db, statements)
-    elif await db.fetchval("select to_regclass($1) is not null", f"{schema}.weft_runs"):
-        raise ForeignStore(store, "it has a table weft_runs and no table weft_schema")
-    else:
-        await db.execute(
-            f"create table {table} (version integer primary key, applied_at timestamptz not null default now())"
-        )
+    found = await version_of(db, statements)
+    if not found and await db.fetchval("select to_regclass($1) is not null", f"{schema}.weft_runs"):
+        raise ForeignStore(store, "it has a table weft_runs, and Weft has not created it")
+    await db.execute(
+        f"create table if not exists {table} (version integer primary key, applied_at timestamptz default now())"
+    )
     if found > known:
         raise NewerStore(store, found, known)
     for version, script in statements.migrations():

@@ -173,7 +173,8 @@ class PostgresStore:
             raise
         weakly: weakref.ref[PostgresStore] = weakref.ref(self)
         lease = Lease(
-            partial(driver.connect, self._dsn, timeout=self._lease, is_prepared=self._is_prepared),
+            partial(driver.connect, self._dsn, timeout=min(self._timeout, self._lease), is_prepared=self._is_prepared),
+            partial(driver.together, is_prepared=self._is_prepared),
             self._statements,
             self._name,
             self._lease,
