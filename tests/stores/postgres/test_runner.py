@@ -1,0 +1,123 @@
+"""Runners on PostgreSQL: embedded in a program, killed, frozen, and talking to each other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import driving_process
+import pytest
+from postgres_stores import ask, until
+from servers import asked
+
+from weft import Runner, Workflow, step, wait_for
+from weft.errors import InvalidStoreOption, RunOwned
+from weft.stores import PostgresStore
+
+
+@step
+def add(x: int) -> int:
+    return x + 1
+
+
+@step
+def double(x: int) -> int:
+    return 2 * x
+
+
+def test_a_runner_opens_the_database_that_it_is_told(dsn: str) -> None:
+    name = f"weft_{uuid.uuid4().hex}"
+    asked(dsn, lambda db: db.execute(f"create database {name}"))
+    where = dsn.replace("/postgres?", f"/{name}?")
+    assert where != dsn
+    try:
+        with Runner(where) as runner:
+            assert runner.start(Workflow("small", add >> double), 4, id="r").result(60) == 10
+        with Runner(where) as runner:
+            assert runner.result("r") == 10
+            assert runner.find("r").status == "completed"
+    finally:
+        asked(dsn, lambda db: db.execute(f"drop database {name} with (force)"))
+
+
+def test_without_the_driver_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+
+    with pytest.raises(InvalidStoreOption, match=r"pip install 'weft\[postgres\]'"):
+        Runner("postgresql://weft@localhost/runs")
+
+
+def test_a_signal_from_another_process_reaches_the_owner(dsn: str, schema: str) -> None:
+    flow = Workflow("approval", wait_for("yes") >> double)
+    with (
+        Runner(PostgresStore(dsn, schema=schema, lease=3600)) as owner,
+        Runner(PostgresStore(dsn, schema=schema)) as other,
+    ):
+        handle = owner.start(flow, 1, id="r")
+        with pytest.raises(RunOwned):
+            other.resume("r", workflow=flow)
+
+        other.signal("r", "yes", 21)
+
+        assert handle.result(60) == 42
+        assert other.result("r", timeout=60) == 42
+
+
+def driven(dsn: str, schema: str, lease: float, counter: Path) -> subprocess.Popen[str]:
+    program = str(Path(driving_process.__file__))
+    arguments = [sys.executable, program, dsn, schema, str(lease), str(counter)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def check(dsn: str, schema: str) -> None:
+    """See that all runs have finished, each step of each completed once."""
+    with Runner(PostgresStore(dsn, schema=schema)) as runner:
+        for i in range(driving_process.COUNT):
+            assert runner.result(f"r{i}") == (i + 1) * 2 - 3
+            done = [each.component for each in runner.log(f"r{i}") if type(each).__name__ == "ReactionOccurred"]
+            assert done == ["begin", "middle", "end"]
+
+
+def test_a_killed_process_is_followed_by_another_which_repeats_only_what_was_in_flight(
+    dsn: str, schema: str, tmp_path: Path
+) -> None:
+    with driven(dsn, schema, 3600, tmp_path / "counter") as first:
+        assert said(first) == "started"
+        first.kill()
+    with driven(dsn, schema, 3600, tmp_path / "counter") as second:
+        assert (said(second), said(second)) == ("started", "finished")
+
+    check(dsn, schema)
+    executed = Counter((tmp_path / "counter").read_text(encoding="utf-8").split("\n")[:-1])
+    assert max(executed.values()) <= 2
+    assert len(executed) == 3 * driving_process.COUNT
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP")
+def test_a_process_that_was_frozen_past_its_lease_changes_nothing_in_what_was_taken_over(
+    dsn: str, schema: str, tmp_path: Path
+) -> None:
+    with driven(dsn, schema, 0.6, tmp_path / "counter") as frozen:
+        assert said(frozen) == "started"
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            expired = "select 1 from weft_workers where expires_at < clock_timestamp()"
+            asyncio.run(until(lambda: ask(PostgresStore(dsn, schema=schema), expired)))
+            with driven(dsn, schema, 60, tmp_path / "counter") as second:
+                assert (said(second), said(second)) == ("started", "finished")
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        assert said(frozen) == "finished"
+
+    check(dsn, schema)
