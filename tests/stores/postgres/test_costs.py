@@ -1,4 +1,4 @@
-"""What a batch costs, counted: statements, round trips, connections."""
+"""The costs of a batch, counted: statements, round trips, connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store does when the server is lost, restarts, or has committed and could not say so."""
+"""The store when the server is lost, restarts, or has committed and could not say so."""
 
 from __future__ import annotations
 
