@@ -134,20 +134,14 @@ class Appender:
 
     async def _write_accepted(self, db: Any, batch: Sequence[Append], owner: int) -> tuple[list[int], list[str]]:
         """Write those of *batch* that are accepted; return their places, from 1, and runs that are to be released."""
-        columns = [
-            [each.run for each in batch],
-            [each.expected for each in batch],
-            [each.epoch for each in batch],
-            [each.count for each in batch],
-            [each.previous for each in batch],
-            [each.chain for each in batch],
-            [each.body for each in batch],
-            [each.at for each in batch],
-        ]
         if all(each.count and not (each.changes_record or each.facts or each.definitions) for each in batch):
-            row = await db.fetchrow(self._statements["advance"], *columns)
+            if len(batch) == 1:
+                is_written = await db.fetchval(self._statements["advance_one"], *_events(batch[0]))
+                return [1] if is_written else [], []
+            row = await db.fetchrow(self._statements["advance"], *_columns([_events(each) for each in batch], 8))
         else:
-            row = await db.fetchrow(self._statements["append"], *columns, *self._changes(batch), owner)
+            events = _columns([_events(each) for each in batch], 8)
+            row = await db.fetchrow(self._statements["append"], *events, *self._changes(batch), owner)
         written, released = row
         return written, released
 
@@ -202,6 +196,14 @@ async def release(db: Any, statements: Statements, runs: Sequence[str], owner: i
     """Release those of *runs* that *owner* has; one that gets a message at the same moment is tried again."""
     while await db.fetchval(statements["release"], runs, owner):
         pass
+
+
+def _events(append: Append) -> tuple[Any, ...]:
+    """Return the values of an append that every append has."""
+    return (
+        *(append.run, append.expected, append.epoch, append.count),
+        *(append.previous, append.chain, append.body, append.at),
+    )
 
 
 def _text(reason: str) -> str:

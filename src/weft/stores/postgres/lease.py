@@ -263,3 +263,4 @@ class Lease:
                 future.set_result(None)
             else:
                 future.set_exception(error)
+                future.exception()  # its caller may have gone away
