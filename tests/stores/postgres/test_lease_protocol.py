@@ -107,6 +107,7 @@ def step(database: Database, processes: list[Process], action: tuple[str, float 
                 if database.append(number, run, epoch, head):
                     process.held[run] = (epoch, head + 1)
                 else:
+                    assert epoch != database.epoch[run], "the owner of a run was refused"
                     del process.held[run]
         case _:
             pass
