@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.stores.postgres.lease import sure_until
@@ -113,6 +113,13 @@ def step(database: Database, processes: list[Process], action: tuple[str, float 
             pass
 
 
+TAKEN_OVER: list[tuple[str, float | int, object]] = [
+    *(("renew", 0, (0.0, True)), ("claim", 0, 0), ("pass", 1.2 * LEASE, None)),
+    *(("renew", 1, (0.0, True)), ("claim", 1, 0), ("late append", 0, 0), ("append", 1, 0)),
+]
+
+
+@example(script=TAKEN_OVER, drifts=[1.0, 1.0])
 @settings(max_examples=400)
 @given(
     script=st.lists(actions, max_size=60),
