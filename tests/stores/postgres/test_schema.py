@@ -115,6 +115,16 @@ def test_a_schema_has_any_name(dsn: str, name: str) -> None:
         asked(dsn, lambda db: db.execute(f"drop schema if exists {quoted} cascade"))
 
 
+def test_a_database_that_cannot_hold_all_text_is_refused(dsn: str) -> None:
+    name = f"weft_{uuid.uuid4().hex}"
+    asked(dsn, lambda db: db.execute(f"create database {name} encoding 'LATIN1' locale 'C' template template0"))
+    try:
+        with pytest.raises(InvalidStoreOption, match="encoded as LATIN1"):
+            inside(PostgresStore(dsn.replace("/postgres?", f"/{name}?")), nothing)
+    finally:
+        asked(dsn, lambda db: db.execute(f"drop database {name} with (force)"))
+
+
 # -- roles ---------------------------------------------------------------------------------------
 
 

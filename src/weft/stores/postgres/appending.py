@@ -161,7 +161,7 @@ class Appender:
             [each.workflow for each in batch],
             [each.version for each in batch],
             [each.status for each in batch],
-            [_text(each.reason) if each.status else "" for each in batch],
+            [storable(each.reason) if each.status else "" for each in batch],
             [each.failures if each.status else 0 for each in batch],
             [each.dead_letters if each.status else 0 for each in batch],
             [each.outcome if each.status else b"" for each in batch],
@@ -206,8 +206,13 @@ def _events(append: Append) -> tuple[Any, ...]:
     )
 
 
-def _text(reason: str) -> str:
-    """Return *reason* as text that PostgreSQL can store: an exception may say anything."""
+def storable(reason: str) -> str:
+    """
+    Return *reason* as text that PostgreSQL can store: an exception may say anything.
+
+    >>> storable("zero \\0 and half a character \\ud800")
+    'zero \ufffd and half a character ?'
+    """
     return reason.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError, StoreUnavailable
 from weft.ports.store import ContentHash, RunRecord, RunStatus
 from weft.stores.postgres import rows
+from weft.stores.postgres.appending import storable
 from weft.stores.postgres.process import Process, is_dead
 from weft.stores.postgres.reading import can_exist, check_id
 from weft.stores.postgres.statements import Statements
@@ -25,7 +26,14 @@ _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their tu
 async def save(db: Any, statements: Statements, record: RunRecord, body: bytes, owner: int) -> None:
     """Put the whole log of a run in place of what was there."""
     told = (
-        *(record.workflow, record.version, record.status, record.reason, record.failures, record.dead_letters),
+        *(
+            record.workflow,
+            record.version,
+            record.status,
+            storable(record.reason),
+            record.failures,
+            record.dead_letters,
+        ),
         *(record.outcome, record.head, record.chain, record.updated_at, record.finished_at),
     )
     async with db.transaction():

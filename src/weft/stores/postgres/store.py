@@ -142,6 +142,11 @@ class PostgresStore:
                 db.terminate()
 
     async def _check_schema(self, db: Any) -> None:
+        encoding = db.get_settings().server_encoding
+        if encoding != "UTF8":
+            raise InvalidStoreOption(
+                f"{self._name} is encoded as {encoding}, and ids are any text; create the database with encoding 'UTF8'"
+            )
         if await schema.check(db, self._statements, self._name):
             return
         if not self._has_to_migrate:
