@@ -316,9 +316,11 @@ class Runtime:
     async def resident(self, run: str) -> Worker | None:
         """Return the worker of *run*, which is brought back into memory if it is asleep; None if it is not here."""
         worker = await self.held(run)
-        while worker is None and self.registry.is_asleep(run):
-            await self.registry.awaken([run])
-            worker = await self.held(run)
+        if worker is None and self.registry.is_asleep(run):
+            with self.sleepers.kept(run):
+                while worker is None and self.registry.is_asleep(run):
+                    await self.registry.awaken([run])
+                    worker = await self.held(run)
         return worker
 
     async def held(self, run: str) -> Worker | None:

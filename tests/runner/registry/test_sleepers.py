@@ -13,7 +13,7 @@ from weft import AsyncRunner, Workflow, sleep, step, wait_for
 from weft.errors import InvalidOption, RunOwned
 from weft.stores import MemoryStore, SQLiteStore
 from weft.telemetry import attach, detach
-from weft.testing import VirtualLoop
+from weft.testing import VirtualLoop, run_virtually
 from weft.testing.wrapping import FullStore
 
 
@@ -202,3 +202,18 @@ def test_a_run_that_leaves_memory_is_reported(store: FullStore) -> None:
 def test_a_number_of_runs_is_asked_for() -> None:
     with pytest.raises(InvalidOption, match="resident=-1"):
         AsyncRunner(resident=-1)
+
+
+def test_callers_of_several_evicted_runs_do_not_evict_each_others() -> None:
+    async def main() -> None:
+        workflow = Workflow("w", wait_for("go"))
+        async with AsyncRunner(MemoryStore(), executor="inline", resident=0) as runner:
+            handles = [await runner.start(workflow, 1, id=name) for name in "abc"]
+            await asyncio.sleep(1)
+            assert list(runner._runtime.registry) == []
+
+            await asyncio.gather(*(runner.signal(name, "go", name) for name in "abc"))
+
+            assert [await handle.result() for handle in handles] == ["a", "b", "c"]
+
+    run_virtually(main())

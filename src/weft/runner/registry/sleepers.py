@@ -8,7 +8,7 @@ A run that is asleep is still owned: its runner knows its id, when to wake it, a
 Invariants:
 
 1. A run is asleep or in memory, never both; it falls asleep in one step, after all of it is stored.
-2. A run that a caller waits for stays in memory.
+2. A run that a caller waits for, or is about to change, stays in memory.
 3. Runs that are due together come back in pages.
 """
 
@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -76,6 +78,8 @@ class Sleepers:
         """Workers that only wait, or did when they were last looked at; those that have waited longest first."""
         self._asleep: dict[str, Asleep] = {}
         self._due: dict[str, None] = {}
+        self._kept: Counter[str] = Counter()
+        """By run: how many callers are about to change it; otherwise two of them could evict each other's for ever."""
         self._task: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
         """Looks again at runs that had to stay, since a caller waited for them."""
@@ -95,6 +99,17 @@ class Sleepers:
         """Whether no further run that only waits stays in memory."""
         return len(self._resident) >= self._most
 
+    @contextmanager
+    def kept(self, run: str) -> Iterator[None]:
+        """Keep *run* in memory, once it is there, as long as this context lasts."""
+        self._kept[run] += 1
+        try:
+            yield
+        finally:
+            self._kept[run] -= 1
+            if not self._kept[run]:
+                del self._kept[run]
+
     # -- falling asleep --------------------------------------------------------------------------
 
     def add(self, worker: Worker) -> None:
@@ -113,7 +128,7 @@ class Sleepers:
                 continue
             wake_at = oldest.wake_at
             is_soon = wake_at is not None and wake_at < self._time() + SOON
-            if not is_soon and self._put_to_sleep(oldest):
+            if not is_soon and oldest.id not in self._kept and self._put_to_sleep(oldest):
                 self.put(oldest.id, Asleep(oldest.options, oldest.run.workflow, wake_at))
             else:
                 resident[oldest] = None
