@@ -386,6 +386,10 @@ class Runner:
         """Return everything that has happened in *run*, an id or a handle."""
         return self._do(self._inner.log(run))
 
+    def unread(self, run: str | Handle[Any]) -> list[AnyEvent]:
+        """Return the messages in the inbox of *run*, an id or a handle, that it has not taken in, in order."""
+        return self._do(self._inner.unread(run))
+
     def status(self, run: str | Handle[Any]) -> RunStatus:
         """Return the status of *run*, an id or a handle."""
         return self._do(self._inner.status(run))

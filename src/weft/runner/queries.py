@@ -400,6 +400,20 @@ class RunnerQueries:
         """Return everything that has happened in *run*, an id or a handle."""
         return (await self._run(await self._found(as_ref(run)))).log()
 
+    async def unread(self, run: str | RunHandle[Any]) -> list[ev.AnyEvent]:
+        """
+        Return the messages in the inbox of *run*, an id or a handle, that it has not taken in, in order.
+
+        Each is the event that its sender wants.  A run that is held takes its messages in within moments; one that has
+        finished takes in none, so that those which came too late stay here until it is deleted.
+
+        Raises:
+            RunNotFound: no run has this id.
+        """
+        ref = as_ref(run)
+        await self._found(ref)
+        return await self._runtime.mailbox.unread(ref.id)
+
     async def status(self, run: str | RunHandle[Any]) -> RunStatus:
         """Return the status of *run*, an id or a handle."""
         found = await self._found(as_ref(run))

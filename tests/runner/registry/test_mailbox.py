@@ -286,3 +286,59 @@ def test_the_owner_dies_with_a_signal_in_the_inbox_and_the_next_one_takes_it_onc
         owner.kill()
         owner.wait()
         owner.stdout.close()
+
+
+def test_a_message_for_a_run_that_has_finished_stays_where_its_sender_finds_it(
+    two_stores: tuple[FullStore, FullStore],
+) -> None:
+    async def main() -> None:
+        mine, theirs = two_stores
+        is_called, may_end = asyncio.Event(), asyncio.Event()
+
+        async def called_back(_: str, __: object) -> None:
+            is_called.set()
+            await may_end.wait()
+
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            handle = await owner.start(orders, 1, id="o", on_complete=called_back)
+            await owner.signal("o", "approved", {"by": "Ada"})
+            await is_called.wait()  # it has completed, which is not stored yet
+
+            await other.signal("o", "approved", {"by": "Bob"}, key="late")
+            await owner._runtime.mailbox.collected()
+            may_end.set()
+
+            assert await handle.result() == "shipped, said Ada"
+            assert [(event.value, event.key) for event in await other.unread("o")] == [({"by": "Bob"}, "late")]
+            assert "late" not in {getattr(event, "key", None) for event in await other.log("o")}
+            with pytest.raises(RunClosed):
+                await other.signal("o", "approved", {"by": "Bob"}, key="later")
+
+    asynchronously(main)
+
+
+def test_a_failed_run_that_is_retried_reads_what_came_too_late(tmp_path: Path) -> None:
+    async def main() -> None:
+        tries: list[int] = []
+
+        def fragile(x: int) -> int:
+            tries.append(x)
+            if len(tries) == 1:
+                raise ValueError(x)
+            return x
+
+        kept = [("fragile", Policy(on_failure="dead_letter"))]
+        workflow = Workflow("late", step(fragile) >> approved >> ship).with_policies(kept)
+        async with SQLiteStore(tmp_path / "runs.db") as store, AsyncRunner(store) as runner:
+            handle = await runner.start(workflow, 1, id="o")
+            await handle.wait()
+            signal = ev.SignalReceived(0, "approved", {"by": "Ada"}, 0.0, "k")
+            await store.post([Message(run="o", kind="signal", body=encode_message(signal), at=0.0)])
+            assert len(await runner.unread(handle)) == 1
+
+            await runner.retry("o")
+
+            assert await handle.result() == "shipped, said Ada"
+            assert await runner.unread(handle) == []
+
+    asynchronously(main)

@@ -6,6 +6,7 @@ The mailbox of a runner: moves the messages of its runs from the store into thei
                         ├── the run is asleep ──► it is brought back, and reads its inbox then
                         ├── the run refuses it ──► noted, and taken as well
                         ├── the run has failed meanwhile, and is to be retried ──► it is reopened, with the message
+                        ├── the run has finished ──► it stays, unread, until the run is deleted or retried
                         └── the run is parked, or is not here ──► it stays
 
 The messages of a run are applied in the order of their numbers, each once (ADR 34): a worker knows the last number that
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -37,7 +38,7 @@ from weft.errors import (
     WeftError,
 )
 from weft.log.messages import decode_message, encode_message
-from weft.ports.store import InboxStore, Message, Store
+from weft.ports.store import FINISHED, InboxStore, Message, Store
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
@@ -188,6 +189,15 @@ class Mailbox:
         except Exception as error:  # noqa: BLE001 - the messages stay, and the next retry finds them
             _log.warning("the inbox of run %r, which has failed, cannot be read: %s", worker.id, error)
 
+    async def unread(self, run: str) -> list[ev.AnyEvent]:
+        """Return the messages for *run* that it has not taken in: the events that their senders want."""
+        if self._store is None:
+            return []
+        found: list[Message] = []
+        while page := await self._retried(partial(self._store.messages, [run], after=_last(found), limit=PAGE)):
+            found += page
+        return [decode_message(message.body) for message in found]
+
     async def collected(self) -> None:
         """Wait until the messages that were there before this call have been delivered."""
         while self._task is not None and not self._task.done():
@@ -249,6 +259,11 @@ class Mailbox:
                 self._runs.told_to_end(worker)
 
 
+def _last(messages: Sequence[Message]) -> int:
+    """Return the number of the last of *messages*."""
+    return messages[-1].number if messages else 0
+
+
 def deliver(worker: Worker, messages: Iterable[Message]) -> None:
     """Let the run of *worker* have the *messages* that it has not had, in order."""
     for message in messages:
@@ -263,6 +278,9 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
             return
         except RunClosed as closed:
             _log.warning("a message (%s) for run %r came too late: %s", message.kind, worker.id, closed)
+            if worker.state in FINISHED:  # it stays in the inbox, where its sender finds that it was not read
+                worker.heard = message.number
+                continue
         except WeftError as error:
             _refused(worker, message, error)
         except KeyError:
