@@ -28,12 +28,15 @@ from weft import (
     reduce,
     repeat,
     rule,
+    sleep,
     state_machine,
     state_of,
     step,
+    wait_for,
 )
 from weft.errors import NoRunner, WeftError
 from weft.policy import DEFAULT
+from weft.testing import Signal
 
 
 class Kind(NamedTuple):
@@ -45,6 +48,8 @@ class Kind(NamedTuple):
     """Whether the client retries dead letters once it is idle."""
     retries_failures: bool = False
     """Whether it retries failures that halted a component, with a value that does not fail."""
+    signals: tuple[Signal, ...] = ()
+    """The signals that the client sends."""
 
 
 def increment(x: int) -> int:
@@ -184,6 +189,12 @@ KINDS: dict[str, Kind] = {
     "saga that completes": Kind(_trip(), (4,)),
     "collect": Kind(Workflow("w", each(more) >> collect(name="whole")), ([1, 2, 3], [])),
     "group_by": Kind(Workflow("w", each(more) >> group_by(lambda x: x % 2, name="parity")), ([1, 2, 3], [])),
+    "sleep": Kind(Workflow("w", more >> sleep(0.01) >> double)),
+    "wait for signals": Kind(
+        Workflow("w", more >> wait_for("go", match=lambda said, x: said == 10 * x) >> double),
+        signals=(Signal("go", 50), Signal("go", 40)),
+    ),
+    "wait that times out": Kind(Workflow("w", join(more, wait_for("go", timeout=0.0), wait="all_done") >> step(told))),
     "rule with a pattern": Kind(
         Workflow("w", rule(given=int, when=lambda x: x > 3, then=lambda x: -x, name="large") >> double)
     ),

@@ -41,7 +41,7 @@ def trial_of(kind: Kind, expected: Any) -> Trial:
         for other in runner.held:  # a child that was resumed, and that no caller waits for any more
             await runner.wait(other)
 
-    return Trial(kind.workflow, kind.inputs, check, then=finish)
+    return Trial(kind.workflow, kind.inputs, check, then=finish, signals=kind.signals)
 
 
 def reference(kind: Kind) -> dict[str, Any]:
@@ -51,7 +51,9 @@ def reference(kind: Kind) -> dict[str, Any]:
         run.run(value)
     if kind.retries_failures:
         run.retry("picky", input=MENDED).react_until_satisfied()
-    return summary(run)
+    for signal in kind.signals:
+        run.signal(signal.name, signal.value)
+    return summary(run.react_until_satisfied())
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -73,3 +75,22 @@ def test_a_crash_at_any_append_changes_nothing(name: str, strategy: Checkpoints)
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}
     assert undisturbed.appends >= 2
+
+
+@pytest.mark.parametrize("resident", [None, 0])
+@pytest.mark.parametrize("name", ["sleep", "wait for signals", "wait that times out"])
+def test_a_crash_at_any_append_changes_nothing_of_what_waits_and_is_told_through_its_inbox(
+    name: str, resident: int | None
+) -> None:
+    kind = KINDS[name]
+    trial, scenario = trial_of(kind, reference(kind)), Scenario(remote=1.0, resident=resident, ends="told")
+    undisturbed = simulate(1, lambda _: trial, scenario=scenario)
+
+    crashed = [
+        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
+        for number in range(1, undisturbed.appends + 1)
+        for moment in MOMENTS
+    ]
+
+    assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
+    assert {report.lives for report in crashed} == {2}

@@ -19,6 +19,7 @@ import msgspec
 from courses import Loop, Nest, Rounds, Route, Trip
 from families import Family, lives
 from families import told as told_of
+from pauses import Pause, Wait
 from pieces import NOTHING, Account, Arrivals, Came, Gate, Lost, Machine, Orders, Piece
 from remedies import Fragile, Spare
 
@@ -28,11 +29,11 @@ from weft.core.components.loop_ends import TurnEnd
 from weft.core.components.repeat import Repeat
 from weft.core.components.rule import Rule
 from weft.core.compose.inlet import INPUT_NAME
-from weft.testing import Trial
+from weft.testing import Signal, Trial
 
 KINDS = (
     *(Machine, Gate, Account, Orders, Trip, Trip, Loop, Route, Nest, Fragile, Fragile),
-    *(Spare, Spare, Rounds, Rounds, Family, Family),
+    *(Spare, Spare, Rounds, Rounds, Family, Family, Pause, Pause, Wait, Wait),
 )
 Shape = Literal["plain", "map", "batch", "nested"]
 
@@ -91,9 +92,15 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Network(msgspec.Struct, frozen=True):
-    """Some places, sources first."""
+    """Some places, sources first, and the signals that are sent to it."""
 
     places: tuple[Place, ...]
+    signals: tuple[Signal, ...] = ()
+
+    @property
+    def waits(self) -> list[Wait]:
+        """Its waits for signals."""
+        return [place.piece for place in self.places if isinstance(place.piece, Wait)]
 
     def fragments(self) -> Iterator[tuple[str | None, Any]]:
         """Yield every place, and behind which component it stands."""
@@ -143,6 +150,8 @@ class Network(msgspec.Struct, frozen=True):
             children=self.children,
             patient=self.patient,
             check_children=verdict.children,
+            signals=self.signals,
+            ending_signals=tuple(signal for wait in self.waits for signal in wait.ending_signals),
         )
 
 
@@ -154,7 +163,9 @@ def draw_network(dice: Random) -> Network:
         sources = [None, *(place.piece.name for place in places if place.shape == "plain")]
         shape = dice.choice(shapes(kind, "plain", "plain"))
         places.append(Place(kind.draw(f"{kind.__name__.lower()}{number}", dice), dice.choice(sources), shape))
-    return Network(tuple(places))
+    signals = [signal for wait in Network(tuple(places)).waits for signal in wait.signals(dice)]
+    dice.shuffle(signals)
+    return Network(tuple(places), tuple(signals))
 
 
 def shapes(kind: type[Piece], *more: Shape) -> tuple[Shape, ...]:
@@ -208,7 +219,7 @@ class Verdict:
                 yield from wrong
             told = retold(log, place)
             arrived = [(address, told.said(place.piece, address, message)) for address, message in arrived]
-            came = place.piece.expect(arrived, lost(log, place, told))
+            came = place.piece.read(log, place.name).expect(arrived, lost(log, place, told))
             self.creations += came.creations
             made[place.piece.name] = [fact for facts in came.facts for fact in facts]
             yield from self.compare(run, place, came)

@@ -16,7 +16,7 @@ from weft.testing.loop import VirtualLoop, run_virtually
 from weft.testing.recording import RecordingStore
 from weft.testing.runner import TestRunner
 from weft.testing.simulation.process import Weather
-from weft.testing.simulation.scenario import Scenario, Trial
+from weft.testing.simulation.scenario import Jump, Scenario, Signal, Trial
 from weft.testing.simulation.simulation import Report, simulate
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "FragmentContract",
     "ImmediateExecutorContract",
     "InboxStoreContract",
+    "Jump",
     "LendingExecutorContract",
     "ListableStoreContract",
     "LogStoreContract",
@@ -56,6 +57,7 @@ __all__ = [
     "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
+    "Signal",
     "StoreContract",
     "TestRunner",
     "Trial",

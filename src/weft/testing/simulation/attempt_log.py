@@ -80,7 +80,8 @@ class AttemptLog:
         self._hung: set[str] = set()
         self._in_flight: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
-        self._life = 0
+        self.life = 0
+        """The number of the present process."""
         self._closed: set[int] = set()
         """The lives that ended with a close: all their events are stored."""
         self.cancelled: set[str] = set()
@@ -98,7 +99,7 @@ class AttemptLog:
 
     def new_life(self, now: float) -> None:
         """Note that a process has begun; the attempts in flight of the last one are lost."""
-        self._life += 1
+        self.life += 1
         self._in_flight.clear()
         self._refused.clear()
         self._hung.clear()
@@ -107,12 +108,12 @@ class AttemptLog:
 
     def closed(self) -> None:
         """Note that the runner of this process was closed, and reported that everything is written."""
-        self._closed.add(self._life)
+        self._closed.add(self.life)
 
     def ended(self, *, has_crashed: bool) -> None:
         """Note that a process has ended."""
         if has_crashed:
-            self._crashed.add(self._life)
+            self._crashed.add(self.life)
 
     def resumed_by_hand(self, run: str) -> None:
         """Note that a client has resumed *run*, which was parked: it may be started again."""
@@ -144,7 +145,7 @@ class AttemptLog:
     def mend(self, run: str, component: str, inputs: tuple[Address, ...]) -> None:
         """Repair everything of *run* that was broken, since its dead letter at *inputs* is retried."""
         self.mended.add(run)
-        self.retried.add((run, component, inputs, self._life))
+        self.retried.add((run, component, inputs, self.life))
         self._broken = {key: broken for key, broken in self._broken.items() if broken != run}
 
     def _key(self, runnable: Runnable) -> str:
@@ -191,7 +192,7 @@ class AttemptLog:
             return False
         self._refused[run] += 1
         for execution in self.executions:  # outcomes that were not collected are lost with their worker
-            if execution.run == run and execution.life == self._life:
+            if execution.run == run and execution.life == self.life:
                 execution.is_lost = True
         self._tell(f"{run} crashes at {runnable.component}{runnable.inputs}")
         return True
@@ -212,7 +213,7 @@ class AttemptLog:
             self._asked.setdefault(key, []).append(asked)
             return None
         own, attempt = runnable.own_key, runnable.attempt
-        new = Execution(run, component, runnable.inputs, key, own, attempt, self._life, durable, now)
+        new = Execution(run, component, runnable.inputs, key, own, attempt, self.life, durable, now)
         self._tell(f"{run} executes {component}{runnable.inputs}, attempt {attempt}")
         self._check(new)
         self._check_sources(new, runnable)
@@ -291,9 +292,9 @@ class AttemptLog:
         progress = next((event.seq for event in reversed(log) if not isinstance(event, NO_PROGRESS)), 0)
         starts = self._starts.setdefault(run, [])
         fatal = {life for life, at in starts if life in self._crashed and at >= progress}
-        if self._counts_deaths and {self._life - before for before in range(1, MOST + 1)} <= fatal:
+        if self._counts_deaths and {self.life - before for before in range(1, MOST + 1)} <= fatal:
             self.problems.append(f"{run} is started again after {len(fatal)} processes have died without progress")
-        starts.append((self._life, durable))
+        starts.append((self.life, durable))
 
     def _check_sources(self, new: Execution, runnable: Runnable) -> None:
         """Check that results with ``checkpoint_after`` are durable before anything uses them."""

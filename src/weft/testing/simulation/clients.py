@@ -11,24 +11,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 from weft.core.run.run import Run
-from weft.errors import RunClosed, RunExists, RunnerClosed, RunNotFound, RunNotHeld, RunParked, StoreClosed
+from weft.errors import (
+    RunClosed,
+    RunExists,
+    RunnerClosed,
+    RunNotFound,
+    RunNotHeld,
+    RunParked,
+    StoreClosed,
+    Stuck,
+    WaitTimeout,
+)
 from weft.policy.policy import Policy
+from weft.ports.store import FINISHED
 from weft.runner import AsyncRunner
 from weft.testing.simulation.attempt_log import AttemptLog
-from weft.testing.simulation.callers import Callers
+from weft.testing.simulation.callers import PATIENCE, Callers
 from weft.testing.simulation.children import doomed, family
+from weft.testing.simulation.message_ledger import Accepted, Kind, MessageLedger
 from weft.testing.simulation.outcomes import REACHED, OutcomeChecks
-from weft.testing.simulation.scenario import TIGHT, Scenario, Trial
+from weft.testing.simulation.scenario import TIGHT, Scenario, Signal, Trial
 from weft.testing.wrapping import FullStore
 
 T = TypeVar("T")
 
 _PATIENCE = 1_000
 """How many seconds, at most, it takes to finish cancelling a family of runs."""
+_ROUNDS = 50
+"""How often a client sends the signals that end a run, before it says that they do not."""
 
 
 class Clients:
@@ -40,11 +55,18 @@ class Clients:
         trial: Trial,
         scenario: Scenario,
         attempts: AttemptLog,
+        messages: MessageLedger,
         tell: Callable[[str], None],
         interrupt: Callable[[], None],
     ) -> None:
         self._dice, self._trial, self._scenario, self._workflow = dice, trial, scenario, trial.workflow
-        self._attempts, self._tell, self._interrupt = attempts, tell, interrupt
+        self._attempts, self._messages, self._tell, self._interrupt = attempts, messages, tell, interrupt
+        self._other: AsyncRunner | None = None
+        """A runner that holds no run, so that what it is told goes through their inboxes."""
+        self._posted: set[str] = set()
+        """The runs that have had an input or an end through their inbox in this life: others would overtake it."""
+        self._signalled: set[tuple[str, str]] = set()
+        """The signals of this process that a runner has accepted, and may not have written yet: run and key."""
         self._callers = Callers(dice, trial, scenario, tell)
         self.close = self._callers.close
         self.problems: list[str] = []
@@ -67,8 +89,11 @@ class Clients:
         self._told: dict[str, Run] = {}
         """The run with which on_complete was last called, by id."""
 
-    async def use(self, runner: AsyncRunner, store: FullStore) -> None:
-        """Do everything that can be done in this process, with runs in *store*."""
+    async def use(self, runner: AsyncRunner, other: AsyncRunner | None, store: FullStore) -> None:
+        """Do everything that can be done in this process, with runs in *store*, which *other* does not hold."""
+        self._other = other
+        self._posted.clear()
+        self._signalled.clear()
         self._told_so.clear()
         self._ended_so.clear()
         if self._scenario.resumes_all:
@@ -85,6 +110,8 @@ class Clients:
         """Note that the runner of this process was closed, and reported that everything is written."""
         self._taken |= self._told_so
         self._ended |= self._ended_so
+        for run, key in self._signalled:
+            self._accepted(run, "signal", key, is_remote=False)
 
     def deleted(self, run: str) -> None:
         """Note that a run was deleted: of one that has its id later nothing was told yet."""
@@ -122,6 +149,12 @@ class Clients:
         """Start or resume a run, send its inputs, and wait for their results."""
         if run in self._attempts.cancelled:
             return
+        async with asyncio.TaskGroup() as both:
+            signalling = both.create_task(self._signal_all(runner, run), name=f"the one that signals {run}")
+            both.create_task(self._live(runner, store, run, signalling), name=f"the client of {run}")
+
+    async def _live(self, runner: AsyncRunner, store: FullStore, run: str, signalling: asyncio.Task[None]) -> None:
+        """Start or resume a run, send its inputs, and wait for their results, once it was signalled everything."""
         await asyncio.gather(*(self._begin(runner, run) for _ in range(1 + self._scenario.is_wanted_twice)))
         await self._unpark(runner, run)
         try:
@@ -137,6 +170,10 @@ class Clients:
         except RunClosed:
             if run not in self._unwanted:
                 raise
+        while not signalling.done():
+            await asyncio.wait([signalling], timeout=5.0)
+            if await runner.status(run) == "parked":  # then it takes no signal
+                await self._idle(runner, run)
         is_unwanted = run in self._unwanted and run not in self._attempts.cancelled
         if is_unwanted and await runner.status(run) == "cancelled":
             await self._gone(runner, store, run)
@@ -145,6 +182,76 @@ class Clients:
             await self._wait(runner, store, run)
         if run not in self._attempts.cancelled:
             await self._restart(runner, store, run)
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def _via(self, runner: AsyncRunner, run: str = "") -> AsyncRunner:
+        """Return the runner that a client uses: the one that holds the run, or another one; in order, if *run* is."""
+        other = self._other
+        if other is None or not (run in self._posted or self._dice.random() < self._scenario.remote):
+            return runner
+        return other
+
+    def _accepted(self, run: str, kind: Kind, tag: str, *, is_remote: bool) -> None:
+        sender = "the one that signals" if kind == "signal" else "the client"
+        self._messages.accepted(run, Accepted(kind, tag, sender, is_remote))
+
+    async def _signal_all(self, runner: AsyncRunner, run: str) -> None:
+        """Send a run the signals of the trial, those that were not accepted for good in another life."""
+        for number, signal in enumerate(self._trial.signals):
+            key = f"signal {number}"
+            if self._messages.is_accepted(run, key):
+                continue
+            await asyncio.sleep(self._dice.choice((0.0, 0.0, 0.1, 2.0, 40.0)))
+            if not await self._signalled_with(runner, run, signal, key):
+                return
+            if self._dice.random() < self._scenario.repeats:
+                await self._signalled_with(runner, run, signal, key)
+
+    async def _signalled_with(
+        self, runner: AsyncRunner, run: str, signal: Signal, key: str, most: int = _PATIENCE
+    ) -> bool:
+        """Send a run a *signal*; return False if it has finished.  One that is parked gets it later."""
+        for _ in range(most):
+            via = self._via(runner)
+            if via is runner:
+                self._messages.sends_directly(run, key)
+            try:
+                await self._callers.made(partial(via.signal, run, signal.name, signal.value, key=key))
+            except (RunNotFound, RunParked):
+                if run in self._attempts.cancelled:
+                    return False
+                await asyncio.sleep(0.3)
+                continue
+            except RunClosed as closed:
+                if not self._may_have_finished(run) and closed.status != "cancelled":
+                    raise
+                return False
+            self._tell(f"{run} is signalled {signal.name}, {key}{' through its inbox' * (via is not runner)}")
+            if via is not runner or self._scenario.strategy.takes_input_first:
+                self._accepted(run, "signal", key, is_remote=via is not runner)
+            self._signalled.add((run, key))
+            return True
+        if most > 1:
+            self.problems.append(f"{run}: it could not be signalled {signal.name!r}")
+        return False
+
+    async def _let_wait(self, runner: AsyncRunner, run: str) -> None:
+        """Let a run wait, and be evicted meanwhile, until it does not wait any more; signal it what ends its waits."""
+        rounds = 0
+        while rounds < _ROUNDS:
+            if await runner.status(run) != "waiting":
+                return
+            await asyncio.sleep(self._dice.choice((0.1, 5.0, 100.0)))
+            seen = await runner.get(run)
+            if seen.memory.waiting and all(each.due is None for each in seen.memory.waiting.values()):
+                rounds += 1
+                for place, signal in enumerate(self._trial.ending_signals):
+                    key = f"end {self._attempts.life}.{rounds}.{place}"
+                    await self._signalled_with(runner, run, signal, key, most=1)
+        raise Stuck(f"{run} still waits, and was signalled everything that it waits for")
+
+    # --------------------------------------------------------------------------------------------
 
     async def _begin(self, runner: AsyncRunner, run: str) -> None:
         scenario = self._scenario
@@ -214,13 +321,20 @@ class Clients:
         dice, scenario = self._dice, self._scenario
         if dice.random() < scenario.checkpoints:
             await self._callers.made(lambda: runner.checkpoint(run))
-        if scenario.crowds and dice.random() < scenario.crowds:
+        is_crowded = scenario.crowds and dice.random() < scenario.crowds
+        if (
+            is_crowded and run not in self._posted
+        ):  # else the run may not have read its first input, by which it is known
             closes = self._may_have_finished(run)
             await self._callers.use(runner, run, number, value, self._options(), may_have_finished=closes)
         if scenario.rules and dice.random() < scenario.rulings:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
             with suppress(RunClosed) if self._may_have_finished(run) else nullcontext():
-                await runner.set_policies(run, dice.choice((scenario.rules, scenario.others or scenario.rules)))
+                via, tag = self._via(runner), self._messages.new_tag()
+                rules = dice.choice((scenario.rules, scenario.others or scenario.rules))
+                await via.set_policies(run, rules, by=tag)
+                if via is not runner or scenario.strategy.takes_input_first:
+                    self._accepted(run, "policies", tag, is_remote=via is not runner)
                 self._tell(f"{run} has other policies")
         if dice.random() < scenario.stops:
             await asyncio.sleep(dice.choice((0.0, 0.1, 0.5)))
@@ -241,15 +355,17 @@ class Clients:
         while run not in self._ended | self._ended_so:
             await asyncio.sleep(self._dice.choice((0.0, 0.0, 0.1, 2.0)))
             self._closing.add(run)
+            via, tag = self._via(runner, run), self._messages.new_tag()
             try:
-                await self._callers.made(lambda: runner.finish(run, by="a client"))
+                await self._callers.made(partial(via.finish, run, by=tag))
             except RunParked:
                 await self._idle(runner, run)
                 continue
             self._tell(f"{run} is told to finish")
             self._ended_so.add(run)
-            if self._scenario.strategy.takes_input_first:
+            if via is not runner or self._scenario.strategy.takes_input_first:
                 self._ended.add(run)
+                self._accepted(run, "finish", tag, is_remote=via is not runner)
 
     async def _restart(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """Perhaps start a run that has finished with its input again, in place of the old one."""
@@ -270,9 +386,31 @@ class Clients:
         """Cancel a run, and check that its children are cancelled when that is acknowledged."""
         self._unwanted.add(run)
         self._interrupt()
-        await self._callers.made(lambda: runner.cancel(run, "enough"))
+        via, tag = self._via(runner), self._messages.new_tag()
+        await self._callers.made(lambda: via.cancel(run, "enough", by=tag))
+        if via is not runner:
+            self._accepted(run, "cancel", tag, is_remote=True)
+            await self._reaches_its_end(runner, store, run)
         self._tell(f"{run} cancelled")
         await self._cancelled(store, run)
+
+    async def _reaches_its_end(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
+        """
+        Wait until a run is cancelled, as a message in its inbox says.
+
+        Raises:
+            RunClosed: it has finished before.
+        """
+        for _ in range(_PATIENCE):
+            stored = await _seen(store.find(run))
+            if stored.status == "cancelled":
+                return
+            if stored.status in FINISHED:
+                raise RunClosed(run, status=stored.status)
+            if run not in runner:  # another client has stopped it
+                await runner.resume(run, workflow=self._workflow, **self._options())
+            await asyncio.sleep(1.0)
+        self.problems.append(f"{run}: it was told to be cancelled, and is not")
 
     async def _cancelled(self, store: FullStore, run: str) -> None:
         """Record that a run is cancelled with its children, and check that all of them are."""
@@ -299,9 +437,13 @@ class Clients:
         """Send a run an input; if a stuck saga prevents that, resolve it first."""
         while True:
             try:
+                via = self._via(runner, run)
                 await self._callers.made(
-                    lambda: runner.send(run, value, key=f"input {number}", deadline=self._scenario.deadline)
+                    partial(via.send, run, value, key=f"input {number}", deadline=self._scenario.deadline)
                 )
+                if via is not runner:
+                    self._posted.add(run)
+                    self._taken.add((run, number))
             except RunParked:
                 if not (await runner.get(run)).dead_letters:
                     raise
@@ -323,12 +465,12 @@ class Clients:
 
     async def _wait(self, runner: AsyncRunner, store: FullStore, run: str) -> None:
         """Wait until a run is idle, and check that it is."""
-        seen = await self._idle(runner, run)
+        seen = await self._read_and_idle(runner, store, run)
         if self._trial.then is not None:
             self._attempts.reopen(run)
             self.outcomes.reopened(run)
             await self._trial.then(runner, run)
-            seen = await self._idle(runner, run)
+            seen = await self._read_and_idle(runner, store, run)
         if not self._scenario.strategy.at_idle:
             await runner.checkpoint(run)
         await self._leave(runner, run)
@@ -342,6 +484,17 @@ class Clients:
             if seen.status not in REACHED:
                 self.problems.append(f"{run}: reported as {seen.status} when it should have finished")
             await self.outcomes.reported(runner, stored, seen)
+
+    async def _read_and_idle(self, runner: AsyncRunner, store: FullStore, run: str) -> Run:
+        """Wait until a run has read all its messages, or has finished, and has nothing left to do."""
+        for _ in range(_PATIENCE):
+            seen = await self._idle(runner, run)
+            is_over = await runner.status(run) in FINISHED
+            if self._other is None or is_over or not await _seen(store.messages([run])):
+                return seen if self._other is None else await self._idle(runner, run)
+            await asyncio.sleep(1.0)
+        self.problems.append(f"{run}: messages are left in its inbox, and are not read")
+        return seen
 
     async def _leave(self, runner: AsyncRunner, run: str) -> None:
         """Wait until a run that has finished is not held any more: its status may be written after its events."""
@@ -370,8 +523,14 @@ class Clients:
     async def _idle(self, runner: AsyncRunner, run: str) -> Run:
         """Wait until a run has nothing left to do and no dead letters that could be repaired."""
         while True:
+            if self._trial.waits:
+                await self._let_wait(runner, run)
             try:
-                seen = await self._callers.made(lambda: runner.wait(run))
+                seen = await self._callers.made(lambda: runner.wait(run, PATIENCE if self._trial.waits else None))
+            except WaitTimeout:  # it has begun to wait meanwhile
+                if not self._trial.waits:
+                    raise
+                continue
             except RunParked:
                 seen = await runner.get(run)
                 if not seen.dead_letters:

@@ -4,7 +4,10 @@ The commits of a simulated store, whether or not the process that made them got 
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Protocol
 
 from weft.errors import StoreError
@@ -28,6 +31,16 @@ class Committed:
         """By run: how many of its events are durable."""
         self.statuses: dict[str, RunStatus] = {}
         self.watchers: list[Watcher] = []
+        self.life = 0
+        """The number of the process that writes."""
+        self._times: dict[str, list[tuple[int, float, int]]] = {}
+        """By run: how long its log was after each commit, when that was by the loop, and the life."""
+
+    def when(self, run: str, seq: int) -> tuple[float, int]:
+        """Return when the event of a *run* at a position was committed, by the time of the loop, and in which life."""
+        times = self._times[run]
+        _, at, life = times[bisect_left(times, seq, key=itemgetter(0))]
+        return at, life
 
     def written(self, batch: Sequence[Append], results: Sequence[StoreError | None]) -> None:
         """Note that a store has written *batch*, except what it refused."""
@@ -37,6 +50,9 @@ class Committed:
         for append, refused in zip(batch, results, strict=True):
             if refused is None:
                 self.heads[append.run] = append.head
+                times = self._times.setdefault(append.run, [])
+                if not times or times[-1][0] < append.head:
+                    times.append((append.head, asyncio.get_running_loop().time(), self.life))
                 if append.status is not None:
                     self.statuses[append.run] = append.status
 
@@ -44,5 +60,6 @@ class Committed:
         """Note that a store has deleted *run*: another one may have its id."""
         self.heads.pop(run, None)
         self.statuses.pop(run, None)
+        self._times.pop(run, None)
         for watcher in self.watchers:
             watcher.deleted(run)

@@ -41,6 +41,13 @@ def _all_are_well(_: Run, __: Mapping[str, Run]) -> Iterable[str]:
     return ()
 
 
+class Signal(msgspec.Struct, frozen=True):
+    """A signal that a client sends."""
+
+    name: str
+    value: Any = None
+
+
 class Trial(msgspec.Struct, frozen=True):
     """A workflow, the inputs of each run, and a check of the results."""
 
@@ -71,6 +78,24 @@ class Trial(msgspec.Struct, frozen=True):
     """The components that wait for children, so that it is unknown how long they take."""
     check_children: Callable[[Run, Mapping[str, Run]], Iterable[str]] = _all_are_well
     """Returns what is wrong with the children of a finished run, and with their children; called with all of them."""
+    signals: tuple[Signal, ...] = ()
+    """The signals that a client sends each run, in this order, from its beginning on."""
+    ending_signals: tuple[Signal, ...] = ()
+    """The signals that a client sends, again and again, while a run waits for nothing else: in the end it is done."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether its runs may wait for time or for signals."""
+        return any(component.kind in ("sleep", "wait_for") for component in self.workflow.components.values())
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """A change of the clock of the system, in each life."""
+
+    after: float
+    """How many seconds after the beginning of a life, by the monotonic clock."""
+    by: float
+    """How many seconds the clock is set forward; back, if it is negative."""
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -151,6 +176,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The share of calls whose caller is cancelled after a while, and repeats the call."""
     crowds: float = 0.0
     """How often several callers start, stop, resume, use and wait for a run at once after an input."""
+    remote: float = 0.0
+    """
+    The share of inputs, signals, cancellations, policies and ends that come from a runner that does not hold the run:
+    they go through its inbox, whether it is held, evicted, or held by no process.
+    """
+    resident: int | None = None
+    """How many runs that only wait stay in memory; as many as a runner keeps by itself if None."""
+    jumps: tuple[Jump, ...] = ()
+    """How the clock of the system is set in each life."""
 
     @property
     def has_plain_lives(self) -> bool:

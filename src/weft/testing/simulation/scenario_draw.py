@@ -19,7 +19,7 @@ from weft.policy import DEFAULT, CircuitBreaker, ConcurrencyLimit, RateLimit
 from weft.policy.policy import Policy
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
 from weft.testing.simulation.process import Weather
-from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Closing, Rules, Scenario, Trial
+from weft.testing.simulation.scenario import TIGHT, TIMEOUT, Closing, Jump, Rules, Scenario, Trial
 
 _LATEST_CRASH = 300
 """The last turn of a loop at which a crash is likely to find something to interrupt."""
@@ -32,6 +32,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
     retries = dice.choice((0, 0, 1, 3))
     is_stormy = dice.random() < 0.5
     rules, others = _rules(dice, trial, retries)
+    deadline = dice.choice((None, None, None, None, None, None, _AGES, TIGHT))
     return Scenario(
         strategy=_strategy(dice),
         crashes=tuple(_turn(dice) for _ in range(dice.choice((0, 1, 1, 2, 4)))),
@@ -62,7 +63,7 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         repeats=dice.choice((0.0, 0.3)),
         checkpoints=dice.choice((0.0, 0.3)),
         is_patient=dice.random() < 0.3,
-        deadline=dice.choice((None, None, None, None, None, None, _AGES, TIGHT)),
+        deadline=deadline,
         grace=dice.choice((0.0, 10.0)),
         closings=tuple(_closing(dice) for _ in range(dice.choice((0, 0, 0, 1, 2)))),
         impatience=dice.choice((0.0, 0.0, 0.3)),
@@ -70,7 +71,17 @@ def draw_scenario(dice: Random, trial: Trial) -> Scenario:
         starts_together=dice.random() < 0.5,
         ends=dice.choice(("open", "told", "input") if len(trial.inputs) == 1 else ("open", "told")),
         restarts=0.0 if trial.children else dice.choice((0.0, 0.0, 0.5)),
+        remote=dice.choice((0.0, 0.0, 0.3, 1.0)),
+        resident=dice.choice((None, 0, 1)) if trial.waits else None,
+        jumps=_jumps(dice) if trial.waits and not rules and deadline is None else (),
     )
+
+
+def _jumps(dice: Random) -> tuple[Jump, ...]:
+    """Return how the clock is set; attempts under policies are not watched then, since these follow the clock."""
+    moments = (0.0, 0.7, 5.0, 40.0, 1_000.0)
+    lengths = (-5_000.0, -100.0, -2.0, 2.0, 100.0, 5_000.0)
+    return tuple(Jump(dice.choice(moments), dice.choice(lengths)) for _ in range(dice.choice((0, 0, 1, 3))))
 
 
 def _closing(dice: Random) -> Closing:

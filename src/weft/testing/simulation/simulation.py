@@ -26,6 +26,7 @@ The same seed repeats the same simulation, event by event: ``simulate(seed, draw
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, cast
@@ -34,10 +35,12 @@ from msgspec.structs import replace
 
 from weft.core.run.runnable import Runnable
 from weft.errors import RunnerClosed, StoreUnavailable, Stuck, UnwrittenEvents
+from weft.executors import InlineExecutor
 from weft.local.counters import LocalCounters
 from weft.policy.limits import UseState
 from weft.runner import AsyncRunner
 from weft.runner.execution.policy_call import PolicyCall
+from weft.runner.registry.sleepers import RESIDENT
 from weft.stores import MemoryStore
 from weft.testing.faults import Crash
 from weft.testing.loop import VirtualLoop
@@ -46,12 +49,15 @@ from weft.testing.simulation.children import family
 from weft.testing.simulation.clients import Clients
 from weft.testing.simulation.committed import Committed
 from weft.testing.simulation.executor import ImmediateSimulatedExecutor, Lasts, SimulatedExecutor
+from weft.testing.simulation.message_ledger import MessageLedger
 from weft.testing.simulation.process import Connection
 from weft.testing.simulation.run_creation_check import RunCreationCheck
 from weft.testing.simulation.scenario import Closing, Scenario, Trial
 from weft.testing.simulation.scenario_draw import draw_scenario
 from weft.testing.simulation.storage import InMemory, OnFile, Storage
 from weft.testing.simulation.verify import examine_family
+from weft.testing.simulation.wait_checks import WaitChecks
+from weft.testing.simulation.wall_clock import ProcessClock, WallClock
 
 START = 1_700_000_000.0
 """When a simulation begins, in seconds since the epoch."""
@@ -114,9 +120,11 @@ class _Simulation:
         self.committed = Committed()
         self.attempts = AttemptLog(dice, trial, scenario, self.committed, self.tell)
         self.creations = RunCreationCheck(scenario.runs, self.attempts.cancelled)
-        self.clients = Clients(dice, trial, scenario, self.attempts, self.tell, self.interrupt)
-        self.committed.watchers += (self.creations, self.attempts, self.clients)
+        self.messages = MessageLedger(lies=bool(scenario.weather.lies or scenario.impatience))
+        self.clients = Clients(dice, trial, scenario, self.attempts, self.messages, self.tell, self.interrupt)
+        self.committed.watchers += (self.creations, self.attempts, self.clients, self.messages)
         self.now = START
+        self.clock = WallClock()
         self.life = 0
         self.loop: VirtualLoop | None = None
         self.end: int | None = None
@@ -148,7 +156,7 @@ class _Simulation:
         except Stuck as error:
             report.problems.append(str(error))
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - each that a runner should not raise
-            report.problems += [f"{type(each).__name__}: {each}" for each in getattr(error, "exceptions", (error,))]
+            report.problems += [f"{type(each).__name__}: {each}" for each in _leaves(error)]
         report.lives, report.executions = self.life, len(self.attempts.executions)
         report.problems += self.attempts.problems + self.clients.problems + self.creations.problems
         report.problems += self.clients.outcomes.problems
@@ -162,6 +170,7 @@ class _Simulation:
         """Live until the crash or the end; return whether everything is done."""
         self.end = self.scenario.crashes[self.life] if self.life < len(self.scenario.crashes) else None
         self.life += 1
+        self.committed.life = self.life
         self.attempts.new_life(self.now)
 
         dies = self.scenario.dies if self.life == 1 else None
@@ -205,6 +214,7 @@ class _Simulation:
     async def _process(self, connection: Connection) -> bool:
         """Do what one process does; return whether everything is done."""
         counters, scenario = LocalCounters(), self.scenario
+        clock = ProcessClock(self.clock)
         runner = AsyncRunner(
             connection,
             executor=scenario.executor,
@@ -217,26 +227,51 @@ class _Simulation:
                 "async": self._executor(SimulatedExecutor, self.attempts.lasts, scenario.workers),
                 "thread": self._executor(SimulatedExecutor, self.attempts.lasts, scenario.workers),
             },
-            clock=_LoopClock(),
+            clock=clock,
             counters=counters,
+            resident=RESIDENT if scenario.resident is None else scenario.resident,
         )
         await runner.open()
+        other = await self._open_another(connection, clock)
         dispatcher = runner._runtime.dispatcher  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         dispatcher.draw = self.dice.random  # otherwise jitter would be different every time
+        dispatcher.timers.nap = 1.0 if scenario.jumps else math.inf
         runner.register(self.trial.workflow, *self.trial.children.values())
+        loop = asyncio.get_running_loop()
+        for jump in scenario.jumps:
+            loop.call_later(jump.after, self._set_clock, jump.by)
         if self.life <= len(scenario.closings):
-            return await self._cut_short(runner, connection, scenario.closings[self.life - 1])
-        await self.clients.use(runner, connection.inner)
+            return await self._cut_short(runner, other, connection, scenario.closings[self.life - 1])
+        await self.clients.use(runner, other, connection.inner)
         self.report.problems += _left_over(runner, counters)
+        if other is not None:
+            await other.close()
         await self.clients.close(runner)
         self.tell("closed")
         return True
 
-    async def _cut_short(self, runner: AsyncRunner, connection: Connection, closing: Closing) -> bool:
+    async def _open_another(self, connection: Connection, clock: ProcessClock) -> AsyncRunner | None:
+        """Return another runner on the same store, which holds no run; None if it is not needed."""
+        if not self.scenario.remote:
+            return None
+        executors = {name: InlineExecutor() for name in ("inline", "thread", "process")}
+        other = AsyncRunner(connection, clock=clock, executors=executors, blocking_threshold=None)
+        await other.open()
+        return other
+
+    def _set_clock(self, by: float) -> None:
+        self.clock.set(at=asyncio.get_running_loop().time(), by=by)
+        self.tell(f"the clock is set by {by:g} seconds")
+
+    async def _cut_short(
+        self, runner: AsyncRunner, other: AsyncRunner | None, connection: Connection, closing: Closing
+    ) -> bool:
         """Close the runner although its clients may not be done; return whether they were."""
-        using = asyncio.ensure_future(self.clients.use(runner, connection.inner))
+        using = asyncio.ensure_future(self.clients.use(runner, other, connection.inner))
         await asyncio.wait([using], timeout=closing.after)
         is_done = using.done() and using.exception() is None
+        if other is not None:
+            await other.close()
         connection.lose(closing.outage)
         self.tell(f"closing, with the store unavailable for {closing.outage} seconds")
         is_calm = not (self.scenario.weather.fails or self.scenario.weather.lies)
@@ -282,6 +317,7 @@ class _Simulation:
         await store.open()
         problems: list[str] = []
         known: set[str] = set()
+        waits = WaitChecks(self.scenario, self.committed, self.clock)
         for run in self.scenario.runs:
             members = await family(store, run, self.trial)
             known.update(members)
@@ -289,6 +325,9 @@ class _Simulation:
             problems += examine_family(members, run, self.trial, self.scenario, self.attempts)
             problems += self.clients.unnoticed(run)
             problems += [f"{run}: {each}" for each in self.clients.outcomes.examine(members[run].record)]
+            left = await store.messages([run])
+            problems += [f"{run}: {each}" for each in self.messages.examine(members[run].run, left)]
+            problems += [f"{run}: {each}" for each in waits.examine(members[run].run)]
         problems += [f"{each.id} has no parent" for each in await store.list(limit=1_000) if each.id not in known]
         await store.close()
         return problems
@@ -304,34 +343,23 @@ def _ruled(trial: Trial, scenario: Scenario) -> Trial:
     return replace(trial, workflow=workflow, children=children, context=context)
 
 
-class _LoopClock:
-    """A clock that has the time of the loop in which it was created, even when that is dead."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-
-    def time(self) -> float:
-        return self._loop.time()
-
-    def sleep(self, seconds: float) -> None:
-        raise NotImplementedError(f"code must not block for {seconds} seconds in virtual time; await it")
-
-    async def asleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
 def _is_unheard(problem: dict[str, Any]) -> bool:
     """Return whether *context* is about a result for callers whose process died before they got it."""
     is_lost = str(problem.get("message")).endswith("exception was never retrieved")
     return is_lost and isinstance(problem.get("exception"), RunnerClosed | StoreUnavailable | UnwrittenEvents)
 
 
-def _unexpected(error: BaseException) -> list[BaseException]:
-    """Return the errors of clients, except that their runner is closed or that the store is unavailable."""
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors in *error*, which may be a group of groups."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        return [each for part in group.exceptions for each in _unexpected(part)]
-    return [] if isinstance(error, RunnerClosed | StoreUnavailable) else [error]
+        return [each for part in group.exceptions for each in _leaves(part)]
+    return [error]
+
+
+def _unexpected(error: BaseException) -> list[BaseException]:
+    """Return the errors of clients, except that their runner is closed or that the store is unavailable."""
+    return [each for each in _leaves(error) if not isinstance(each, RunnerClosed | StoreUnavailable)]
 
 
 def _left_over(runner: AsyncRunner, counters: LocalCounters) -> list[str]:

@@ -93,17 +93,23 @@ class Aside(WrappedStore):
         super().__init__(inner)
         self._sqlite = inner
         self._opened: Any = None
+        self._listeners: dict[object, Callable[[], object]] = {}
 
     async def around(self, call: str, act: Callable[[], Awaitable[T]]) -> T:
         """Make the call there, and block meanwhile."""
         result = _aside(act)
         if call == "open":
             self._opened = self._sqlite._opened  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if call == "post":
+            for heard in list(self._listeners.values()):
+                heard()
         return result
 
-    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:  # noqa: ARG002 - as the store has it
-        """Tell nothing: a thread would speak up at random.  What is posted is found when its run is resumed."""
-        return lambda: None
+    async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
+        """Call *heard* after each post: the thread of the store would speak up at random."""
+        me = object()
+        self._listeners[me] = heard
+        return lambda: self._listeners.pop(me, None) and None
 
     def lose(self, *, counts: bool) -> None:
         """Release the lock without writing to the database; the file of a session that dies stays."""

@@ -131,7 +131,8 @@ class _History:
         twin = Run(self.run.workflow, id=self.run.id, context=self.run.context)
         memory = twin.memory
         for event in self.run.log()[1:]:
-            if isinstance(event, (ev.AttemptFailed, ev.RunnableRetried, *ev.ENDINGS)):
+            is_wait = (getattr(event, "component", ""), getattr(event, "inputs", ())) in (memory.waiting or ())
+            if isinstance(event, (ev.AttemptFailed, ev.RunnableRetried, *ev.ENDINGS)) and not is_wait:
                 letter = (memory.letters or {}).get((event.component, event.inputs))
                 activation = memory.ready[event.component, event.inputs] if letter is None else letter.activation
                 key = bind(activation, memory, twin.context).idempotency_key
