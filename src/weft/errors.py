@@ -104,6 +104,7 @@ All errors that this library raises on purpose, in one tree.
     │       └── UnresolvedConstant  a bound constant was not written
     ├── InvalidArgument             a call got something of another kind than it takes
     ├── Stuck                       all tasks wait forever, in a test on virtual time
+    ├── DurabilityBroken            a workflow came to something else after a fault, in a test
     ├── UnencodableValue            a value that cannot be written to a log
     ├── InvalidDrawing              an unknown direction or kind of picture
     └── UnidentifiableValue         a value without a canonical form has no hash
@@ -1060,6 +1061,14 @@ class Stuck(WeftError):
 
     def __init__(self, who: str, advice: str = "find out what should have woken them") -> None:
         super().__init__(f"{who}; {advice}")
+
+
+class DurabilityBroken(WeftError, AssertionError):
+    """A workflow came to something else after a fault: *report* says where, and after which fault."""
+
+    def __init__(self, report: object) -> None:
+        super().__init__(f"{report}\nname what is not deterministic by design with ignore=, and mend the rest")
+        self.report = report
 
 
 class UnencodableValue(WeftError, TypeError):

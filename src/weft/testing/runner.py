@@ -87,12 +87,16 @@ class TestRunner(Runner):
         """
         if isinstance(store, SQLiteStore | str):
             raise InvalidOption("TestRunner runs on virtual time, which a file does not know; use MemoryStore()")
-        self._virtual = InlineLoop()
+        self._virtual = self._new_loop()
         inline: Mapping[str, Executor] = {name: InlineExecutor() for name in ("inline", "thread", "process")}
         options = {"blocking_threshold": None, **options}
         options["executors"] = {**inline, **(options.get("executors") or {})}
         super().__init__(store, clock=LoopClock(self._virtual, start), **options)
         self._start = start
+
+    def _new_loop(self) -> VirtualLoop:
+        """Return the loop of this runner, at the beginning of its time."""
+        return InlineLoop()
 
     @property
     def now(self) -> float:
@@ -150,7 +154,7 @@ class TestRunner(Runner):
 
     async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
-        await self._virtual.quiet()
+        await self._quiet()
         if not task.done():
             task.cancel()
             await asyncio.wait([task])
@@ -158,6 +162,10 @@ class TestRunner(Runner):
                 f"this can only end with time, or with a signal: {self._waiting_for()}; call advance() or signal()"
             )
         return task.result()
+
+    async def _quiet(self) -> None:
+        """Wait until nothing more can happen without time passing."""
+        await self._virtual.quiet()
 
     def _waiting_for(self) -> str:
         """Return what the runs wait for."""

@@ -11,6 +11,7 @@ from random import Random
 
 import msgspec
 
+from weft.core import events as ev
 from weft.core.run.runnable import Runnable
 from weft.runner.durability.takeover import MOST, NO_PROGRESS
 from weft.runner.execution.policy_call import PolicyCall
@@ -302,8 +303,10 @@ class AttemptLog:
             seq = address if isinstance(address, int) else address[0]
             if seq <= new.durable:  # including an Absent, which is not in the log
                 continue
-            source = getattr(runnable.lineage.log[seq - 1], "component", "")
-            is_sure = source and source not in self._repairable  # which may have run under its own policy
+            event = runnable.lineage.log[seq - 1]
+            source = getattr(event, "component", "")
+            is_wait = isinstance(event, ev.SignalTaken | ev.TimerFired)  # nothing is executed, so no policy applies
+            is_sure = source and not is_wait and source not in self._repairable  # which may have had its own policy
             policies = self._scenario.policies_of(source) if is_sure else ()
             if policies and all(policy.checkpoint_after for policy in policies):
                 self.problems.append(f"{new.run}: {new.component}{new.inputs} was started before {source} was stored")

@@ -405,8 +405,8 @@ class Clients:
             stored = await _seen(store.find(run))
             if stored.status == "cancelled":
                 return
-            if stored.status in FINISHED:
-                raise RunClosed(run, status=stored.status)
+            if (status := await runner.status(run)) in FINISHED - {"cancelled"}:  # which may not be stored
+                raise RunClosed(run, status=status)
             if run not in runner:  # another client has stopped it
                 await runner.resume(run, workflow=self._workflow, **self._options())
             await asyncio.sleep(1.0)
