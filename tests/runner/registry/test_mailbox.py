@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from weft.errors import InvalidSignal, RunClosed, RunParked, UnknownSignal, Wait
 from weft.log.messages import encode_message
 from weft.ports.store import Message
 from weft.stores import MemoryStore, SQLiteStore
-from weft.testing.wrapping import FullStore
+from weft.testing import run_virtually
+from weft.testing.wrapping import FullStore, WrappedStore
 
 
 @step
@@ -342,3 +343,53 @@ def test_a_failed_run_that_is_retried_reads_what_came_too_late(tmp_path: Path) -
             assert await runner.unread(handle) == []
 
     asynchronously(main)
+
+
+class Slow(WrappedStore):
+    """Reads messages at once, and may hold them back; may hold back appends too."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.may_append, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_append.set()
+        self.may_answer.set()
+        self.reads = 0
+
+    async def around(self, call: str, act: Callable[[], Awaitable[Any]]) -> Any:
+        if call == "append":
+            await self.may_append.wait()
+        result = await act()
+        if call == "messages":
+            self.reads += 1
+            await self.may_answer.wait()
+        return result
+
+
+def test_a_message_that_was_read_before_its_run_came_back_happens_once() -> None:
+    async def main() -> None:
+        store = Slow()
+        async with store, AsyncRunner(store, executor="inline") as owner, AsyncRunner(store) as other:
+            await owner.start(sums, 1, id="s", open=True)
+            await owner.wait("s")
+            store.may_append.clear()
+            await other.set_policies("s", [("total", Policy(max_retries=7))], by="ops")
+            await owner._runtime.mailbox.collected()  # it has happened, and is not stored
+
+            store.may_answer.clear()
+            owner._runtime.mailbox.ring()
+            before = store.reads
+            while store.reads == before:  # noqa: ASYNC110 - it is a matter of turns
+                await asyncio.sleep(0)  # the message was read once more, and the answer is on its way
+            store.may_append.set()
+            await owner.stop("s")
+            back = asyncio.ensure_future(owner.resume("s", workflow=sums))
+            while "s" not in owner:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+            store.may_answer.set()
+            await back
+
+            changes = [event for event in await owner.log("s") if isinstance(event, ev.PolicyChanged)]
+            assert len(changes) == 1
+            assert await owner.unread("s") == []
+
+    run_virtually(main())

@@ -10,7 +10,8 @@ The mailbox of a runner: moves the messages of its runs from the store into thei
                         └── the run is parked, or is not here ──► it stays
 
 The messages of a run are applied in the order of their numbers, each once (ADR 34): a worker knows the last number that
-it has applied, and the append that holds the events takes the message out of the store.
+it has applied, and the append that holds the events takes the message out of the store.  A worker that came in while
+the store was being read gets nothing of that: the worker before it may have applied, and taken, what was read.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _log = logging.getLogger("weft.runner")
 
 PAGE: Final = 1000
 """How many messages are read at once."""
+UNREAD: Final = -1
+"""The number of the last message of a worker that came in after the present read of the store had begun."""
 AGAIN: Final = 1.0
 """After how many seconds the inbox is looked at again, if the store could not be read."""
 
@@ -102,6 +105,8 @@ class Mailbox:
         self._is_rung = False
         """Whether there may be more than the present look finds."""
         self._later: asyncio.TimerHandle | None = None
+        self._newcomers: list[Worker] = []
+        """The workers that have come in since the present read of the store began."""
         self._locked: dict[str, asyncio.Task[None]] = {}
         """By run that has messages and is locked: the task that looks again afterwards."""
         self._failed: set[asyncio.Task[None]] = set()
@@ -203,6 +208,19 @@ class Mailbox:
         while self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
+    def came_in(self, worker: Worker) -> None:
+        """Look for messages for *worker*, whose run was brought back."""
+        if self._store is not None and self._end is not None:
+            worker.heard = UNREAD
+            self._newcomers.append(worker)
+            self.ring()
+
+    def _begin_to_read(self) -> None:
+        """What is read from now on is for the workers that are here now."""
+        newcomers, self._newcomers = self._newcomers, []
+        for worker in newcomers:
+            worker.heard = 0
+
     def ring(self) -> None:
         """Look for messages soon: some may have been posted, or a run has come in that may have some."""
         if self._store is None or self._end is None:
@@ -218,7 +236,7 @@ class Mailbox:
             self._is_rung = False
             last = 0
             try:
-                while page := await self._retried(partial(store.messages, after=last, limit=PAGE)):
+                while page := await self._retried(partial(self._page, store, last)):
                     last = page[-1].number
                     await self._deliver(page)
                     if len(page) < PAGE:
@@ -229,6 +247,12 @@ class Mailbox:
                 _log.warning("messages for runs cannot be read now, trying again: %s", error)
                 self._later = asyncio.get_running_loop().call_later(AGAIN, self.ring)
                 return
+
+    async def _page(self, store: InboxStore, last: int) -> Sequence[Message]:
+        """Return the messages after number *last* that are for the runs which are here."""
+        if not last:  # a later page lacks what stood on the pages before
+            self._begin_to_read()
+        return await store.messages(after=last, limit=PAGE)
 
     def _ring_after(self, run: str) -> None:
         """Look again once *run* has been created, loaded or released."""
@@ -254,6 +278,8 @@ class Mailbox:
             worker = self._runs.get(run)
             if self._runs.is_locked(run):
                 self._ring_after(run)
+            elif worker is not None and worker.heard == UNREAD:
+                self._is_rung = True
             elif worker is not None:
                 worker.dispatcher.guard(worker, deliver, worker, messages)
                 self._runs.told_to_end(worker)

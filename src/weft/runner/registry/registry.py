@@ -106,8 +106,8 @@ class WaitingRuns(Protocol):
 class Inbox(Protocol):
     """The mailbox, as the registry sees it."""
 
-    def ring(self) -> None:
-        """Look for messages soon."""
+    def came_in(self, worker: Worker) -> None:
+        """Look for messages for *worker*, whose run was brought back."""
         ...
 
     def left(self, worker: Worker) -> None:
@@ -587,7 +587,7 @@ class RunRegistry:
         if self.sleepers is not None:
             self.sleepers.woken(worker.id)
         if self.mailbox is not None:
-            self.mailbox.ring()
+            self.mailbox.came_in(worker)
         worker.report.resumed(self._dispatcher.clock.time)
         if taken is not None and taken.is_poison:
             self._parked(worker, text_of_poison(found.run, taken))
