@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Workflow, sleep, step, wait_for
+from weft import AsyncRunner, Workflow, collect, each, sleep, step, wait_for
+from weft.core.fold.scope import Waiting
 from weft.errors import InvalidOption, RunOwned
 from weft.stores import MemoryStore, SQLiteStore
 from weft.telemetry import attach, detach
@@ -217,3 +218,25 @@ def test_callers_of_several_evicted_runs_do_not_evict_each_others() -> None:
             assert [await handle.result() for handle in handles] == ["a", "b", "c"]
 
     run_virtually(main())
+
+
+def test_many_waits_of_one_run_are_not_all_looked_at_whenever_one_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    next_at = Waiting.next_at.fget
+    assert next_at is not None
+
+    def counted(waiting: Waiting) -> float | None:
+        nonlocal looks
+        looks += 1
+        return next_at(waiting)
+
+    async def main() -> None:
+        many = Workflow("many", each(sleep(lambda x: 1.0 * x, name="nap")) >> collect(name="all"))
+        async with AsyncRunner(MemoryStore(), executor="inline", clock=LoopClock(asyncio.get_running_loop())) as runner:
+            handle = await runner.start(many, list(range(1, 401)))
+            assert await handle.result() == list(range(1, 401))
+
+    monkeypatch.setattr(Waiting, "next_at", property(counted))
+    run_virtually(main())
+
+    assert looks < 20 * 400

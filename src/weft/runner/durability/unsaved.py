@@ -7,11 +7,13 @@ until the store has confirmed them.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Final
 
 from msgspec.structs import replace
 
 from weft.core.events import FannedOut, RunUpgraded, WorkflowDefined
+from weft.core.fold.scope import Key
 from weft.core.run.run import Run
 from weft.core.run.waits import next_due
 from weft.log import Encoded, Encoder, Segment, chain
@@ -33,6 +35,8 @@ class UnsavedLog:
 
     __slots__ = (
         "_counts",
+        "_due",
+        "_due_count",
         "_encoded",
         "_encoder",
         "_link",
@@ -93,6 +97,10 @@ class UnsavedLog:
         """When the store says that the run has to be woken."""
         self._taken: list[int] | None = None
         """The messages that are to be taken from the inbox."""
+        self._due: list[tuple[float, int, Key]] | None = None
+        """A heap of the timers of the run; those that do not count any more are dropped when they are first."""
+        self._due_count = 0
+        """How many timers there were: those that are due at the same time are not compared further."""
         self._encoded: dict[int, Encoded] | None = None
         """By position of an event that is not stored: the value that it holds, as bytes."""
 
@@ -116,6 +124,28 @@ class UnsavedLog:
         if self._taken is None:
             self._taken = []
         self._taken.append(number)
+
+    def add_timer(self, key: Key, at: float) -> None:
+        """What waits at *key* is due *at* this time, at the latest."""
+        if self._due is None:
+            self._due = []
+        self._due_count += 1
+        heappush(self._due, (at, self._due_count, key))
+
+    @property
+    def next_due(self) -> float | None:
+        """When the run, which waits, has to be woken: without a look at all its waits, of which there may be many."""
+        memory, due = self._run.memory, self._due
+        if memory.newly_waiting:  # their timers have not started
+            return next_due(memory)
+        waiting = memory.waiting or {}
+        while due:
+            at, _, key = due[0]
+            known = waiting.get(key)
+            if known is not None and known.next_at == at:
+                return at
+            heappop(due)
+        return None
 
     @property
     def is_empty(self) -> bool:
@@ -154,7 +184,7 @@ class UnsavedLog:
         self.is_behind = len(events) == MOST and self.acknowledged + MOST < len(memory.log)
         if self.is_behind:
             status = "running"  # whatever it is in the end, there is more to come
-        wake_at = next_due(memory) if status == "waiting" else None
+        wake_at = self.next_due if status == "waiting" else None
         is_woken_as_before = wake_at == self._wake_at
         if self.is_dropped or (not events and status == self.status and is_woken_as_before and not self._taken):
             return None

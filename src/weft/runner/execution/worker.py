@@ -32,7 +32,7 @@ from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, bind
 from weft.core.run.texts import check_text_or_none
-from weft.core.run.waits import begin_waits, fire_timer, next_due, receive_signal
+from weft.core.run.waits import begin_waits, fire_timer, receive_signal
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
@@ -273,7 +273,7 @@ class Worker:
     @property
     def wake_at(self) -> float | None:
         """When the run, which only waits, has to be woken; None if time alone does not wake it."""
-        return next_due(self.run.memory)
+        return self._unsaved.next_due
 
     @property
     def only_waits(self) -> bool:
@@ -650,6 +650,7 @@ class Worker:
             if found is not None and found.next_at is not None:
                 due, is_relative = found.next_at, found.is_relative and found.next_at == found.due
                 self.dispatcher.timers.add(self, key, due, is_relative=is_relative)
+                self._unsaved.add_timer(key, due)
 
     def _take_in(self) -> None:
         """Queue the runnables that have become ready; for durable ones, record that they are about to start."""
