@@ -858,7 +858,10 @@ class AsyncRunner(RunnerArchives):
             else:
                 if worker.state != "failed":  # one that is still here is not written, and goes on as it is
                     worker.check_open()
+                was_parked = worker.state == "parked"
                 worker.revise(revise, context)
+                if was_parked:  # it has left what came meanwhile in its inbox
+                    self._runtime.mailbox.ring()
                 await self._runtime.taken(worker)
             return AsyncHandle(self, RunRef(id, None, worker))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from weft import AsyncRunner, Policy, Runner, Workflow, accumulator, step, wait_for
+from weft import AsyncRunner, Policy, Runner, Saga, Workflow, accumulator, step, wait_for
 from weft.core import events as ev
 from weft.errors import InvalidSignal, RunClosed, RunParked, UnknownSignal, WaitTimeout
 from weft.log.messages import encode_message
@@ -391,5 +391,41 @@ def test_a_message_that_was_read_before_its_run_came_back_happens_once() -> None
             changes = [event for event in await owner.log("s") if isinstance(event, ev.PolicyChanged)]
             assert len(changes) == 1
             assert await owner.unread("s") == []
+
+    run_virtually(main())
+
+
+def test_a_run_whose_dead_letter_is_retried_reads_what_came_while_it_was_parked() -> None:
+    async def main() -> None:
+        trip, is_mended = Saga("trip"), asyncio.Event()
+
+        @trip.transaction
+        def book(request: int, results: dict[str, Any]) -> str:
+            return "booked"
+
+        @book.compensate
+        def unbook(request: int, results: dict[str, Any]) -> str:
+            if not is_mended.is_set():
+                raise ConnectionError("not now")
+            return "unbooked"
+
+        @trip.transaction(compensate=None)
+        def pay(request: int, results: dict[str, Any]) -> str:
+            raise ValueError(request)
+
+        store = MemoryStore()
+        async with store, AsyncRunner(store, executor="inline") as owner, AsyncRunner(store) as other:
+            handle = await owner.start(Workflow("travel", trip), 1, id="t", open=True)
+            with pytest.raises(RunParked):
+                await handle.wait()
+            await other.finish("t", by="ops")
+            await owner._runtime.mailbox.collected()
+            assert [type(event) for event in await other.unread("t")] == [ev.RunFinished]
+
+            is_mended.set()
+            await owner.retry("t")
+            await owner.wait_until("t", lambda run: run.status == "completed")
+
+            assert await other.unread("t") == []
 
     run_virtually(main())
