@@ -144,7 +144,7 @@ def check_durability(
     """
     Run *workflow* once without a fault and then once with each fault, and report where a run came to something else.
 
-    A step may be executed again after a fault, so its effects must be idempotent; that is reported, and no failure.
+    A step may be executed again after a fault, so its effects must be idempotent; that is reported, and not a failure.
     Functions are called for real, again and again: give the workflow effects that a test can have.
 
     Args:
@@ -333,7 +333,7 @@ class _Running:
         return await runner.status(ID)
 
     def _executor(self) -> SimulatedExecutor:
-        blocks = (lambda _: True) if self.world.threads else None
+        blocks = _on_a_thread if self.world.threads else None
         return SimulatedExecutor(self._lasts, max_workers=16, watcher=self, blocks=blocks)
 
     def _lasts(self, _: Runnable) -> float:
@@ -367,6 +367,10 @@ class _Running:
             return loop.run_until_complete(stored())
         finally:
             loop.kill()
+
+
+def _on_a_thread(_: Runnable) -> bool:
+    return True
 
 
 def _check_alive(connection: Connection) -> None:

@@ -126,7 +126,7 @@ class UnsavedLog:
         self._taken.append(number)
 
     def add_timer(self, key: Key, at: float) -> None:
-        """What waits at *key* is due *at* this time, at the latest."""
+        """Note that the wait at *key* is due *at* this time, at the latest."""
         if self._due is None:
             self._due = []
         self._due_count += 1

@@ -216,7 +216,7 @@ class Mailbox:
             self.ring()
 
     def _begin_to_read(self) -> None:
-        """What is read from now on is for the workers that are here now."""
+        """Let the workers that are here now have the messages that are read from now on."""
         newcomers, self._newcomers = self._newcomers, []
         for worker in newcomers:
             worker.heard = 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple
@@ -100,7 +100,7 @@ class Sleepers:
         return len(self._resident) >= self._most
 
     @contextmanager
-    def kept(self, run: str) -> Iterator[None]:
+    def kept(self, run: str) -> Generator[None, None, None]:
         """Keep *run* in memory, once it is there, as long as this context lasts."""
         self._kept[run] += 1
         try:

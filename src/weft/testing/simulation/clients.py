@@ -487,12 +487,13 @@ class Clients:
 
     async def _read_and_idle(self, runner: AsyncRunner, store: FullStore, run: str) -> Run:
         """Wait until a run has read all its messages, or has finished, and has nothing left to do."""
+        seen = await self._idle(runner, run)
         for _ in range(_PATIENCE):
-            seen = await self._idle(runner, run)
             is_over = await runner.status(run) in FINISHED
             if self._other is None or is_over or not await _seen(store.messages([run])):
                 return seen if self._other is None else await self._idle(runner, run)
             await asyncio.sleep(1.0)
+            seen = await self._idle(runner, run)
         self.problems.append(f"{run}: messages are left in its inbox, and are not read")
         return seen
 
