@@ -186,7 +186,11 @@ class Clients:
     # -- messages --------------------------------------------------------------------------------
 
     def _via(self, runner: AsyncRunner, run: str = "") -> AsyncRunner:
-        """Return the runner that a client uses: the one that holds the run, or another one; in order, if *run* is."""
+        """
+        Return the runner that a client uses: the one that holds the run, or another one.
+
+        If *run* is given and has had a message through its inbox, it is the other one, so that nothing is overtaken.
+        """
         other = self._other
         if other is None or not (run in self._posted or self._dice.random() < self._scenario.remote):
             return runner
