@@ -52,6 +52,8 @@ PAGE: Final = 1000
 """How many messages are read at once."""
 UNREAD: Final = -1
 """The number of the last message of a worker that came in after the present read of the store had begun."""
+READING: Final = -2
+"""The number of the last message of a worker for which the store is being read for the first time."""
 AGAIN: Final = 1.0
 """After how many seconds the inbox is looked at again, if the store could not be read."""
 
@@ -107,6 +109,8 @@ class Mailbox:
         self._later: asyncio.TimerHandle | None = None
         self._newcomers: list[Worker] = []
         """The workers that have come in since the present read of the store began."""
+        self._readers: list[Worker] = []
+        """Those for which it is read: until that is done, they stay in memory."""
         self._locked: dict[str, asyncio.Task[None]] = {}
         """By run that has messages and is locked: the task that looks again afterwards."""
         self._failed: set[asyncio.Task[None]] = set()
@@ -217,9 +221,15 @@ class Mailbox:
 
     def _begin_to_read(self) -> None:
         """Let the workers that are here now have the messages that are read from now on."""
-        newcomers, self._newcomers = self._newcomers, []
-        for worker in newcomers:
-            worker.heard = 0
+        self._readers, self._newcomers = self._newcomers, []
+        for worker in self._readers:
+            worker.heard = READING
+
+    def _end_reading(self) -> None:
+        """Let the workers for which the store was read leave memory again."""
+        for worker in self._readers:
+            worker.heard = max(0, worker.heard)
+        self._readers = []
 
     def ring(self) -> None:
         """Look for messages soon: some may have been posted, or a run has come in that may have some."""
@@ -247,6 +257,8 @@ class Mailbox:
                 _log.warning("messages for runs cannot be read now, trying again: %s", error)
                 self._later = asyncio.get_running_loop().call_later(AGAIN, self.ring)
                 return
+            finally:
+                self._end_reading()
 
     async def _page(self, store: InboxStore, last: int) -> Sequence[Message]:
         """Return the messages after number *last* that are for the runs which are here."""

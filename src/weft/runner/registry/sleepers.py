@@ -128,7 +128,8 @@ class Sleepers:
                 continue
             wake_at = oldest.wake_at
             is_soon = wake_at is not None and wake_at < self._time() + SOON
-            if not is_soon and oldest.id not in self._kept and self._put_to_sleep(oldest):
+            is_needed = oldest.heard < 0 or oldest.id in self._kept  # its inbox is read first
+            if not is_soon and not is_needed and self._put_to_sleep(oldest):
                 self.put(oldest.id, Asleep(oldest.options, oldest.run.workflow, wake_at))
             else:
                 resident[oldest] = None
