@@ -192,6 +192,8 @@ class Clients:
         If *run* is given and has had a message through its inbox, it is the other one, so that nothing is overtaken.
         """
         other = self._other
+        if run and not self._scenario.strategy.takes_input_first:
+            return runner  # a crash may lose what the runner was told, and not the later one in the inbox
         if other is None or not (run in self._posted or self._dice.random() < self._scenario.remote):
             return runner
         return other
