@@ -96,7 +96,7 @@ class Model:
         memory, log = self.run.memory, len(self.run.log())
         kept = {name: list((memory.signals or {}).get(name, ())) for name in SIGNALS}
         expected: list[tuple[str, int]] = []
-        for activation in memory.newly_waiting:
+        for activation in memory.newly_waiting or ():
             wait = (memory.waiting or {}).get(activation.key)
             if wait is not None and (signal := first_for(wait, kept)) is not None:
                 expected.append((activation.key[0], signal.seq))
@@ -105,7 +105,7 @@ class Model:
 
         assert taken(self.run, log) == expected
         assert set(keys) <= {key for key, _, _ in timers(memory)}
-        assert memory.newly_waiting == [] or all(each.key not in keys for each in memory.newly_waiting)
+        assert all(each.key not in keys for each in memory.newly_waiting or ())
 
     def signals(self, choice: int) -> None:
         """Send a signal, and check which wait took it."""
@@ -113,7 +113,7 @@ class Model:
         name, value = SIGNALS[choice % 2], "text" if choice % 11 == 0 else choice
         key = f"key {choice % 5}" if choice % 3 == 0 else None
         is_seen = key is not None and (name, key) in (memory.signal_keys or {})
-        not_begun = {activation.key for activation in memory.newly_waiting}
+        not_begun = {activation.key for activation in memory.newly_waiting or ()}
         begun = [wait for key_, wait in (memory.waiting or {}).items() if key_ not in not_begun]
         taker = next((wait for wait in begun if is_taken(wait, name, value)), None)
         expected = [] if is_seen or taker is None else [(taker.activation.key[0], log + 1)]

@@ -518,8 +518,7 @@ def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
     memory.newly_ready.clear()
-    memory.newly_waiting.clear()
-    memory.waiting = memory.signals = None
+    memory.waiting = memory.newly_waiting = memory.signals = None
     memory.unopened = memory.blocked = memory.state_queues = memory.dispatched = memory.attempts = memory.letters = None
 
 

@@ -104,8 +104,8 @@ class Memory:
         """The activations that became ready since the loop that drives the run last emptied this list."""
         self.waiting: dict[Key, Waiting] | None = None
         """The activations that wait for time or a signal, in the order in which they began to."""
-        self.newly_waiting: list[Activation] = []
-        """The activations that wait since the driver of the run last emptied this list; some may have ended."""
+        self.newly_waiting: list[Activation] | None = None
+        """The activations that wait since the driver of the run last took this list; some may have ended."""
         self.signals: dict[str, list[ev.SignalReceived]] | None = None
         """By name: the signals that no wait has taken, in order."""
         self.signal_keys: dict[tuple[str, str], int] | None = None
@@ -395,6 +395,8 @@ class Memory:
         if self.waiting is None:
             self.waiting = {}
         self.waiting[activation.key] = Waiting(activation)
+        if self.newly_waiting is None:
+            self.newly_waiting = []
         self.newly_waiting.append(activation)
 
     def block(self, activation: Activation) -> None:

@@ -92,7 +92,7 @@ class Lineage:
         """The components that keep state: each of their facts was computed from the one before."""
         self._index: dict[str, list[Address]] | None = None
         self._indexed = 0
-        self._state_changes: dict[tuple[str, Any], list[int]] = {}
+        self._state_changes: dict[tuple[str, Any], list[int]] | None = None
         """By component that decides over its state, and key: where its state changes stand."""
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
@@ -116,6 +116,8 @@ class Lineage:
                 elements = self._index.setdefault(event.component, [])
                 elements.extend((event.seq, i) for i in range(len(event.value)))
             elif isinstance(event, ev.StateChanged):
+                if self._state_changes is None:
+                    self._state_changes = {}
                 self._state_changes.setdefault((event.component, event.key), []).append(event.seq)
                 emitted = self._index.setdefault(event.component, [])
                 emitted.extend((event.seq, i) for i in range(len(event.emitted)))
@@ -136,7 +138,7 @@ class Lineage:
         own: Any = ()
         if isinstance(event, ev.StateChanged):
             self.index()
-            own = self._state_changes[event.component, event.key]
+            own = (self._state_changes or {})[event.component, event.key]
         elif not isinstance(event, ev.PRODUCTIONS):
             return ()
         elif event.component in self.stateful:

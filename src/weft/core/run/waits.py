@@ -47,7 +47,7 @@ def begin_waits(run: Phases, now: float) -> list[Key]:
     memory = run.memory
     if not memory.newly_waiting:
         return []
-    begun, memory.newly_waiting = memory.newly_waiting, []
+    begun, memory.newly_waiting = memory.newly_waiting, None
     timed: list[Key] = []
     for activation in begun:
         waiting = (memory.waiting or {}).get(activation.key)
@@ -203,7 +203,7 @@ def _oldest_wait(memory: Memory, name: str, value: Any) -> tuple[Activation, Any
 
     One that has not begun takes no signal yet: those that came before are its first.
     """
-    not_begun = {activation.key for activation in memory.newly_waiting}
+    not_begun = {activation.key for activation in memory.newly_waiting or ()}
     fitting: dict[int, Any] = {}  # what the value is for waits of one node, converted once
     for key, waiting in _waiting(memory):
         activation = waiting.activation

@@ -66,6 +66,8 @@ class Waiters:
         self._outlived: set[_Call] = set()
         """The calls that have not returned, of runs that were cancelled meanwhile: another run may have the id."""
         self._is_closed = False
+        self._observer = self.progressed
+        """That method, bound once and not for each worker."""
 
     async def done(self, worker: Worker) -> Worker:
         """
@@ -121,7 +123,7 @@ class Waiters:
     def _put(self, worker: Worker, waiter: Waiter) -> None:
         self._waiting.setdefault(worker, []).append(waiter)
         if waiter.answer is not None:
-            worker.observer = self.progressed
+            worker.observer = self._observer
 
     def _cancelled(self, worker: Worker, waiter: _Waiter, future: asyncio.Future[Any]) -> None:
         """Forget a caller that was cancelled."""
@@ -326,7 +328,7 @@ class Waiters:
             call.worker = new
         if old in self._waiting:
             self._waiting.setdefault(new, []).extend(self._waiting.pop(old))
-        new.observer = self.progressed
+        new.observer = self._observer
         self.progressed(new)
 
     def gone(self, worker: Worker) -> None:
