@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from weather import Gate, GatedStore, SlowStore, double, runner_on, stored_log, until_nothing_moves, virtually
+from weather import (
+    Gate,
+    GatedStore,
+    SlowStore,
+    double,
+    rounds_until,
+    runner_on,
+    stored_log,
+    until_nothing_moves,
+    virtually,
+)
 
 from weft import AsyncRunner, Policy, Runner, Workflow, step
 from weft.core.events import InputReceived
@@ -147,6 +157,38 @@ async def test_many_are_started_a_slice_at_a_time_and_other_runs_go_on_in_betwee
 
         assert not started.done()
         assert len(await started) == 20 * bulk_start.AT_ONCE
+
+
+@virtually
+async def test_slices_grow_while_there_are_no_other_runs() -> None:
+    store = _Batches(MemoryStore())
+    async with runner_on(store) as runner:
+        await runner.start_many(double, range(960))
+
+    assert [len(each) for each in beginnings(store)] == [64, 128, 256, 256, 256]
+
+
+@virtually
+async def test_slices_stay_small_while_there_is_another_run() -> None:
+    store = _Batches(MemoryStore())
+    async with runner_on(store) as runner:
+        await runner.start(double, id="other")
+        await runner.start_many(double, range(256))
+
+    assert [len(each) for each in beginnings(store)] == [1, 64, 64, 64, 64]
+
+
+@virtually
+async def test_slices_are_small_again_once_another_run_has_come() -> None:
+    store = _Batches(MemoryStore())
+    async with runner_on(store) as runner:
+        started = asyncio.create_task(runner.start_many(double, range(64 + 128 + 64)))
+        await rounds_until(lambda: len(beginnings(store)) == 2)
+        await runner.start(double, id="other")
+        await started
+
+    sizes = [len([run for run in each if run != "other"]) for each in beginnings(store)]
+    assert [size for size in sizes if size] == [64, 128, 64]
 
 
 @virtually

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -60,6 +60,9 @@ Which graph a workflow that is passed for a stored run may have: the one that th
 only functions are used, which is logged; or any, because the run is only read, or is about to be upgraded.
 """
 _log = logging.getLogger("weft.runner")
+
+_LOOKED_THROUGH: Final = 4096
+"""How many runs are looked through to see whose they are; among more, some are taken to be of other callers."""
 
 
 class Children(Protocol):
@@ -144,6 +147,11 @@ class RunRegistry:
 
     def __contains__(self, run: object) -> bool:
         return run in self._workers
+
+    def has_only(self, runs: Mapping[str, object]) -> bool:
+        """Whether all runs here are among *runs*; many are not looked through."""
+        here = self._workers
+        return len(here) <= _LOOKED_THROUGH and here.keys() <= runs.keys()
 
     def get(self, run: str) -> Worker | None:
         """Return the worker of *run*, if it is here."""
