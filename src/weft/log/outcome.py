@@ -11,7 +11,6 @@ here cannot be read from there: in both cases the log has it.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -69,8 +68,10 @@ def encode_outcome(outcome: RunOutcome) -> bytes:
     """Return *outcome* as bytes; none if it is too large for a record, or cannot be written."""
     results = outcome.results
     if SHORT.issuperset(map(type, results.values())) and not outcome.failures and outcome.leaf is not None:
-        with suppress(OverflowError, UnicodeEncodeError):  # as nearly always
+        try:  # as nearly always
             return _encode((_VERSION, outcome.ordinal, results, outcome.leaf, False, None, None, ()))
+        except (OverflowError, UnicodeEncodeError):
+            pass
     if any(isinstance(value, str | bytes | bytearray) and len(value) > LARGEST for value in results.values()):
         return b""
     has_own = outcome.leaf is None and outcome.output is not MISSING

@@ -157,7 +157,7 @@ class Memory:
             return "cancelled"
         if self.is_runnable:
             return "running"
-        if any(letter.activation.node.undoes for letter in (self.letters or {}).values()):
+        if self.letters and any(letter.activation.node.undoes for letter in self.letters.values()):
             return "parked"
         if self.waiting:
             return "waiting"

@@ -147,8 +147,12 @@ class Queries(Drawable):
             facts: return facts in place of their values: each has the value, its producer, and where it came from.
         """
         if not which and not all:
-            found = {name: self._result(name, facts=facts) for name in self.memory.workflow.leaves}
-            return {name: value for name, value in found.items() if value is not MISSING}
+            found: dict[str, Any] = {}
+            for name in self.memory.workflow.leaves:
+                value = self._result(name, facts=facts)
+                if value is not MISSING:
+                    found[name] = value
+            return found
         ports = dict(port_names(self.memory.workflow.returns))
         asked = {name: name for name in self.memory.workflow.leaves} if not which else self._asked(which, ports)
         if all:
@@ -187,7 +191,7 @@ class Queries(Drawable):
     def _result(self, name: str, *, facts: bool = False) -> Any:
         """Return the latest value of *name*, or its fact; a list inside an ``each``; MISSING if there is none."""
         memory, wiring = self.memory, self.memory.workflow.wiring
-        region, places = self._region(name), (memory.keyed or {}).get(name)
+        region, places = self._region(name), None if memory.keyed is None else memory.keyed.get(name)
         if region is None and places is None and not facts and (last := memory.lineage.made_last(name)) is not None:
             return last.value
         made = memory.lineage.index().get(name, [])
