@@ -102,7 +102,6 @@ class Worker:
     """Drives one run, and writes its log."""
 
     __slots__ = (
-        "_attempts",
         "_is_eager",
         "_is_strict",
         "_lane",
@@ -112,6 +111,7 @@ class Worker:
         "_test_lane",
         "_unsaved",
         "at_once",
+        "attempts",
         "dispatcher",
         "has_left",
         "heard",
@@ -178,7 +178,7 @@ class Worker:
         """The lane of its plain functions, if their executor has one and no hook wants to know."""
         self._lane = self._own_lane
         """The lane of the upcoming runnable."""
-        self._attempts: Attempts | None = None
+        self.attempts = Attempts(self, dispatcher, self.policies)
         known = "running" if unsaved is None else run.memory.status
         self.state: State = known if known in FINISHED else "running"
         self.reason = run.memory.cancelled or ""
@@ -224,13 +224,6 @@ class Worker:
         run.is_driven, run.memory.page = True, PAGE
         if run.memory.ready:
             run.memory.newly_ready[:] = run.memory.opened()
-
-    @property
-    def attempts(self) -> Attempts:
-        """Its attempts; most runs make all of theirs in the straight lane, and never need this."""
-        if self._attempts is None:
-            self._attempts = Attempts(self, self.dispatcher, self.policies)
-        return self._attempts
 
     @property
     def acknowledged(self) -> int:
