@@ -254,7 +254,7 @@ def _keep_activations(old: Memory, new: Memory) -> None:
 
 def _keep_waits(old: Memory, new: Memory) -> None:
     """Let the waits that go on as before be the same objects; the others begin, also those that have a timer."""
-    begins = {id(activation) for activation in old.newly_waiting}
+    begins = {id(activation) for activation in old.newly_waiting or ()}
     begun: set[Key] = set()
     waits = new.waiting or {}
     for key, waiting in waits.items():
