@@ -495,6 +495,18 @@ class InboxStore(Protocol):
         """
         ...
 
+    async def addressed(self, *, after: RunId = "", limit: int = 100) -> Sequence[RunId]:
+        """
+        Return the ids of idle runs that have messages and no living owner, in the order of their ids.
+
+        Such a run has something to do, although its status does not say so: a process should own it.
+
+        Args:
+            after: only ids behind this one.
+            limit: how many of them at most.
+        """
+        ...
+
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """
         Call *heard*, in the event loop, soon after something was posted for a run that this store owns.

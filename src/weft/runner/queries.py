@@ -99,9 +99,13 @@ class RunnerQueries:
                 return found if found.has_left or is_done(found) else await self._runtime.waiters.done(found)
             if found.status == "parked":
                 raise RunParked(ref.id, found.reason)
-            if found.status in AT_REST:
+            if found.status in AT_REST and not await self._is_addressed(found):
                 return found
         raise AssertionError("a run is looked at until it is done")
+
+    async def _is_addressed(self, record: RunRecord) -> bool:
+        """Whether a run that is idle has messages, so that it has something to do once a process drives it."""
+        return record.status == "idle" and await self._runtime.mailbox.has_messages(record.id)
 
     async def _seen(self, ref: RunRef) -> AsyncIterator[Worker | RunRecord]:
         """

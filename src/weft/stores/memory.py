@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from operator import attrgetter
-from typing import Self
+from typing import Final, Self
 
 from msgspec import structs
 
@@ -53,6 +53,7 @@ from weft.ports.store import (
 from weft.typing import RunId
 
 _OWNER = "this process"
+_IDLE: Final[tuple[RunStatus, ...]] = ("idle",)
 
 
 class _Stored:
@@ -413,6 +414,16 @@ class MemoryStore:
             asked = [self._runs[run] for run in dict.fromkeys(runs) if run in self._runs]
         found = (message for stored in asked for message in stored.inbox.values() if message.number > after)
         return nsmallest(limit, found, key=attrgetter("number"))
+
+    async def addressed(self, *, after: RunId = "", limit: int = 100) -> Sequence[RunId]:
+        """Return the ids of idle runs that have messages and no owner."""
+        self._check()
+        found = (
+            run
+            for run, each in self._mailed.items()
+            if run > after and each.inbox and self._runs.get(run) is each and each.is_free(_IDLE)
+        )
+        return nsmallest(limit, found)
 
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* when something was posted for a run that has an owner."""

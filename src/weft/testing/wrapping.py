@@ -181,6 +181,10 @@ class WrappedStore:
         """Return the messages for runs."""
         return await self.around("messages", lambda: self.inner.messages(runs, after=after, limit=limit))
 
+    async def addressed(self, *, after: RunId = "", limit: int = 100) -> Sequence[RunId]:
+        """Return idle runs with messages."""
+        return await self.around("addressed", lambda: self.inner.addressed(after=after, limit=limit))
+
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Listen for messages."""
         return await self.around("listen", lambda: self.inner.listen(heard))

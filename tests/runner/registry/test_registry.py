@@ -87,7 +87,7 @@ async def test_a_run_that_turns_out_to_exist_while_others_ask_for_it_was_never_h
         async with runner_on(store) as runner:
             starts = asyncio.create_task(runner.start(double, id="a", if_exists="error"))
             await asyncio.sleep(0.1)
-            asks = [runner.set_policies("a", []), runner.send("a", 2), runner.cancel("a"), runner.wait("a")]
+            asks = [runner.set_policies("a", []), runner.send("a", 2), runner.cancel("a"), runner.get("a")]
             told: list[Any] = await asyncio.gather(*asks, return_exceptions=True)
 
             with pytest.raises(RunExists):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from callers import owned, started
 from weather import GatedStore, double, runner_on, until_nothing_moves, virtually
 
-from weft import AsyncRunner, Runnable, Workflow, step
-from weft.errors import RunParked
+from weft import AsyncRunner, Runnable, Runner, Workflow, accumulator, step
+from weft.errors import RunParked, WaitTimeout
 from weft.stores import MemoryStore
+
+addition = Workflow("addition", accumulator(lambda total, x: total + x, init=0, name="sum"))
 
 # -- runs that cannot go on ------------------------------------------------------------------------
 
@@ -126,3 +129,23 @@ async def test_resuming_everything_leaves_no_run_owned_that_is_not_here_when_its
         await runner.resume_all()
         assert sorted(runner.held) == ["first", "second"]
         assert [await runner.result(run) for run in ("first", "second")] == [2, 2]
+
+
+def test_an_idle_run_that_was_sent_something_while_no_process_drove_it_is_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    with Runner(file) as runner:
+        runner.register(addition)
+        for id in ("asked", "quiet"):
+            runner.start(addition, 1, id=id, open=True).result(20)
+    with Runner(file) as runner:
+        runner.register(addition)
+        sent = runner.send("asked", 41)
+        assert runner.status("asked") == "idle"
+        with pytest.raises(WaitTimeout):  # it has something to do, and no process drives it
+            runner.wait("asked", timeout=0.1)
+
+        resumed = runner.resume_all()
+
+        assert [handle.id for handle in resumed] == ["asked"]
+        assert sent.result(20) == 42
+        assert runner.result("asked", 20) == 42

@@ -29,7 +29,16 @@ from msgspec.structs import replace
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
 from weft.log import Decoder
-from weft.ports.store import Append, ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, RunStatus
+from weft.ports.store import (
+    Append,
+    InboxStore,
+    ListableStore,
+    LoadedRun,
+    LogStore,
+    OwnedStore,
+    RunRecord,
+    RunStatus,
+)
 from weft.runner.durability import neighbours
 from weft.runner.durability.recovery import Recovered, recover, referred
 from weft.runner.durability.store_retry import retry_while_unavailable
@@ -162,6 +171,19 @@ class Ownership:
                 [],
                 lambda: store.list_free(statuses=statuses, after=last, limit=PAGE),  # noqa: B023
             )
+            if not page:
+                return
+            last = page[-1]
+            yield page
+
+    async def addressed(self) -> AsyncIterator[Sequence[str]]:
+        """Yield pages of the idle runs that have messages and that no owner that is alive holds."""
+        store = self._store
+        if not isinstance(store, InboxStore):
+            return
+        last = ""
+        while True:
+            page = await self._retrying("addressed", [], lambda: store.addressed(after=last, limit=PAGE))  # noqa: B023
             if not page:
                 return
             last = page[-1]

@@ -50,6 +50,8 @@ class BulkResume:
         """
         Resume every stored run that has something to do and that no living process owns; return which.
 
+        An idle run with messages in its inbox has something to do.
+
         Args:
             parked: whether to resume parked runs too, including those in this runner.
         """
@@ -63,6 +65,8 @@ class BulkResume:
             late = [record.id for record in page if self._sleeps_on(record)]
             resumed += await finish(self.together([record.id for record in page if record.id not in late], options))
             resumed += await finish(self._asleep(late, options))
+        async for addressed in self._ownership.addressed():
+            resumed += await finish(self.together(addressed, options))
         return resumed
 
     def _sleeps_on(self, record: RunRecord) -> bool:

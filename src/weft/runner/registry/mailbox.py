@@ -198,6 +198,10 @@ class Mailbox:
         except Exception as error:  # noqa: BLE001 - the messages stay, and the next retry finds them
             _log.warning("the inbox of run %r, which has failed, cannot be read: %s", worker.id, error)
 
+    async def has_messages(self, run: str) -> bool:
+        """Return whether there are messages for *run* that it has not taken in."""
+        return self._store is not None and bool(await self._retried(partial(self._store.messages, [run], limit=1)))
+
     async def unread(self, run: str) -> list[ev.AnyEvent]:
         """Return the messages for *run* that it has not taken in: the events that their senders want."""
         if self._store is None:

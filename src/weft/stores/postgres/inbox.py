@@ -44,3 +44,8 @@ async def messages(
     else:
         return []
     return [rows.message(row) for row in found]
+
+
+async def addressed(db: Any, statements: Statements, after: RunId, limit: int) -> list[RunId]:
+    """Return the ids of idle runs that have messages and no living owner."""
+    return [row[0] for row in await db.fetch(statements["addressed"], after, limit)]

@@ -389,6 +389,10 @@ class PostgresStore:
         asked = None if runs is None else list(runs)
         return await self._ask(inbox.messages, self._usable().lease.known, asked, after, limit)
 
+    async def addressed(self, *, after: RunId = "", limit: int = 100) -> Sequence[RunId]:
+        """Return the ids of idle runs that have messages and no living owner."""
+        return await self._ask(inbox.addressed, after, limit)
+
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* soon after something was posted for a run of this store."""
         opened, me = self._usable(), object()

@@ -19,6 +19,7 @@ _POST = query("post")
 _OWNER_PORT = query("owner_port")
 _OF_SESSION = query("inbox_of_session")
 _OF_RUN = query("inbox_of_run")
+_ADDRESSED = query("addressed")
 
 
 def post(
@@ -47,6 +48,11 @@ def messages(
         return [rows.message(row) for row in fetched(db, _OF_SESSION, asked)]
     found = [row for run in dict.fromkeys(runs) for row in fetched(db, _OF_RUN, asked | {"run": run})]
     return [rows.message(row) for row in sorted(found)[:limit]]
+
+
+def addressed(db: sqlite3.Connection, after: RunId, limit: int) -> Sequence[RunId]:
+    """Return the ids of idle runs that have messages and belong to no session."""
+    return [row[0] for row in fetched(db, _ADDRESSED, {"after": after, "limit": limit})]
 
 
 def listen_at(db: sqlite3.Connection, session: Session, port: int | None) -> None:

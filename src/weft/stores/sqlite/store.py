@@ -323,6 +323,11 @@ class SQLiteStore:
         session = self._usable().session.key
         return await self._read(inbox.messages, session, None if runs is None else list(runs), after, limit)
 
+    async def addressed(self, *, after: RunId = "", limit: int = 100) -> Sequence[RunId]:
+        """Return the ids of idle runs that have messages and that no live session owns."""
+        await self._write_about([], commands.remove_dead_sessions)  # whose rows would count as owners
+        return await self._read(inbox.addressed, after, limit)
+
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Call *heard* soon after something was posted for a run of this store; the first listener starts a thread."""
         opened, me = self._usable(), object()

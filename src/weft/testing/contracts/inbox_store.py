@@ -45,6 +45,25 @@ class InboxStoreContract:
         assert found.number == number
 
     @opened
+    async def test_an_idle_run_with_messages_and_no_owner_is_addressed(self, store: InboxLogStore) -> None:
+        runs = ("b", "a", "held", "running", "finished", "read")
+        statuses = {"running": "running", "finished": "completed"}
+        for run in runs:
+            await write(store, first(run, status=statuses.get(run, "idle")))
+        await store.post([message(run, b"1") for run in ("b", "b", *runs[1:-1])])
+        await store.release([run for run in runs if run != "held"])
+
+        assert list(await store.addressed()) == ["a", "b"]
+        assert list(await store.addressed(limit=1)) == ["a"]
+        assert list(await store.addressed(after="a")) == ["b"]
+
+        record = await store.acquire("a")
+        (posted,) = await store.messages(["a"])
+        await write(store, more("a", 1, epoch=record.epoch, taken=(posted.number,)))
+        await store.release(["a"])
+        assert list(await store.addressed()) == ["b"]
+
+    @opened
     async def test_later_messages_have_higher_numbers_and_come_in_their_order(self, store: InboxLogStore) -> None:
         await write(store, first("a"), first("b"))
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _FALLIBLE = frozenset(
     {
         *("append", "acquire", "acquire_many", "list_free", "release"),
-        *("load_since", "load_many", "load_definitions", "load_facts", "post", "messages"),
+        *("load_since", "load_many", "load_definitions", "load_facts", "post", "messages", "addressed"),
     }
 )
 
