@@ -11,11 +11,17 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    StatisticsStoreContract,
 )
 
 
 class TestMemoryStore(
-    LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract, InboxStoreContract
+    LogStoreContract,
+    FactStoreContract,
+    OwnedStoreContract,
+    ListableStoreContract,
+    StatisticsStoreContract,
+    InboxStoreContract,
 ):
     @pytest.fixture
     def store(self) -> MemoryStore:

@@ -453,6 +453,27 @@ class ListableStore(Protocol):
         ...
 
 
+@runtime_checkable
+class StatisticsStore(Protocol):
+    """Numbers of runs, for lists and pictures of many: without reading the records."""
+
+    async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return how many runs there are, by the name of their workflow and their status."""
+        ...
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None = None
+    ) -> Mapping[tuple[int, RunStatus], int]:
+        """
+        Return how many runs were created in each period of *width* seconds, by the number of the period and status.
+
+        Args:
+            since: when the period 0 begins; earlier runs are left out.
+            workflow: only runs of the workflow with this name.
+        """
+        ...
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A request of a caller that does not own the run: its *kind*, and a *body* that :mod:`weft.log` has encoded."""
 

@@ -421,6 +421,14 @@ class Runner:
             self._inner.runs(status=status, workflow=workflow, failed=failed, since=since, limit=limit, after=after)
         )
 
+    def tally(self) -> dict[tuple[str, RunStatus], int]:
+        """Return how many runs are stored, by workflow and status; see :meth:`AsyncRunner.tally`."""
+        return self._do(self._inner.tally())
+
+    def histogram(self, *, since: Time, width: float, workflow: str | None = None) -> dict[tuple[int, RunStatus], int]:
+        """Return how many runs were created when; see :meth:`AsyncRunner.histogram`."""
+        return self._do(self._inner.histogram(since=since, width=width, workflow=workflow))
+
     def count(
         self,
         *,

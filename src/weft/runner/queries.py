@@ -493,6 +493,31 @@ class RunnerQueries:
             statuses=as_statuses(status), workflow=workflow, failed=failed, since=as_time("since", since)
         )
 
+    async def tally(self) -> dict[tuple[str, RunStatus], int]:
+        """Return how many runs are stored, by the name of their workflow and their status."""
+        self._runtime.check_open()
+        return dict(await self._runtime.ownership.tally())
+
+    async def histogram(
+        self, *, since: Time, width: float, workflow: str | None = None
+    ) -> dict[tuple[int, RunStatus], int]:
+        """
+        Return how many runs were created in each period of *width* seconds, by the number of the period and status.
+
+        Args:
+            since: when the period 0 begins: seconds since the epoch, or a datetime with a time zone.
+            workflow: only runs of the workflow with this name.
+
+        Raises:
+            InvalidOption: one of these is something else.
+        """
+        self._runtime.check_open()
+        check_listing(workflow, None)
+        begin = as_time("since", since)
+        if not width > 0:
+            raise InvalidOption(f"width={width!r}: use a number of seconds above 0")
+        return dict(await self._runtime.ownership.histogram(since=begin, width=float(width), workflow=workflow))
+
 
 def _settled(worker: Worker) -> Run:
     """Return the run of *worker*, which has nothing left to do."""

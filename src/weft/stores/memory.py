@@ -19,6 +19,7 @@ restart, and are lost when the process ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from operator import attrgetter
@@ -353,6 +354,19 @@ class MemoryStore:
         """Return how many runs there are."""
         self._check()
         return sum(1 for _ in self._asked(statuses, workflow, failed, since))
+
+    async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return how many runs there are, by workflow and status."""
+        self._check()
+        return Counter((each.record.workflow, each.record.status) for each in self._runs.values())
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None = None
+    ) -> Mapping[tuple[int, RunStatus], int]:
+        """Return how many runs were created in each period, by its number and status."""
+        self._check()
+        records = (stored.record for stored in self._asked(None, workflow, None, since))
+        return Counter((int((record.created_at - since) // width), record.status) for record in records)
 
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SchedulerContract,
         SharedInboxContract,
         SharedStoreContract,
+        StatisticsStoreContract,
         StoreContract,
     )
     from weft.testing.durability import DurabilityReport, check_durability
@@ -59,6 +60,7 @@ __all__ = [
     "SharedInboxContract",
     "SharedStoreContract",
     "Signal",
+    "StatisticsStoreContract",
     "StoreContract",
     "TestRunner",
     "Trial",

@@ -24,13 +24,14 @@ from weft.ports.store import (
     OwnedStore,
     RunRecord,
     RunStatus,
+    StatisticsStore,
 )
 from weft.typing import RunId
 
 T = TypeVar("T")
 
 
-class FullStore(LogStore, FactStore, OwnedStore, ListableStore, InboxStore, Protocol):
+class FullStore(LogStore, FactStore, OwnedStore, ListableStore, StatisticsStore, InboxStore, Protocol):
     """All protocols that the stores of Weft implement."""
 
 
@@ -160,6 +161,16 @@ class WrappedStore:
         return await self.around(
             "count", lambda: self.inner.count(statuses=statuses, workflow=workflow, failed=failed, since=since)
         )
+
+    async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return how many runs there are."""
+        return await self.around("tally", self.inner.tally)
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None = None
+    ) -> Mapping[tuple[int, RunStatus], int]:
+        """Return how many runs were created when."""
+        return await self.around("histogram", lambda: self.inner.histogram(since=since, width=width, workflow=workflow))
 
     async def delete(self, run: RunId) -> None:
         """Delete a run."""

@@ -14,6 +14,7 @@ from weft.testing import (
     OwnedStoreContract,
     SharedInboxContract,
     SharedStoreContract,
+    StatisticsStoreContract,
 )
 
 
@@ -22,6 +23,7 @@ class TestPostgresStore(
     FactStoreContract,
     OwnedStoreContract,
     ListableStoreContract,
+    StatisticsStoreContract,
     InboxStoreContract,
     SharedStoreContract,
     SharedInboxContract,

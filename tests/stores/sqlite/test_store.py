@@ -21,6 +21,7 @@ from weft.testing import (
     OwnedStoreContract,
     SharedInboxContract,
     SharedStoreContract,
+    StatisticsStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
@@ -30,6 +31,7 @@ class TestSQLiteStore(
     FactStoreContract,
     OwnedStoreContract,
     ListableStoreContract,
+    StatisticsStoreContract,
     InboxStoreContract,
     SharedStoreContract,
     SharedInboxContract,

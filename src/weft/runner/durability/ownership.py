@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -38,6 +39,7 @@ from weft.ports.store import (
     OwnedStore,
     RunRecord,
     RunStatus,
+    StatisticsStore,
 )
 from weft.runner.durability import neighbours
 from weft.runner.durability.recovery import Recovered, recover, referred
@@ -347,6 +349,33 @@ class Ownership:
         """Return how many runs the store has, as its ``count`` does."""
         store = self._listed()
         return await self._retrying("count", [], lambda: store.count(**asked))
+
+    async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return how many runs the store has, by workflow and status."""
+        store = self._store
+        if isinstance(store, StatisticsStore):
+            return await self._retrying("tally", [], store.tally)
+        return Counter([(record.workflow, record.status) async for record in self._every_record()])
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None
+    ) -> Mapping[tuple[int, RunStatus], int]:
+        """Return how many runs were created in each period of *width* seconds, by its number and status."""
+        store = self._store
+        if isinstance(store, StatisticsStore):
+            return await self._retrying(
+                "histogram", [], lambda: store.histogram(since=since, width=width, workflow=workflow)
+            )
+        found = self._every_record(since=since, workflow=workflow)
+        return Counter([(int((record.created_at - since) // width), record.status) async for record in found])
+
+    async def _every_record(self, **asked: Any) -> AsyncIterator[RunRecord]:
+        """Yield the records of a store that does not count them."""
+        last: RunRecord | None = None
+        while page := await self.records(after=last, limit=PAGE, **asked):
+            for record in page:
+                yield record
+            last = page[-1]
 
     async def delete(self, run: str) -> None:
         """

@@ -117,6 +117,19 @@ async def count(db: Any, statements: Statements, asked: Asked) -> int:
     return await db.fetchval(statements["count"], *asked.bound)  # type: ignore[no-any-return]
 
 
+async def tally(db: Any, statements: Statements) -> dict[tuple[str, RunStatus], int]:
+    """Return how many runs there are, by workflow and status."""
+    return {(row[0], row[1]): row[2] for row in await db.fetch(statements["tally"])}
+
+
+async def histogram(
+    db: Any, statements: Statements, since: float, width: float, workflow: str | None
+) -> dict[tuple[int, RunStatus], int]:
+    """Return how many runs were created in each period of *width* seconds, by its number and status."""
+    rows = await db.fetch(statements["histogram"], since, width, workflow)
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
 async def free_page(
     db: Any, statements: Statements, statuses: Collection[RunStatus], after: RunRecord | None, limit: int
 ) -> list[RunRecord]:

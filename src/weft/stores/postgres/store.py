@@ -352,6 +352,16 @@ class PostgresStore:
         """Return how many runs there are."""
         return await self._ask(reading.count, reading.Asked(statuses, workflow, failed, since))
 
+    async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return how many runs there are, by workflow and status."""
+        return await self._ask(reading.tally)
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None = None
+    ) -> Mapping[tuple[int, RunStatus], int]:
+        """Return how many runs were created in each period, by its number and status."""
+        return await self._ask(reading.histogram, float(since), float(width), workflow)
+
     async def delete(self, run: RunId) -> None:
         """Delete a run, its log and its facts."""
         opened = self._usable()

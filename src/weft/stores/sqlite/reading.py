@@ -26,6 +26,8 @@ _RECORD = query("record")
 _FIRST_PAGE = query("first_page")
 _PAGE = query("page")
 _COUNT = query("count")
+_TALLY = query("tally")
+_HISTOGRAM = query("histogram")
 _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
 _FACT_BODY = query("fact_body")
@@ -188,6 +190,23 @@ def count(db: sqlite3.Connection, asked: Asked) -> int:
             return int(db.execute(sql, () if workflow is None else (workflow,)).fetchone()[0])
         sql = asked.sql(_COUNT)
         return sum(db.execute(sql, part).fetchone()[0] for part in asked.parts)
+
+
+def tally(db: sqlite3.Connection) -> dict[tuple[str, RunStatus], int]:
+    """Return how many runs there are, by workflow and status; a status that does not exist is left out."""
+    return {(workflow, status): number for workflow, status, number in fetched(db, _TALLY, ()) if status in _STATUSES}
+
+
+def histogram(db: sqlite3.Connection, asked: Asked, width: float) -> dict[tuple[int, RunStatus], int]:
+    """Return how many runs were created in each period of *width* seconds, by its number and status."""
+    found: dict[tuple[int, RunStatus], int] = {}
+    sql = asked.sql(_HISTOGRAM)
+    with _one_moment(db):
+        for part in asked.parts:
+            for period, number in db.execute(sql, part | {"width": width}):
+                key = (period, part["status"])
+                found[key] = found.get(key, 0) + number
+    return found
 
 
 def free_page(

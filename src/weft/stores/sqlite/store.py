@@ -287,6 +287,16 @@ class SQLiteStore:
         """Return how many runs there are."""
         return await self._read(reading.count, reading.Asked(statuses, workflow, failed, since))
 
+    async def tally(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return how many runs there are, by workflow and status."""
+        return await self._read(reading.tally)
+
+    async def histogram(
+        self, *, since: float, width: float, workflow: str | None = None
+    ) -> Mapping[tuple[int, RunStatus], int]:
+        """Return how many runs were created in each period, by its number and status."""
+        return await self._read(reading.histogram, reading.Asked(workflow=workflow, since=since), float(width))
+
     async def delete(self, run: RunId) -> None:
         """Forget a run, its log and its facts."""
         await self._remove([run], commands.delete, run)

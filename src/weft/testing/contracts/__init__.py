@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.owned_store import OwnedStoreContract
     from weft.testing.contracts.scheduler import SchedulerContract
     from weft.testing.contracts.shared_store import SharedStoreContract
+    from weft.testing.contracts.statistics_store import StatisticsStoreContract
     from weft.testing.contracts.store import StoreContract
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
+    "StatisticsStoreContract",
     "StoreContract",
 ]
 
@@ -62,6 +64,7 @@ _HOMES = {
     "SchedulerContract": "scheduler",
     "SharedInboxContract": "inbox_store",
     "SharedStoreContract": "shared_store",
+    "StatisticsStoreContract": "statistics_store",
     "StoreContract": "store",
 }
 
