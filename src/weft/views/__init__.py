@@ -7,6 +7,7 @@ value consists of.  Nothing here prints or reads a store.
 
 from weft.views.attention import Attention, Cell, attention, strip
 from weft.views.graph import page_graph
+from weft.views.histogram import PeriodBar, histogram_bars
 from weft.views.time_scale import Piece, TimeScale, scale_of, time_scale
 from weft.views.value_tree import ValueTree, value_tree
 from weft.views.waterfall import REASONS, Bar, Reason, Row, Waterfall, waterfall
@@ -16,6 +17,7 @@ __all__ = [
     "Attention",
     "Bar",
     "Cell",
+    "PeriodBar",
     "Piece",
     "Reason",
     "Row",
@@ -23,6 +25,7 @@ __all__ = [
     "ValueTree",
     "Waterfall",
     "attention",
+    "histogram_bars",
     "page_graph",
     "scale_of",
     "strip",

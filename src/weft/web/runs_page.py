@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from weft.errors import CorruptLog, RunNotFound
 from weft.log.outcome import decode_outcome
 from weft.ports.store import RunRecord, RunStatus
 from weft.runner.runner import AsyncRunner
-from weft.views import Attention, Cell, attention, strip
+from weft.views import Attention, Cell, attention, histogram_bars, strip
 from weft.web.rendering import link, page
 from weft.web.source import Source
 
@@ -23,7 +23,30 @@ STATUSES: Final[tuple[RunStatus, ...]] = (
     *("failed", "parked", "waiting", "running", "idle", "cancelled", "completed"),
 )
 """In the order in which they need attention."""
-SPANS: Final = {"1h": 3_600, "24h": 86_400, "7d": 7 * 86_400, "all": None}
+
+
+class Span(NamedTuple):
+    """A stretch of time that ends now, cut into periods of *width* seconds."""
+
+    label: str
+    seconds: float
+    width: float
+    each: str
+
+    @property
+    def periods(self) -> int:
+        """How many periods it has."""
+        return round(self.seconds / self.width)
+
+
+DAY: Final = Span("last 24 h", 86_400.0, 900.0, "15 min")
+ALL: Final = Span("all", 30 * 86_400.0, 8 * 3_600.0, "8 h, last 30 days")
+SPANS: Final = {
+    "1h": Span("last hour", 3_600.0, 60.0, "minute"),
+    "24h": DAY,
+    "7d": Span("last 7 d", 604_800.0, 7_200.0, "2 h"),
+    "all": ALL,
+}
 READ_WHOLE: Final = 2_000
 """A run with more events than this is shown in the list without its components: its page reads it."""
 
@@ -55,11 +78,19 @@ async def runs_page(request: Request) -> Response:
             pass
         else:
             return RedirectResponse(link(request, f"/runs/{found}"), 303)
-    span = query.get("span", "all")
-    since = time.time() - (SPANS.get(span) or 0) if SPANS.get(span) else None
     workflow = query.get("workflow") or None
+    now = time.time()
+    span = SPANS.get(query.get("span", ""), DAY)
+    since = None if span is ALL else now - span.seconds
     wanted: list[RunStatus] = [status for status in STATUSES if status in query.getlist("status")]
-    counts = {status: await runner.count(status=status, workflow=workflow, since=since) for status in STATUSES}
+    counts = await _counts(runner, workflow, since)
+    if span is DAY and not query.get("span") and not any(counts.values()):  # then an older store is not shown as empty
+        span, since = ALL, None
+        counts = await _counts(runner, workflow, since)
+    begin = now - span.seconds
+    bars = histogram_bars(
+        await runner.histogram(since=begin, width=span.width, workflow=workflow), periods=span.periods
+    )
     order = query.get("sort", "attention")
     wants = {"workflow": workflow, "since": since}
     records, following = await (
@@ -77,7 +108,10 @@ async def runs_page(request: Request) -> Response:
         total=sum(counts.values()),
         wanted=wanted,
         span=span,
-        spans=list(SPANS),
+        spans=SPANS,
+        bars=bars,
+        begin=begin,
+        is_empty=not any(counts.values()) and not wanted and workflow is None and span is ALL,
         workflow=workflow,
         missing=found,
         following=following,
@@ -88,6 +122,17 @@ async def runs_page(request: Request) -> Response:
             "runs": [{**as_data(line.record), "why": line.why, "components": line.strip} for line in lines],
         },
     )
+
+
+async def _counts(runner: AsyncRunner, workflow: str | None, since: float | None) -> dict[RunStatus, int]:
+    """Return how many runs there are in each status."""
+    if since is not None:
+        return {status: await runner.count(status=status, workflow=workflow, since=since) for status in STATUSES}
+    found = await runner.tally()
+    return {
+        status: sum(number for (name, of), number in found.items() if of == status and workflow in (None, name))
+        for status in STATUSES
+    }
 
 
 async def _by_age(
@@ -130,7 +175,8 @@ async def _record(runner: AsyncRunner, id: str | None) -> RunRecord | None:
 async def _line(source: Source, record: RunRecord, *, may_see: bool) -> Line:
     """Return what the list shows of a run; one that cannot be read is shown without its components."""
     if record.head > READ_WHOLE:
-        return Line(record, _from_record(record))
+        stored = decode_outcome(record.outcome) if record.status == "completed" and may_see else None
+        return Line(record, _from_record(record), None if stored is None else stored.results or None)
     try:
         _, run = await source.run(record.id)
     except (CorruptLog, RunNotFound) as error:

@@ -14,28 +14,23 @@ from weft.views.order import in_order
 from weft.web.rendering import page
 from weft.web.runs_page import READ_WHOLE, STATUSES
 
-LOOKED_AT: Final = 1_000
-"""How many of the latest runs are looked at for the names of workflows."""
 GRID: Final = 50
 
 
 async def workflows_page(request: Request) -> Response:
-    """Show the workflows of the latest runs."""
+    """Show all workflows that have runs."""
     runner = await request.app.state.source.runner()
-    latest: dict[str, Any] = {}
-    for record in await runner.runs(limit=LOOKED_AT):
-        latest.setdefault(record.workflow, record)
-    rows = [
-        {
-            "workflow": name,
-            "version": record.version,
-            "latest": record,
-            "counts": {status: await runner.count(workflow=name, status=status) for status in STATUSES},
-        }
-        for name, record in sorted(latest.items())
-    ]
+    counts: dict[str, dict[str, int]] = {}
+    for (name, status), number in (await runner.tally()).items():
+        counts.setdefault(name, {})[status] = number
+    rows: list[dict[str, Any]] = []
+    for name in sorted(counts):
+        latest = await runner.runs(workflow=name, limit=1)
+        if latest:
+            ordered = {status: counts[name][status] for status in STATUSES if status in counts[name]}
+            rows.append({"workflow": name, "version": latest[0].version, "latest": latest[0], "counts": ordered})
     told = [{"workflow": row["workflow"], "version": row["version"], "counts": row["counts"]} for row in rows]
-    return page(request, "workflows.html", rows=rows, looked_at=LOOKED_AT, data={"workflows": told})
+    return page(request, "workflows.html", rows=rows, data={"workflows": told})
 
 
 async def workflow_page(request: Request) -> Response:
