@@ -59,7 +59,7 @@ def waits_of(run: Run) -> dict[Key, tuple[Any, float | None]]:
 
 def check_kept(run: Run, before: dict[Key, tuple[Any, float | None]]) -> None:
     """Check that what waited before and still does has the time that it had, unless it is to begin again."""
-    begins = {activation.key for activation in run.memory.newly_waiting}
+    begins = {activation.key for activation in run.memory.newly_waiting or ()}
     for key, wait in waits_of(run).items():
         assert key in begins or before[key] == wait
 
@@ -164,7 +164,7 @@ def test_an_upgrade_to_the_same_graph_disturbs_no_wait(
 ) -> None:
     run = driven([workflow], values, steps).run
     before = {key: (each.activation, each.due) for key, each in (run.memory.waiting or {}).items()}
-    begins, signals = [each.key for each in run.memory.newly_waiting], dict(run.memory.signals or {})
+    begins, signals = [each.key for each in run.memory.newly_waiting or ()], dict(run.memory.signals or {})
     void = void_in(run)
 
     run.upgrade(workflow)
@@ -172,7 +172,7 @@ def test_an_upgrade_to_the_same_graph_disturbs_no_wait(
     after = {key: (each.activation, each.due) for key, each in (run.memory.waiting or {}).items()}
     assert set(after) == set(before)
     assert all(after[key][0] is before[key][0] and after[key][1] == before[key][1] for key in before)
-    assert [each.key for each in run.memory.newly_waiting] == [key for key in begins if key in before]
+    assert [each.key for each in run.memory.newly_waiting or ()] == [key for key in begins if key in before]
     assert dict(run.memory.signals or {}) == signals
     assert void_in(run) == void
 

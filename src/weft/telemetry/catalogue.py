@@ -110,7 +110,7 @@ MEANINGS: Final[dict[str, str]] = {
     "error": "the exception",
     "events": "how many events are written or were read",
     "executor": "`inline`, `async`, `thread`, `process`, or the name of another one",
-    "handle": "the attempt: the same object in all its events, see below",
+    "handle": "the attempt: the same object in all its events, see above",
     "is_final": "whether the component has failed for good: no retry, fallback or skip follows",
     "is_new": "whether the run is started with this input",
     "is_resumed": "whether the run existed before",
