@@ -23,6 +23,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── CircuitOpen             a circuit breaker holds the component back
     │   ├── DeadlineExceeded        the deadline of the run or the component is past
     │   ├── DescribedError          an exception of another process, known by description
+    │   ├── ExternalFailure         an external step failed outside
     │   ├── InvalidFallback         a fallback returned something that cannot be used
     │   ├── InvalidTurn             a handler returned an invalid state change
     │   ├── InvalidWait             a function said for how long to sleep, and that is not a time
@@ -42,10 +43,13 @@ All errors that this library raises on purpose, in one tree.
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or twice at once
     │   ├── InvalidSignal           a signal does not fit what the run waits for
+    │   ├── InvalidToken            a token that no run has issued
+    │   │   └── TokenExpired        a token whose attempt has ended
     │   ├── MissingContext          a required context key is missing
     │   ├── NoRun                   a function that reads a run was called without one
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
+    │   ├── NoToken                 a step that is not external was asked for its token
     │   ├── NothingProduced         the component exists and has produced no value
     │   │   └── NoInput             a handle was asked for its result, and belongs to no input
     │   ├── RunFrozen               a run from a runner can be read, not changed
@@ -323,6 +327,10 @@ class SignalTimeout(ExecutionError, TimeoutError):
         self.component, self.signal, self.seconds = component, signal, seconds
 
 
+class ExternalFailure(ExecutionError):
+    """An external step has failed outside; the text says why."""
+
+
 class InvalidWait(ExecutionError, ValueError):
     """A function was to say for how long *component* sleeps, and returned something that is not a time."""
 
@@ -474,6 +482,29 @@ class NoRunner(RunError):
             "AsyncRunner, and let the component run on a thread or as a coroutine, not in another process"
         )
         self.component = component
+
+
+class NoToken(RunError):
+    """A step asked for its token, and is not completed from outside."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__(
+            f"{component!r} has no token: its policy does not say execution_mode='external', or it was executed by a "
+            "program that prepares runnables itself"
+        )
+        self.component = component
+
+
+class InvalidToken(RunError, LookupError):
+    """A token that no run has issued."""
+
+
+class TokenExpired(InvalidToken):
+    """A token that works no more: it was used, or the attempt that it was for has ended otherwise."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(f"this token of run {run_id!r} works no more: {why}")
+        self.run_id, self.why = run_id, why
 
 
 class NoSuchLetter(RunError, LookupError):

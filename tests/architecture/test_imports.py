@@ -83,6 +83,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"runtime"},
         {"queries"},
         {"archives"},
+        {"completions"},
         {"runner"},
         {"blocking"},
     ),

@@ -78,6 +78,17 @@ EVENTS: dict[str, Any] = {
     "timer_started": ev.TimerStarted(8, "nap", (4,), 1700000060.5, 1700000000.5),
     "timer_started until": ev.TimerStarted(8, "nap", (4,), 1700000060.0, 1700000000.5, is_relative=False),
     "timer_fired": ev.TimerFired(9, "nap", (4,), [1, 2], 1700000060.75),
+    "token_issued": ev.TokenIssued(8, "ask", (4,), "s3cret", 1700000000.5),
+    "completion_awaited": ev.CompletionAwaited(9, "ask", (4,), 2, 1700000000.5, 1700000060.5, 1700000000.25, 99),
+    "completion_awaited for ever": ev.CompletionAwaited(9, "ask", ((6, 1),)),
+    "completion_received": ev.CompletionReceived(10, "ask", (4,), {"ok": True}, 2, 0, 1700000030.5, "ann"),
+    "completion_received as a message": ev.CompletionReceived(0, "", (), "x" * 2000, 1, 0, None, None, "s3cret"),
+    "failure_received": ev.FailureReceived(
+        10, "ask", (4,), ev.ErrorDetail("ValueError", ("Exception",), "no"), 2, 1700000030.5, "ann"
+    ),
+    "failure_received as a message": ev.FailureReceived(
+        0, "", (), ev.ErrorDetail("ValueError", ("Exception",), "no"), 1, None, None, "s3cret"
+    ),
     "run_retried": ev.RunRetried(16, (10, 12), ((13, 15),), "ann"),
     "run_forked": ev.RunForked(16, "run-0", 15, (5,), (-6,), ((8, 9), (11, 11))),
     "run_upgraded": ev.RunUpgraded(16, GROWN, (4,), ((8, 8),)),

@@ -97,7 +97,6 @@ def test_a_policy_of_retries_costs_nothing_until_something_fails() -> None:
         Policy(executor="process"),
         Policy(telemetry_prefix="x"),
         Policy(log_level="info"),
-        Policy(execution_mode="external"),
     ],
 )
 def test_what_only_a_runner_can_keep_is_refused_in_memory(policy: Policy) -> None:

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from weft import Workflow, step
+from weft import Workflow, current, step
 
 double = step(lambda x: x * 2, name="double")
 increment = step(lambda x: x + 1, name="increment")
@@ -25,6 +25,11 @@ class Gate:
         self.begun.set()
         assert self.opened.wait(20)
         return x
+
+
+def write_token(path: str) -> None:
+    """Hand the token of an external step to a file."""
+    Path(path).write_text(current().token)
 
 
 def hang(begun: str) -> None:

@@ -154,6 +154,7 @@ def tallies(run: Run) -> dict[str, Tally]:
     for (name, _), waiting in (memory.waiting or {}).items():
         wait = waiting.activation.node.wait
         state = "sleeping" if wait is None or wait.signal is None else f"waiting for {wait.signal!r}"
+        state = "waiting for its completion" if waiting.attempt else state
         found.setdefault(name, Tally()).states[state] += 1
     for name, _ in memory.blocked or ():
         found.setdefault(name, Tally()).states["waiting"] += 1

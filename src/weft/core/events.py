@@ -232,6 +232,67 @@ class TimerFired(Activated, frozen=True, tag="timer_fired"):
         return self.seq
 
 
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """An exception as plain data."""
+
+    type: str
+    """The qualified name of its class, with the module unless it is a builtin."""
+    bases: tuple[str, ...]
+    """The qualified names of the classes it derives from, nearest first."""
+    message: str
+    traceback: str = ""
+
+
+class TokenIssued(Activated, frozen=True, tag="token_issued"):
+    """The attempt that is about to start can be completed from outside with this *token*, the part that is secret."""
+
+    token: str
+    at: float | None = None
+
+
+class CompletionAwaited(Activated, frozen=True, tag="completion_awaited"):
+    """
+    The function of an external step has returned at *at*: the step is open until it is completed from outside.
+
+    If *due* is given, it has failed then.
+    """
+
+    attempt: int = 1
+    at: float = 0.0
+    due: float | None = None
+    since: float = 0.0
+    """When the first attempt began, in seconds since the epoch: what a deadline of its policy counts from."""
+    duration_ns: int = 0
+
+
+class CompletionReceived(Activated, frozen=True, tag="completion_received"):
+    """An external step was completed from outside, with *value*."""
+
+    value: Any
+    attempt: int = 1
+    duration_ns: int = 0
+    at: float | None = None
+    by: str | None = None
+    token: str = ""
+    """In a message: the token, which says what was completed.  In a log the other fields do."""
+
+    @property
+    def address(self) -> Address:
+        """Where the fact that it brought stands."""
+        return self.seq
+
+
+class FailureReceived(Activated, frozen=True, tag="failure_received"):
+    """The attempt of an external step has failed outside, or was not completed in time; its policy decides next."""
+
+    error: ErrorDetail
+    attempt: int = 1
+    at: float | None = None
+    by: str | None = None
+    token: str = ""
+    """As in :class:`CompletionReceived`."""
+
+
 class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
     """The condition was asked, and *holds* or not; a component that decides over its state let an input be."""
 
@@ -253,17 +314,6 @@ class RunnableDelayed(Activated, frozen=True, tag="runnable_delayed"):
     """The component became ready at *at*, seconds since the epoch; its policy lets the first attempt wait from then."""
 
     at: float
-
-
-class ErrorDetail(msgspec.Struct, frozen=True):
-    """An exception as plain data."""
-
-    type: str
-    """The qualified name of its class, with the module unless it is a builtin."""
-    bases: tuple[str, ...]
-    """The qualified names of the classes it derives from, nearest first."""
-    message: str
-    traceback: str = ""
 
 
 class RunnableCompleted(Activated, frozen=True, tag="runnable_completed"):
@@ -429,14 +479,14 @@ class RunImported(Event, frozen=True, tag="run_imported"):
 REVISIONS = (RunRetried, RunForked, RunUpgraded)
 """The events after which others no longer count (ADR 32)."""
 
-PRODUCTIONS = (ReactionOccurred, SignalTaken, TimerFired)
+PRODUCTIONS = (ReactionOccurred, SignalTaken, TimerFired, CompletionReceived)
 """The events that are the one fact which a component has made of its inputs."""
 
-Production = ReactionOccurred | SignalTaken | TimerFired
+Production = ReactionOccurred | SignalTaken | TimerFired | CompletionReceived
 
 ENDINGS = (
     *(ReactionOccurred, FannedOut, StateChanged, ConditionEvaluated, RunnableFailed, RunnableSkipped),
-    *(SignalTaken, TimerFired),
+    *(SignalTaken, TimerFired, CompletionReceived),
 )
 """The events after which a runnable, or a wait, is no longer pending."""
 
@@ -453,6 +503,10 @@ AnyEvent = (
     | SignalTaken
     | TimerStarted
     | TimerFired
+    | TokenIssued
+    | CompletionAwaited
+    | CompletionReceived
+    | FailureReceived
     | ConditionEvaluated
     | RunnableDispatched
     | RunnableDelayed

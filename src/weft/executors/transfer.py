@@ -77,11 +77,18 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     call, kwargs = runnable.node.call, runnable.kwargs
     if runnable.override is not None:
         call, kwargs = runnable.override.call, dict(runnable.override.constants)
-    about = (runnable.run_id, runnable.component, runnable.attempt, runnable.idempotency_key, runnable.is_condition)
+    about: Any = (
+        runnable.run_id,
+        runnable.component,
+        runnable.attempt,
+        runnable.idempotency_key,
+        runnable.is_condition,
+    )
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
     entries = _packed_entries(runnable) if runnable.entries else b""
     try:
-        return _framed(ticket, (*about, runnable.pulse is not None, entries), (call, runnable.args, kwargs, inputs))
+        about = (*about, runnable.pulse is not None, entries, runnable.token)
+        return _framed(ticket, about, (call, runnable.args, kwargs, inputs))
     except Exception as error:
         raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
 
@@ -127,7 +134,7 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
         NotTransferable: the function or an argument cannot be loaded here.
     """
     buffer = _opened(frame)
-    run_id, component, attempt, key, is_condition, is_heard, packed = pickle.load(buffer)  # noqa: S301 - our parent's
+    run_id, component, attempt, key, is_condition, is_heard, packed, token = pickle.load(buffer)  # noqa: S301 - our parent's
     try:
         call, args, kwargs, inputs = pickle.load(buffer)  # noqa: S301
     except BaseException as error:
@@ -140,7 +147,9 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     pulse = beat if is_heard else None
     entries = _unpacked_entries(component, packed)
     lineage = _SentLineage(inputs)
-    return Runnable(node, run_id, addresses, lineage, args, kwargs, attempt, own_key=key, pulse=pulse, entries=entries)
+    sent = Runnable(node, run_id, addresses, lineage, args, kwargs, attempt, own_key=key, pulse=pulse, entries=entries)
+    sent.token = token
+    return sent
 
 
 class _SentLineage(Lineage):

@@ -1,7 +1,7 @@
 """The loops behind ``Workflow.run``, ``react`` and ``arun``: one process, nothing stored."""
 
 from weft.calling import aexecute, execute, whole
-from weft.local.clock import new_run_id, now
+from weft.local.clock import new_run_id, new_secret, now
 from weft.local.concurrent import adrive, drive_concurrently
 from weft.local.policies import checked, choose, policies_in_memory, preview
 from weft.local.policy_driver import PolicyDriver
@@ -22,6 +22,7 @@ __all__ = [
     "evaluate",
     "execute",
     "new_run_id",
+    "new_secret",
     "now",
     "policies_in_memory",
     "preview",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 import uuid
 
@@ -26,6 +27,11 @@ class SystemClock:
 def now() -> float:
     """Return the time of day in seconds since the epoch."""
     return time.time()
+
+
+def new_secret() -> str:
+    """Return text that cannot be guessed, for the token of an external step."""
+    return secrets.token_urlsafe(24)
 
 
 def new_run_id() -> str:

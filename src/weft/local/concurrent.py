@@ -22,6 +22,7 @@ from typing import Any, cast
 from weft.calling import aexecute, execute, run_blocking
 from weft.core.fold.scope import Activation
 from weft.core.plan.node import Kind
+from weft.core.run.external import failure_outside
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.errors import AlreadyRunning
@@ -236,7 +237,7 @@ class _Loop:
         self, activation: Activation, runnable: Runnable, policy: Policy | None, driver: Any, told: dict[str, Any]
     ) -> bool:
         """Run a plain function in this loop: at once if it never waits, else as a task; return whether as a task."""
-        failed = None
+        failed = told.pop("failed", None)
         is_plain = policy is None or (policy.is_reactive and runnable.deadline is None and told["begun"] is None)
         if is_plain and not self.places.locked():
             outcome = execute(runnable)
@@ -272,7 +273,12 @@ class _Loop:
         if policies is None:
             return None, None, {}
         policy, _ = policy_of(self.run, policies, activation)
-        told = {"current": current_policy(policies, activation), "begun": policies.begun(activation.key)}
+        told: dict[str, Any] = {
+            "current": current_policy(policies, activation),
+            "begun": policies.begun(activation.key),
+        }
+        if self.run.memory.external is not None:
+            told["failed"] = failure_outside(self.run.memory, activation.key)
         return policy, PolicyDriver(clock=policies.clock), told
 
     def _watch(self, future: asyncio.Future[Outcome]) -> None:

@@ -12,19 +12,27 @@ import msgspec
 
 from weft.core.compose.component import Component
 from weft.core.fold.scope import Activation
+from weft.core.plan.node import FunctionNode
+from weft.core.run.external import failure_outside, issue_token, token_of
 from weft.core.run.run import Run
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
-from weft.local.clock import SystemClock
+from weft.local.clock import SystemClock, new_secret
 from weft.policy.instructions import Begun
 from weft.policy.matching import Choice, PolicyRule, Target, as_rules, winner
-from weft.policy.policy import Policy, check_in_memory
+from weft.policy.policy import Policy, check_external, check_in_memory
 from weft.policy.policy_table import PolicyTables
 from weft.policy.run_policies import RunPolicies
 from weft.ports.clock import Clock
 from weft.typing import Address
 
-TABLES = PolicyTables(lambda node, policy: check_in_memory(node.name, policy), logging.getLogger("weft.local"))
+
+def _check(node: FunctionNode, policy: Policy) -> None:
+    check_external(node, policy)
+    check_in_memory(node.name, policy)
+
+
+TABLES = PolicyTables(_check, logging.getLogger("weft.local"))
 """The policies of the nodes of all plans that run in memory."""
 _NO_POLICY = Policy()
 
@@ -71,10 +79,15 @@ def policy_of(run: Run, policies: RunPolicies, activation: Activation) -> tuple[
 
 
 def dispatch(run: Run, runnable: Runnable, policy: Policy, begun: Begun | None) -> None:
-    """Record the dispatch of a durable *runnable*, whose attempts count on from *begun*."""
-    if policy.execution_mode == "durable":
+    """Record the dispatch of a durable or external *runnable*, whose attempts count on from *begun*."""
+    has_failed = run.memory.external is not None and failure_outside(run.memory, runnable.key) is not None
+    if policy.execution_mode in ("durable", "external") and not has_failed:
         number = 1 if begun is None else begun.attempts + 1
         run.record_dispatch(msgspec.structs.replace(runnable, attempt=number), policy)
+    if policy.execution_mode == "external":
+        clock = SystemClock() if run.known_policies is None else run.known_policies.clock
+        issue_token(run.memory, runnable.key, new_secret(), clock.time())
+        runnable.token = token_of(run.memory, runnable.key)
 
 
 def current_policy(policies: RunPolicies, activation: Activation) -> Callable[[], Policy]:

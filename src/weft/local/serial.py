@@ -17,6 +17,7 @@ from weft.core.failure import sound
 from weft.core.fold.fold import complete
 from weft.core.fold.scope import Activation
 from weft.core.functions.current import announce, announced
+from weft.core.run.external import failure_outside
 from weft.core.run.run import Run
 from weft.core.run.runnable import Outcome, Runnable, bind
 from weft.local.concurrent import drive_concurrently, enter, raise_first
@@ -92,7 +93,7 @@ def perform(run: Run, activation: Activation, policies: RunPolicies | None) -> N
     except BaseException as error:  # noqa: BLE001 - whatever else a step raises is its outcome
         memory.adding = ()
         if policy is None or policies is None:
-            run.fail(activation, error, 1, perf_counter_ns() - started)
+            run.record_failure(activation, error, 1, perf_counter_ns() - started)
         else:
             runnable = bind(activation, memory, run.context)
             current, driver = current_policy(policies, activation), PolicyDriver(clock=policies.clock)
@@ -114,8 +115,9 @@ def governed(run: Run, activation: Activation, policies: RunPolicies) -> tuple[P
     runnable = bind(activation, run.memory, run.context)
     begun = policies.begun(activation.key)
     dispatch(run, runnable, policy, begun)
-    driver = PolicyDriver(clock=policies.clock)
-    return policy, driver.execute(runnable, policy, current=current_policy(policies, activation), begun=begun)
+    driver, current = PolicyDriver(clock=policies.clock), current_policy(policies, activation)
+    failed = None if run.memory.external is None else failure_outside(run.memory, activation.key)
+    return policy, driver.execute(runnable, policy, failed=failed, current=current, begun=begun)
 
 
 def evaluate(run: Run) -> None:

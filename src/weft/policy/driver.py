@@ -28,6 +28,7 @@ import msgspec
 from weft.core.events import (
     Activated,
     AttemptFailed,
+    CompletionAwaited,
     ErrorDetail,
     RunnableCompleted,
     RunnableDispatched,
@@ -37,7 +38,7 @@ from weft.core.events import (
 from weft.core.failure import PROPAGATES, describe, text_of
 from weft.core.functions.current import Addition
 from weft.core.run.runnable import Outcome, Runnable
-from weft.errors import CircuitOpen, DeadlineExceeded, InvalidPolicy, SilentStep, StepTimeout
+from weft.errors import CircuitOpen, DeadlineExceeded, InvalidFallback, InvalidPolicy, SilentStep, StepTimeout
 from weft.policy.admission import Admission
 from weft.policy.decision import (
     Compensate,
@@ -149,7 +150,7 @@ class _Driver:
                     return self._end("skipped", error=error)
                 case _:
                     return (yield from self._give_up(error))
-        return self._complete(reply)
+        return self._hand_out(reply) if self.policy.execution_mode == "external" else self._complete(reply)
 
     def _first(self, failed: BaseException | None) -> Generator[Instruction, Reply, Reply]:
         """Make the first attempt when it is due; or continue after the one that has *failed*."""
@@ -261,6 +262,10 @@ class _Driver:
             return (yield from self._give_up(_because(reply.error, error)))
         assert isinstance(reply, Returned)  # noqa: S101
         answer: Value | Runnable = reply.value
+        if self.policy.execution_mode == "external" and isinstance(answer, Runnable) and answer.override is None:
+            wrong = "asked for the step again, which is external; return Value(...) or runnable.using(function)"
+            invalid = InvalidFallback(f"the fallback of {self.runnable.component!r} {wrong}")
+            return (yield from self._give_up(_because(invalid, error)))
         if isinstance(answer, Value):
             return self._complete(Returned(answer.value))
         reply = yield from self._try(answer)
@@ -271,6 +276,18 @@ class _Driver:
     def _complete(self, reply: Reply) -> Outcome:
         assert isinstance(reply, Returned)  # noqa: S101
         return self._end("completed", result=reply.value, added=reply.added)
+
+    def _hand_out(self, reply: Reply) -> Outcome:
+        """Return the outcome of an external step whose function has returned: it is open."""
+        assert isinstance(reply, Returned)  # noqa: S101
+        key, attempt, now = self.runnable.key, max(self.attempt, 1), self.given.now()
+        ends = [self._deadline()]
+        if self.policy.timeout is not None:
+            ends.append(now - self.duration_ns / 1e9 + self.policy.timeout)
+        due = min((end for end in ends if end is not None), default=None)
+        self.events.append(CompletionAwaited(0, *key, attempt, now, due, self.began, self.duration_ns))
+        events, run = tuple(self.events), self.runnable.run_id
+        return Outcome(*key, "open", None, None, attempt, self.duration_ns, events, run_id=run, added=reply.added)
 
     def _give_up(self, error: BaseException) -> Instructions:
         match give_up(self.policy):

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 import msgspec
 
 from weft.core.functions.offered import offer
+from weft.core.plan.node import FunctionNode, Kind
 from weft.errors import InvalidPolicy
 from weft.policy.limits import CircuitBreaker, ConcurrencyLimit, RateLimit
 
@@ -319,6 +320,22 @@ _CHECKS: tuple[Callable[[Policy], None], ...] = (
 _NEEDS_A_RUNNER = ("queue_timeout", "heartbeat", "checkpoint_after", "executor", "telemetry_prefix", "log_level")
 
 
+def check_external(node: FunctionNode, policy: Policy) -> None:
+    """
+    Refuse ``execution_mode="external"`` for what is not a step.
+
+    Raises:
+        InvalidPolicy: *node* has no value that could come from outside.
+    """
+    if policy.execution_mode == "external":
+        is_step = node.kind is Kind.WORK and not (node.stateful or node.is_test or node.wait is not None or node.undoes)
+        if not is_step:
+            raise InvalidPolicy(
+                f"the policy of {node.name!r} says execution_mode='external', and only a step can be completed from "
+                "outside; write a rule for the step alone"
+            )
+
+
 def check_in_memory(component: str, policy: Policy) -> None:
     """
     Refuse a policy that a run in memory cannot honour.
@@ -327,8 +344,6 @@ def check_in_memory(component: str, policy: Policy) -> None:
         InvalidPolicy: the policy of *component* needs a runner.
     """
     asked = [name for name in _NEEDS_A_RUNNER if getattr(policy, name) != Policy.DEFAULTS[name]]
-    if policy.execution_mode == "external":
-        asked.append("execution_mode='external'")
     if asked:
         raise InvalidPolicy(
             f"the policy of {component!r} sets {', '.join(asked)}, which a run in memory cannot honour; "

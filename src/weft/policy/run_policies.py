@@ -61,11 +61,20 @@ class RunPolicies:
     def begun(self, key: Key) -> Begun | None:
         """Return how far the runnable *key* had come before it was resumed; None if it had not begun."""
         memory = self._run.memory
+        if memory.external and (outside := memory.external.get(key)) is not None and outside.failed is not None:
+            return self._begun_outside(key, outside.failed.attempt, outside.failures, outside.since)
         failed = (memory.attempts or {}).get(key)
         dispatched = (memory.dispatched or {}).get(key, 0)
         if failed is None:
             return Begun(dispatched) if dispatched else None
         return Begun(max(failed.last, dispatched), failed.failed, failed.retry_at, failed.since)
+
+    def _begun_outside(self, key: Key, attempt: int, failures: int, since: float) -> Begun:
+        """Return how far a runnable had come before its *attempt*, which is the last of its *failures* outside."""
+        before = (self._run.memory.attempts or {}).get(key)
+        if before is None:
+            return Begun(attempt - 1, failures - 1, 0.0, since)
+        return Begun(attempt - 1, before.failed + failures - 1, 0.0, before.since)
 
     def table(self, workflow: Workflow, plan: Plan) -> PolicyTable:
         """

@@ -332,6 +332,14 @@ class Runner:
         )
         return Handle(self, sent.ref)
 
+    def complete(self, token: str, value: Any = None, *, by: str | None = None) -> None:
+        """Complete the external step that *token* is for; see :meth:`AsyncRunner.complete`."""
+        self._do(self._inner.complete(token, value, by=by))
+
+    def fail(self, token: str, error: BaseException | str, *, by: str | None = None) -> None:
+        """Fail the attempt of the external step that *token* is for; see :meth:`AsyncRunner.fail`."""
+        self._do(self._inner.fail(token, error, by=by))
+
     def signal(self, id: str, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
         """Send the run *id* the signal *name*; see :meth:`AsyncRunner.signal`."""
         self._do(self._inner.signal(id, name, value, key=key, by=by))

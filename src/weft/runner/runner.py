@@ -40,9 +40,9 @@ from weft.ports.executor import Executor
 from weft.ports.scheduler import Scheduler
 from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
-from weft.runner.archives import RunnerArchives
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
+from weft.runner.completions import ExternalCompletions
 from weft.runner.durability.recovery import Recovered
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
@@ -75,7 +75,7 @@ _UNSAID: Final = (None,) * 7
 """The options of a run of which the caller has said nothing."""
 
 
-class AsyncRunner(RunnerArchives):
+class AsyncRunner(ExternalCompletions):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(

@@ -25,6 +25,9 @@ PROGRESS: list[Any] = [
     ev.Notified(0),
     ev.SignalTaken(0, "a", (2,), 1, 1),
     ev.TimerFired(0, "a", (2,), 1, 1.0),
+    ev.CompletionAwaited(0, "a", (2,)),
+    ev.CompletionReceived(0, "a", (2,), 1),
+    ev.FailureReceived(0, "a", (2,), DETAIL),
     ev.RunRetried(0, (3,)),
     ev.RunForked(0, "origin", 3),
     ev.RunImported(0, "origin", b""),
@@ -38,6 +41,7 @@ NONE: list[Any] = [
     ev.SignalReceived(0, "go", 1),
     ev.SignalRefused(0, "go", "no"),
     ev.TimerStarted(0, "a", (2,), 1.0, 0.0),
+    ev.TokenIssued(0, "a", (2,), "secret"),
 ]
 BEGUN: list[Any] = [ev.WorkflowDefined(1, "r", None), ev.InputReceived(2, 5, 1)]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

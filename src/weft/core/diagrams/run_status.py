@@ -111,7 +111,7 @@ class _Tally:
                 found.skipped += 1
             case ev.ConditionEvaluated() | ev.ReactionOccurred() | ev.FannedOut() | ev.StateChanged():
                 found.done += 1
-            case ev.SignalTaken() | ev.TimerFired():
+            case ev.SignalTaken() | ev.TimerFired() | ev.CompletionReceived():
                 found.done += 1
             case _:
                 pass

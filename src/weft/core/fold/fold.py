@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from weft.core import events as ev
 from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import batches, error_routes, gates, loops, reads, settling
+from weft.core.fold.external import completion_awaited, failure_received, token_issued
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
 from weft.core.fold.refold import Handlers, Refold, Revision, positions, rebuild
@@ -103,6 +104,8 @@ def complete(
         memory.open_more()
     if memory.dispatched:
         memory.dispatched.pop(key, None)
+        if memory.external:
+            memory.external.drop(key)
     if memory.attempts:
         memory.attempts.pop(key, None)
     if memory.retried:
@@ -317,6 +320,13 @@ def _end_wait(memory: Memory, event: ev.Production) -> None:
     made(memory, activation, event)
 
 
+def _completion_received(memory: Memory, event: ev.CompletionReceived) -> None:
+    key = (event.component, event.inputs)
+    if memory.external is None or memory.external.get(key) is None:
+        raise memory.story(event)
+    made(memory, memory.take_waiting(key) or memory.take(event, _WORK), event)
+
+
 def _note_reads(memory: Memory, activation: Activation, seq: int) -> None:
     if memory.lineage.read is None:
         memory.lineage.read = {}
@@ -472,6 +482,8 @@ def _attempt_failed(memory: Memory, event: ev.AttemptFailed) -> None:
     memory.attempts[key] = Attempts(1 + (before.failed if before else 0), event.attempt, event.retry_at, event.since)
     if memory.dispatched:
         memory.dispatched.pop(key, None)
+    if memory.external:
+        memory.external.drop(key)
 
 
 def _retried(memory: Memory, event: ev.RunnableRetried) -> None:
@@ -518,7 +530,7 @@ def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
     memory.newly_ready.clear()
-    memory.waiting = memory.newly_waiting = memory.signals = None
+    memory.waiting = memory.newly_waiting = memory.signals = memory.external = None
     memory.unopened = memory.blocked = memory.state_queues = memory.dispatched = memory.attempts = memory.letters = None
 
 
@@ -562,6 +574,10 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.SignalTaken: _signal_taken,
     ev.TimerStarted: _timer_started,
     ev.TimerFired: _timer_fired,
+    ev.TokenIssued: token_issued,
+    ev.CompletionAwaited: completion_awaited,
+    ev.CompletionReceived: _completion_received,
+    ev.FailureReceived: failure_received,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
     ev.RunnableDelayed: _delayed,

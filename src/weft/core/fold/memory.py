@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core import events as ev
 from weft.core.fold import batches, gates, joins, loops, ordering, settling
+from weft.core.fold.external import ExternalAttempts
 from weft.core.fold.reads import pin
 from weft.core.fold.scope import ALONE, Activation, Attempts, Ending, Key, Letter, Opening, Order, Scope, Waiting
 from weft.core.lineage.lineage import Cell, Lineage
@@ -46,6 +47,7 @@ class Memory:
         "cancelled",
         "children",
         "dispatched",
+        "external",
         "failures",
         "has_deadlines",
         "is_ending",
@@ -142,6 +144,8 @@ class Memory:
         """The activations that failed and will be tried again, or have to wait before they are tried at all."""
         self.dispatched: dict[Key, int] | None = None
         """The activations that were handed out and have not come back, with their attempt."""
+        self.external: ExternalAttempts | None = None
+        """The present attempts of external steps."""
         self._peak = 0
         self._waits_ended = 0
 
@@ -383,18 +387,19 @@ class Memory:
                 return
             self.state_queues[node.name] = deque()
         if node.wait is not None:
-            self._wait(activation)
+            self.keep_waiting(Waiting(activation))
             return
         if node.readings:
             activation.pins = tuple(pin(self, reading, activation.scope) for reading in node.readings)
         self.ready[activation.key] = activation
         self.newly_ready.append(activation)
 
-    def _wait(self, activation: Activation) -> None:
-        """Keep *activation*, whose node waits for time or a signal."""
+    def keep_waiting(self, waiting: Waiting) -> None:
+        """Keep an activation that waits for time, a signal or its completion from outside."""
+        activation = waiting.activation
         if self.waiting is None:
             self.waiting = {}
-        self.waiting[activation.key] = Waiting(activation)
+        self.waiting[activation.key] = waiting
         if self.newly_waiting is None:
             self.newly_waiting = []
         self.newly_waiting.append(activation)
@@ -427,6 +432,8 @@ class Memory:
             self.open_more()
         if self.dispatched:
             self.dispatched.pop(key, None)
+            if self.external:
+                self.external.drop(key)
         if self.attempts:
             self.attempts.pop(key, None)
         if self.retried:
@@ -443,6 +450,10 @@ class Memory:
             self.waiting, self._waits_ended = None, 0
         elif self._waits_ended > len(self.waiting) // 8 + 64:  # iterating a dict visits deleted entries too
             self.waiting, self._waits_ended = dict(self.waiting or {}), 0
+        if self.external:
+            self.external.drop(key)
+            if self.attempts:
+                self.attempts.pop(key, None)
         if self.retried:
             self.retried.pop(key, None)
         return waiting.activation

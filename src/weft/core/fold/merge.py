@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from weft.core import events as ev
 from weft.core.fold.event_equality import compare, same_events
 from weft.core.fold.fold import record
+from weft.core.fold.scope import Key
 from weft.errors import InvalidEvent
 from weft.typing import Address
 
@@ -61,8 +62,11 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
             key = (event.component, inputs or ())
             if inputs is None:
                 continue  # what it worked on was not taken over, so this run does it again
-            if isinstance(event, ev.RunnableDispatched | ev.RunnableDelayed | ev.AttemptFailed | ev.ChildStarted):
+            if isinstance(event, _OF_ATTEMPTS):
                 if memory.at(key) is not None:
+                    record(memory, replace(event, seq=seq, inputs=inputs))
+            elif isinstance(event, ev.TokenIssued | ev.CompletionAwaited | ev.FailureReceived):
+                if _fits_token(memory, event, key):
                     record(memory, replace(event, seq=seq, inputs=inputs))
             elif isinstance(event, ev.RunnableRetried):
                 if key in (memory.letters or {}):
@@ -86,6 +90,18 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
         elif not isinstance(event, ev.RunTakenOver):  # that is about the process, and changes nothing
             raise InvalidEvent(f"one of the runs was changed since they parted: {event!r}")
     memory.newly_waiting = [waiting.activation for waiting in (memory.waiting or {}).values()]
+
+
+_OF_ATTEMPTS = (ev.RunnableDispatched, ev.RunnableDelayed, ev.AttemptFailed, ev.ChildStarted)
+
+
+def _fits_token(memory: Memory, event: ev.TokenIssued | ev.CompletionAwaited | ev.FailureReceived, key: Key) -> bool:
+    """Whether *event*, of an external step, can happen in this log too: its token is the one that is in force here."""
+    attempt = None if memory.external is None else memory.external.get(key)
+    has_token = attempt is not None and attempt.token is not None
+    if isinstance(event, ev.FailureReceived):
+        return has_token
+    return memory.at(key) is not None and has_token != isinstance(event, ev.TokenIssued)
 
 
 def _signal_here(memory: Memory, event: ev.Activated, moved: dict[int, int]) -> dict[str, int] | None:

@@ -236,12 +236,14 @@ class Letter(msgspec.Struct, frozen=True, eq=False):
 
 
 class Waiting(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """An activation that waits for time or a signal, and until when at the latest, once its timer has started."""
+    """An activation that waits for time, a signal or its completion from outside, and until when at the latest."""
 
     activation: Activation
     due: float | None = None
     is_relative: bool = True
     """Whether it waits for a length of time, rather than for a time of day."""
+    attempt: int = 0
+    """The attempt of an external step that is open, and waits to be completed from outside; 0 for a wait."""
 
     @property
     def deadline(self) -> float | None:

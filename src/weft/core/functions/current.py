@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import msgspec
 
 from weft.core.functions.references import MISSING
-from weft.errors import NoRun, NoRunner
+from weft.errors import NoRun, NoRunner, NoToken
 from weft.typing import Address
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Announced(Protocol):
     @property
     def pulse(self) -> Callable[[], object] | None:
         """Takes a heartbeat, where one is expected."""
+        ...
+
+    @property
+    def token(self) -> str | None:
+        """The token that completes it from outside, if it is an external step."""
         ...
 
     @property
@@ -141,6 +146,21 @@ class Current:
     def inputs(self) -> tuple[Any, ...]:
         """The values that it was given."""
         return tuple(self._lineage.fact(address).value for address in self._key[1])
+
+    @property
+    def token(self) -> str:
+        """
+        The token that completes this step from outside, of a policy with ``execution_mode="external"``.
+
+        Hand it out, and return: ``runner.complete(token, value)`` or ``runner.fail(token, error)`` ends the step.
+
+        Raises:
+            NoToken: the step is not external.
+        """
+        token = None if isinstance(self._running, tuple) else self._running.token
+        if token is None:
+            raise NoToken(self.component)
+        return token
 
     def heartbeat(self) -> None:
         """Send a heartbeat, for a policy with ``heartbeat=``; without one this does nothing."""

@@ -70,8 +70,8 @@ class Beginning(Sequence[T]):
 
 
 _FOLDED: Final = (
-    *("_peak", "_waits_ended", "blocked", "children", "keys", "letters", "newly_ready", "newly_waiting", "partitions"),
-    *("ready", "retried", "signal_keys", "signals", "state_queues"),
+    *("_peak", "_waits_ended", "blocked", "children", "external", "keys", "letters", "newly_ready", "newly_waiting"),
+    *("partitions", "ready", "retried", "signal_keys", "signals", "state_queues"),
 )
 """Attributes that a frozen memory does not copy, and folds again from its log when they are read."""
 
@@ -156,8 +156,10 @@ _ADD: Final = "call runner.add({id}, ...)"
 INSTEAD: Final[dict[str, str]] = {
     **dict.fromkeys(("arun", "feed_back", "plan", "plan_eagerly", "run"), _SEND),
     **dict.fromkeys(("fire_timers", "react", "react_until_satisfied"), _DRIVE),
-    **dict.fromkeys(("apply", "apply_outcome", "fail", "merge", "record", "record_dispatch"), _RECORD),
+    **dict.fromkeys(("apply", "apply_outcome", "merge", "record", "record_dispatch", "record_failure"), _RECORD),
     **dict.fromkeys(("add", "extend"), _ADD),
+    "complete": "call runner.complete(token, value)",
+    "fail": "call runner.fail(token, error)",
     "discard": "call runner.discard({id}, ...)",
     "remove": "call runner.remove({id}, component)",
     "retry": "call runner.retry({id}, ...)",

@@ -20,6 +20,7 @@ from weft.core.fold.fold import complete, fold, record
 from weft.core.fold.scope import Activation, Key
 from weft.core.graph.context_keys import missing_keys
 from weft.core.plan.node import FunctionNode
+from weft.core.run.external import await_completion
 from weft.core.run.revisions import Revisions
 from weft.core.run.runnable import Outcome, Runnable, RunnableRef, bind
 from weft.core.run.texts import check_text_or_none
@@ -151,12 +152,12 @@ class Phases(Revisions):
                 try:
                     self.extend(outcome.added)
                 except WeftError as error:
-                    self.fail(activation, error, outcome.attempt, outcome.duration_ns, timing=outcome.timing)
+                    self.record_failure(activation, error, outcome.attempt, outcome.duration_ns, timing=outcome.timing)
                     return
             node = activation.node
             refused = None if not node.changes_state else _unfit(node, outcome.result)
             if refused is not None:
-                self.fail(activation, refused, outcome.attempt, outcome.duration_ns, timing=outcome.timing)
+                self.record_failure(activation, refused, outcome.attempt, outcome.duration_ns, timing=outcome.timing)
             elif node.is_fan:
                 self._complete(activation, outcome.result, outcome.attempt, outcome.duration_ns, outcome.timing)
             else:
@@ -164,12 +165,23 @@ class Phases(Revisions):
                 complete(self.memory, activation, outcome.result, outcome.attempt, duration_ns, timing)
         elif outcome.status == "failed":
             cause = RuntimeError("failed without an error") if outcome.error is None else outcome.error
-            self.fail(activation, cause, outcome.attempt, outcome.duration_ns, outcome.on_failure, outcome.timing)
+            attempt, duration_ns, timing = outcome.attempt, outcome.duration_ns, outcome.timing
+            self.record_failure(activation, cause, attempt, duration_ns, outcome.on_failure, timing)
+        elif outcome.status == "open":
+            self._await_completion(outcome)
         else:
             seq, reason = len(self.memory.log) + 1, "" if outcome.error is None else text_of(outcome.error)
             record(
                 self.memory, ev.RunnableSkipped(seq, *activation.key, reason, outcome.attempt, timing=outcome.timing)
             )
+
+    def _await_completion(self, outcome: Outcome) -> None:
+        """The function of an external step has returned: the step is open, and what the attempt added counts."""
+        awaited = outcome.events[-1]
+        assert isinstance(awaited, ev.CompletionAwaited)  # noqa: S101
+        if outcome.added:
+            self.extend(outcome.added)
+        await_completion(self.memory, awaited, local().new_secret(), awaited.at)
 
     def _complete(
         self, activation: Activation, value: Any, attempt: int, duration_ns: int, timing: ev.Timing | None = None
@@ -179,11 +191,11 @@ class Phases(Revisions):
             try:
                 value = elements_of(value, activation.node.name)
             except NotACollection as error:
-                self.fail(activation, error, attempt, duration_ns, timing=timing)
+                self.record_failure(activation, error, attempt, duration_ns, timing=timing)
                 return
         complete(self.memory, activation, value, attempt, duration_ns, timing)
 
-    def fail(
+    def record_failure(
         self,
         activation: Activation,
         error: BaseException,

@@ -29,6 +29,7 @@ from weft.core.fold.scope import Key
 from weft.core.graph.context_keys import over_defaults
 from weft.core.lineage.fact import Fact
 from weft.core.plan.compiled_workflow import CompiledWorkflow
+from weft.core.run.external import complete_outside, fail_outside, failure_from, parse_token, token_text
 from weft.core.run.phases import Phases
 from weft.core.run.queries import check_fact
 from weft.core.run.texts import check_text_or_none
@@ -37,6 +38,7 @@ from weft.errors import (
     AlreadyRunning,
     InvalidArgument,
     InvalidEvent,
+    InvalidToken,
     RunClosed,
     StepFailed,
     shown,
@@ -228,8 +230,15 @@ class Run(Phases, Generic[Out_co]):
 
     @property
     def waiting_for(self) -> list[str]:
-        """The names of the components that wait for time or a signal, in order."""
+        """The names of the components that wait for time, a signal or the outside, in order."""
         return self.memory.waiting_for
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        """The tokens that complete external steps of this run, and the component of each, in order."""
+        external = self.memory.external
+        issued = {} if external is None else external.tokens()
+        return {token_text(self.id, secret): key[0] for secret, key in issued.items()}
 
     def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Self:
         """
@@ -252,6 +261,40 @@ class Run(Phases, Generic[Out_co]):
         begin_waits(self, now)
         receive_signal(self, name, local().whole(value), at=now, key=key, by=by)
         return self
+
+    def complete(self, token: str, value: Any = None, *, by: str | None = None) -> Self:
+        """
+        Complete the external step that *token* is for, with *value*; ``react_until_satisfied`` goes on.
+
+        Args:
+            by: the caller, as that one names itself.
+
+        Raises:
+            TokenExpired: it was used, or that attempt has ended otherwise.
+            InvalidToken: this run has not issued it.
+        """
+        complete_outside(self.memory, self._secret(token), local().whole(value), at=self._time(), by=by)
+        return self
+
+    def fail(self, token: str, error: BaseException | str, *, by: str | None = None) -> Self:
+        """
+        Fail the attempt of the external step that *token* is for; its policy decides what follows.
+
+        Args:
+            error: an exception, or text that says what went wrong.
+            by: the caller, as that one names itself.
+
+        Raises:
+            TokenExpired, InvalidToken: as :meth:`complete`.
+        """
+        fail_outside(self.memory, self._secret(token), failure_from(error), at=self._time(), by=by)
+        return self
+
+    def _secret(self, token: str) -> str:
+        run_id, secret = parse_token(token)
+        if run_id != self.id:
+            raise InvalidToken(f"this is a token of run {run_id!r}, and not of {self.id!r}")
+        return secret
 
     def fire_timers(self, now: float | None = None) -> Self:
         """

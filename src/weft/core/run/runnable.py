@@ -65,6 +65,8 @@ class Runnable(msgspec.Struct, eq=False):
     """Takes a heartbeat, where one is expected."""
     family: Family | None = None
     """Starts other runs, where there is a runner."""
+    token: str | None = None
+    """The token that completes it from outside, if it is an external step."""
     entries: tuple[Callable[[], object], ...] = ()
     """Called right before its function, in the same context: telemetry makes the span of the attempt current."""
 
@@ -149,7 +151,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
 
     component: str
     inputs: tuple[Address, ...]
-    status: Literal["completed", "failed", "skipped"]
+    status: Literal["completed", "failed", "skipped", "open"]
+    """*open*: the function of an external step has returned, and the step waits to be completed from outside."""
     result: Any = None
     error: BaseException | None = None
     attempt: int = 1

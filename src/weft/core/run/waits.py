@@ -11,6 +11,8 @@ Invariants:
   ``SignalTimeout``), a deadline, or a skip.  Which of them it is, the order of the log decides.
 - A signal is taken at most once, by the wait that has waited longest of those it is for; a wait takes the oldest signal
   that is for it.
+- An external step that is open waits too (ADR 36): its timer was written when its function returned, and fails the
+  attempt.
 - Functions of the user (of a sleep, ``match``, a schema) are called here, and never by the fold.
 - A run that was restored has all its waits in ``memory.newly_waiting``: beginning them again starts no second timer.
 """
@@ -23,12 +25,12 @@ from typing import Any, Final
 
 from weft.core import events as ev
 from weft.core.components.waits import Waits
-from weft.core.failure import text_of
+from weft.core.failure import describe, text_of
 from weft.core.fold.fold import record
 from weft.core.fold.memory import Memory
 from weft.core.fold.scope import Activation, Key, Waiting
 from weft.core.run.phases import Phases
-from weft.errors import DeadlineExceeded, InvalidSignal, SignalTimeout, UnknownSignal
+from weft.errors import DeadlineExceeded, InvalidSignal, SignalTimeout, StepTimeout, UnknownSignal
 
 _UNFIT: Final = object()
 """Stands for a value that does not fit the schema of a wait."""
@@ -53,6 +55,10 @@ def begin_waits(run: Phases, now: float) -> list[Key]:
         waiting = (memory.waiting or {}).get(activation.key)
         if waiting is None or waiting.activation is not activation:
             continue  # it has ended since
+        if waiting.attempt:  # an external step, whose function has run
+            if waiting.next_at is not None:
+                timed.append(activation.key)
+            continue
         try:
             is_over = _take_early_signal(memory, activation, now)
             if not is_over and waiting.due is None:
@@ -130,6 +136,9 @@ def fire_timer(run: Phases, key: Key, now: float) -> bool:
     waiting = (run.memory.waiting or {}).get(key)
     if waiting is None or (due := waiting.next_at) is None or now < due:
         return False
+    if waiting.attempt:
+        _time_out(run, waiting, now, is_due=due == waiting.due)
+        return True
     activation, wait = waiting.activation, waiting.activation.node.wait
     assert wait is not None  # noqa: S101
     if due != waiting.due:
@@ -140,6 +149,15 @@ def fire_timer(run: Phases, key: Key, now: float) -> bool:
         seq = len(run.memory.log) + 1
         record(run.memory, ev.TimerFired(seq, *key, activation.facts[0].value, now))
     return True
+
+
+def _time_out(run: Phases, waiting: Waiting, now: float, *, is_due: bool) -> None:
+    """Fail the attempt of an external step that was not completed in time; its policy decides what follows."""
+    key = waiting.activation.key
+    policy = None if run.policies is None else run.policies.of(waiting.activation)[0]
+    seconds = 0.0 if policy is None or policy.timeout is None else policy.timeout
+    error = StepTimeout(key[0], seconds) if is_due else DeadlineExceeded(key[0])
+    record(run.memory, ev.FailureReceived(len(run.memory.log) + 1, *key, describe(error), waiting.attempt, now))
 
 
 def timers(memory: Memory) -> list[tuple[Key, float, bool]]:
@@ -243,4 +261,4 @@ def _fail(run: Phases, activation: Activation, error: BaseException, now: float)
         seq = len(run.memory.log) + 1
         record(run.memory, ev.RunnableSkipped(seq, *activation.key, text_of(error), timing=timing))
     else:
-        run.fail(activation, error, 1, 0, "dead_letter" if on_failure == "dead_letter" else "halt", timing)
+        run.record_failure(activation, error, 1, 0, "dead_letter" if on_failure == "dead_letter" else "halt", timing)

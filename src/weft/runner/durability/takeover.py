@@ -42,6 +42,7 @@ NO_PROGRESS: Final = (
     ev.SignalReceived,
     ev.SignalRefused,
     ev.TimerStarted,
+    ev.TokenIssued,
     ev.RunTakenOver,
 )
 """The events that an owner can write before it dies of what it starts; those that are not known here are progress."""

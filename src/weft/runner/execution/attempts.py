@@ -48,7 +48,8 @@ from weft.runner.execution.chain_progress import begin_chain, chain_ended, end_c
 from weft.runner.execution.chains import chain_for
 from weft.runner.execution.checked_arguments import checked
 from weft.runner.execution.dispatcher import Dispatcher
-from weft.runner.execution.inflight import InFlight, dispatched
+from weft.runner.execution.external import announce_attempt, has_been_completed, token_for
+from weft.runner.execution.inflight import InFlight
 from weft.runner.execution.large_values import PendingResult, encode_result
 from weft.runner.execution.outcomes import failed, in_time
 from weft.runner.execution.policy_call import PolicyCall, policy_call
@@ -88,6 +89,11 @@ class Attempts:
         if worker.options.check_arguments:
             runnable = checked(runnable)
         inflight.runnable = runnable
+        if inflight.outside is not None:
+            error, inflight.outside = inflight.outside, None
+            self._start_driver(inflight, policy or _NO_POLICY, failed=error, begun=inflight.begun)
+            self._go_on(inflight, None)
+            return
         # A driver is needed if the policy matters before an attempt fails, or if there were attempts before.
         if inflight.is_guarded or inflight.begun is not None or runnable.deadline is not None:
             self._start_driver(inflight, policy or _NO_POLICY, begun=inflight.begun or Begun())
@@ -203,11 +209,13 @@ class Attempts:
         memory, key, number = self._worker.run.memory, inflight.activation.key, attempt.runnable.attempt
         inflight.policy = self._policies.of(inflight.activation)[0]
         if inflight.is_durable and (memory.dispatched or {}).get(key, 0) < number:
-            record(memory, dispatched(memory, key, number, inflight.policy or _NO_POLICY))
+            announce_attempt(self._worker, inflight, number, inflight.policy or _NO_POLICY)
+            attempt.runnable.token = token_for(self._worker, inflight)
             inflight.needed = len(memory.log)
             self._queue.move(inflight, "queued")
             self._worker.write_if_due()
         else:
+            attempt.runnable.token = token_for(self._worker, inflight)
             inflight.executor = self._executor(inflight)
             self._hand_over(inflight, attempt)
 
@@ -354,6 +362,9 @@ class Attempts:
         if inflight.chain is not None:
             chain_ended(self._worker, inflight, inflight.chain, outcome)
             return
+        if inflight.policy is not None and has_been_completed(self._worker, inflight):
+            self.drop(inflight)
+            return
         if outcome.error is not None and isinstance(outcome.error, RunnerClosed) and self._dispatcher.is_closing:
             self.drop(inflight)  # it needed the runner, a child for instance: closing does not cost an attempt
             return
@@ -386,7 +397,8 @@ class Attempts:
                 return
         if inflight.instructions is not None:
             error = RuntimeError("failed") if outcome.error is None else outcome.error
-            self._go_on(inflight, Returned(outcome.result, outcome.added) if is_complete else Raised(error))
+            spent = outcome.duration_ns
+            self._go_on(inflight, Returned(outcome.result, outcome.added, spent) if is_complete else Raised(error))
         elif is_complete:
             self._finish(inflight, outcome)
         else:
@@ -428,7 +440,7 @@ class Attempts:
             return
         if inflight.instructions is not None:
             inflight.instructions.close()
-        if outcome.status != "completed":
+        if outcome.status not in ("completed", "open"):
             self._worker.report.gave_up(inflight, outcome)
             if inflight.has_ended:  # a listener has cancelled the run
                 return

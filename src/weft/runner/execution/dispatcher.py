@@ -12,9 +12,11 @@ import itertools
 import logging
 import math
 import random
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.calling import is_ctrl_c
@@ -65,6 +67,8 @@ class Dispatcher:
         """Groups runnables; None if each goes out by itself."""
         self.is_volatile = not getattr(store, "is_durable", True)
         """Whether the store does not outlive this process."""
+        self.new_secret: Callable[[], str] = partial(secrets.token_urlsafe, 24)
+        """Returns the secret part of a token for an external step."""
         self.number = next(_numbers)
         """The number of the runner in this process."""
         self.journal = Journal(store, clock.time, self.turn)

@@ -107,6 +107,8 @@ class InFlight(msgspec.Struct, eq=False):
     """The attempt as handlers of telemetry know it, from its start to its end; None if there are none."""
     children: dict[str, int] | None = None
     """By workflow: how many children the attempt has started."""
+    outside: BaseException | None = None
+    """How its last attempt has failed outside, until its driver is told."""
     result: PendingResult | None = None
     """The outcome of its last attempt whose value had to be encoded, with the bytes of that."""
     chain: ChainCall | None = None
@@ -130,7 +132,12 @@ class InFlight(msgspec.Struct, eq=False):
     @property
     def is_durable(self) -> bool:
         """Whether its dispatch must be in the log before it starts."""
-        return self.policy is not None and self.policy.execution_mode == "durable"
+        return self.policy is not None and self.policy.execution_mode in ("durable", "external")
+
+    @property
+    def is_external(self) -> bool:
+        """Whether it is completed from outside."""
+        return self.policy is not None and self.policy.execution_mode == "external"
 
     def end_wait(self, now: float) -> None:
         """Its wait is over, or it was given up: note for how long it has waited."""

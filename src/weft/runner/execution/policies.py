@@ -10,7 +10,7 @@ from functools import partial
 
 from weft.core.plan.node import FunctionNode
 from weft.errors import InvalidPolicy
-from weft.policy.policy import Policy
+from weft.policy.policy import Policy, check_external
 from weft.policy.policy_table import PolicyTables
 from weft.ports.executor import Executor
 
@@ -31,11 +31,7 @@ def check_policy(executors: Mapping[str, Executor], executor: str, node: Functio
     """
     component, where = node.name, policy.executor or executor
     is_plain = not (node.is_async or node.is_test or node.is_fan)
-    if policy.execution_mode == "external":
-        raise InvalidPolicy(
-            f"the policy of {component!r} says execution_mode='external', which needs an inbox for what comes from "
-            "outside, and this runner has none"
-        )
+    check_external(node, policy)
     if policy.executor is not None and policy.executor not in executors:
         known = ", ".join(map(repr, executors))
         raise InvalidPolicy(f"the policy of {component!r} says executor={policy.executor!r}; this runner has {known}")

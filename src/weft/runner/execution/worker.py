@@ -52,7 +52,8 @@ from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
 from weft.runner.execution.chain_progress import advance_all
 from weft.runner.execution.dispatcher import Dispatcher
-from weft.runner.execution.inflight import InFlight, Wait, dispatched
+from weft.runner.execution.external import announce_attempt, take_failure
+from weft.runner.execution.inflight import InFlight, Wait
 from weft.runner.execution.large_collections import open_more
 from weft.runner.execution.large_values import encode_rest, exhausted
 from weft.runner.execution.reporting import Reporter
@@ -669,9 +670,9 @@ class Worker:
             inflight = InFlight(activation, policy, is_guarded, begun)
             if policy is not None:
                 inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
-                if not self.attempts.await_start(inflight) and inflight.is_durable:
-                    attempt = 1 + (begun.attempts if begun else 0)
-                    record(memory, dispatched(memory, activation.key, attempt, policy))
+                has_failed = memory.external is not None and take_failure(self, inflight)
+                if not has_failed and not self.attempts.await_start(inflight) and inflight.is_durable:
+                    announce_attempt(self, inflight, 1 + (begun.attempts if begun else 0), policy)
             inflight.needed = len(memory.log)
             self.queue.add(inflight)
 
@@ -830,6 +831,8 @@ class Worker:
             self.observer(self)
         if policy is not None and policy.checkpoint_after:
             self.queue.hold(len(self.run.memory.log))
+            self.checkpoint()
+        elif outcome.status == "open":  # whatever the strategy: the step is not to run again
             self.checkpoint()
 
     def fold(

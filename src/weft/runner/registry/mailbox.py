@@ -41,6 +41,7 @@ from weft.errors import (
 from weft.log.messages import decode_message, encode_message
 from weft.ports.store import FINISHED, InboxStore, Message, Store
 from weft.runner.durability.store_retry import retry_while_unavailable
+from weft.runner.execution.external import complete_step, fail_step
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
 
@@ -350,6 +351,14 @@ def _input(worker: Worker, event: ev.InputReceived, _: str) -> None:
     worker.take(event.value, key=event.key, deadline=left, by=event.by)
 
 
+def _complete(worker: Worker, event: ev.CompletionReceived, _: str) -> None:
+    complete_step(worker, event.token, event.value, event.by)
+
+
+def _fail(worker: Worker, event: ev.FailureReceived, _: str) -> None:
+    fail_step(worker, event.token, event.error, event.by)
+
+
 def _cancel(worker: Worker, event: ev.RunCancelled, _: str) -> None:
     if worker.state != "cancelled":
         worker.cancel(event.reason, event.by)
@@ -419,6 +428,8 @@ _FOR_FAILED: Final = frozenset({"retry", "discard"})
 _APPLY: Final[Mapping[type[Any], Callable[[Worker, Any, str], None]]] = {
     ev.SignalReceived: _signal,
     ev.InputReceived: _input,
+    ev.CompletionReceived: _complete,
+    ev.FailureReceived: _fail,
     ev.RunCancelled: _cancel,
     ev.RunFinished: _finish,
     ev.PolicyChanged: _policies,

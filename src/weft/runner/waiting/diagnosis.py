@@ -56,12 +56,13 @@ def _in_flight(worker: Worker) -> list[str]:
 
 
 def _waiting(worker: Worker) -> list[str]:
-    """Return what waits for time or a signal."""
+    """Return what waits for time, a signal or the outside."""
     waiting, now = list((worker.run.memory.waiting or {}).values()), worker.dispatcher.clock.time()
     told: list[str] = []
     for each in waiting[:_MOST]:
         wait, at = each.activation.node.wait, each.next_at
         signal = "" if wait is None or wait.signal is None else f" for the signal {wait.signal!r}"
+        signal = " to be completed from outside" if each.attempt else signal
         until = "" if at is None else f", {_seconds(at - now)} more" + (" at most" if signal else "")
         told.append(f"{each.activation.node.name!r} {'waits' if signal else 'sleeps'}{signal}{until}")
     if len(waiting) > _MOST:

@@ -50,6 +50,8 @@ class Execution(msgspec.Struct):
     """None, if its process died first."""
     is_lost: bool = False
     """Whether its worker has crashed since."""
+    token: str | None = None
+    """The token that it handed out, if it is of an external step: then its return does not end the step."""
 
 
 class AttemptLog:
@@ -215,6 +217,7 @@ class AttemptLog:
             return None
         own, attempt = runnable.own_key, runnable.attempt
         new = Execution(run, component, runnable.inputs, key, own, attempt, self.life, durable, now)
+        new.token = runnable.token
         self._tell(f"{run} executes {component}{runnable.inputs}, attempt {attempt}")
         self._check(new)
         self._check_sources(new, runnable)
@@ -261,6 +264,8 @@ class AttemptLog:
 
     def _check(self, new: Execution) -> None:
         name, before = f"{new.run}: {new.component}{new.inputs}", self.of(new.key)
+        if before and before[-1].token != new.token:  # that one was used: this is another attempt
+            before = []
         is_repeated = before and before[-1].life == new.life and before[-1].ending in (None, "completed")
         if is_repeated and not before[-1].is_lost:
             how = "has completed" if before[-1].ending else "is in flight"

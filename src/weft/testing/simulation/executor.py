@@ -33,7 +33,7 @@ from weft.testing.loop import VirtualLoop
 
 Lasts = Callable[[Runnable], float]
 """Returns how many seconds an attempt takes."""
-Ending = Literal["completed", "failed", "skipped", "cancelled"]
+Ending = Literal["completed", "failed", "skipped", "open", "cancelled"]
 
 
 class Late(Exception):

@@ -1,0 +1,81 @@
+"""
+``complete`` and ``fail`` of a runner: what comes from outside for external steps (ADR 36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import events as ev
+from weft.core.run.external import failure_from, parse_token
+from weft.core.run.texts import check_text_or_none
+from weft.errors import InvalidToken, RunClosed, RunNotFound, RunNotHeld, RunParked, TokenExpired
+from weft.log import check_encodable
+from weft.runner.archives import RunnerArchives
+from weft.runner.execution.external import complete_step, fail_step
+from weft.runner.execution.worker import Worker
+
+
+class ExternalCompletions(RunnerArchives):
+    """The calls that end external steps."""
+
+    async def complete(self, token: str, value: Any = None, *, by: str | None = None) -> None:
+        """
+        Complete the external step that *token* is for, with *value*.
+
+        When this returns, that is stored.  A run that is not in this runner, or that no process drives, finds it in its
+        inbox; a token that works no more is refused there, with a warning of the logger ``weft.runner``.
+
+        Args:
+            token: what ``weft.current().token`` was in the step.
+            value: the value of the step.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            TokenExpired: it was used, or that attempt has ended otherwise: in time, or since the run was cancelled.
+            InvalidToken: no run has issued it.
+            UnencodableValue: the value could not be stored.
+            RunNotHeld: another process drives the run, and the store takes no messages.
+        """
+        _, secret = parse_token(token)
+        check_encodable(value, "COMPLETION")
+        message = ev.CompletionReceived(0, "", (), value, by=by, token=secret)
+        await self._outside(token, by, lambda worker: complete_step(worker, secret, value, by), message)
+
+    async def fail(self, token: str, error: BaseException | str, *, by: str | None = None) -> None:
+        """
+        Fail the attempt of the external step that *token* is for; its policy decides what follows.
+
+        Args:
+            token: what ``weft.current().token`` was in the step.
+            error: an exception, or text that says what went wrong.
+            by: the caller, as that one names itself; kept in the log.
+
+        Raises:
+            TokenExpired, InvalidToken, RunNotHeld: as :meth:`complete`.
+        """
+        _, secret = parse_token(token)
+        detail = failure_from(error)
+        message = ev.FailureReceived(0, "", (), detail, by=by, token=secret)
+        await self._outside(token, by, lambda worker: fail_step(worker, secret, detail, by), message)
+
+    async def _outside(
+        self, token: str, by: str | None, change: Callable[[Worker], None], message: ev.AnyEvent
+    ) -> None:
+        """Let the worker of the run of *token* make a *change*; a run that is not here gets a *message*."""
+        check_text_or_none("by", by)
+        run, _ = parse_token(token)
+        try:
+            worker = await self._runtime.changeable(run)
+            change(worker)
+        except RunNotFound:
+            raise InvalidToken(f"this token is one of run {run!r}, and there is no such run") from None
+        except RunClosed as closed:
+            raise TokenExpired(run, f"the run is {closed.status}") from None
+        except (RunNotHeld, RunParked) as refused:
+            if not self._runtime.mailbox.is_there:
+                raise refused from None
+            await self._runtime.mailbox.post(run, "completion", message)
+        else:
+            await self._runtime.written(worker)
