@@ -129,7 +129,7 @@ def test_what_is_ready_at_once_is_started_by_priority(store: LogStore) -> None:
     assert order == ["high", "middle", "low"]
 
 
-@pytest.mark.parametrize("policy", [Policy(execution_mode="external"), Policy(executor="nowhere")])
+@pytest.mark.parametrize("policy", [Policy(heartbeat=1.0, executor="inline"), Policy(executor="nowhere")])
 def test_what_this_runner_cannot_keep_is_refused(runner: Runner, policy: Policy) -> None:
     with pytest.raises(InvalidPolicy):
         runner.start(chain.with_policies([("double", policy)]), 1)

@@ -299,7 +299,6 @@ async def test_a_letter_is_retried_under_a_policy_that_only_a_runner_can_keep() 
     ("given", "error"),
     [
         ({"policy": Policy(executor="gpu")}, InvalidPolicy),
-        ({"policy": Policy(execution_mode="external")}, InvalidPolicy),
         ({"input": object()}, UnencodableValue),
     ],
 )
