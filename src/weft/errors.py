@@ -49,10 +49,12 @@ All errors that this library raises on purpose, in one tree.
     │   ├── NoRun                   a function that reads a run was called without one
     │   ├── NoRunner                a step tried to start a child run without a runner
     │   ├── NoSuchLetter            there is no such dead letter
+    │   ├── NoStreams               a step writes a stream, and the store keeps none
     │   ├── NoToken                 a step that is not external was asked for its token
     │   ├── NothingProduced         the component exists and has produced no value
     │   │   └── NoInput             a handle was asked for its result, and belongs to no input
     │   ├── RunFrozen               a run from a runner can be read, not changed
+    │   ├── StreamFull              a step writes faster than its stream is stored
     │   ├── UnknownRunnable         an outcome of work that this run never offered
     │   └── UnknownSignal           nothing in the workflow waits for such a signal
     ├── LogError                    a log that is not the history of a run
@@ -482,6 +484,24 @@ class NoRunner(RunError):
             "AsyncRunner, and let the component run on a thread or as a coroutine, not in another process"
         )
         self.component = component
+
+
+class NoStreams(RunError):
+    """A step writes to a stream, or a caller reads one, and the store keeps none."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} keeps no streams; use SQLiteStore or MemoryStore, or implement StreamStore")
+
+
+class StreamFull(RunError):
+    """Too many items of a stream are not stored yet, and the thread of the event loop cannot wait."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(
+            f"the stream {stream!r} has too many items that are not stored yet; write from a coroutine with "
+            "`await stream.drain()` now and then, or let the step run on a thread"
+        )
+        self.stream = stream
 
 
 class NoToken(RunError):

@@ -84,6 +84,7 @@ ROWS: dict[str, tuple[set[str], ...]] = {
         {"queries"},
         {"archives"},
         {"completions"},
+        {"live"},
         {"runner"},
         {"blocking"},
     ),

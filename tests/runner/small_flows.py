@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,18 @@ class Gate:
         self.begun.set()
         assert self.opened.wait(20)
         return x
+
+
+def write_numbers(asked: tuple[int, str]) -> int:
+    """Write numbers to a stream, and one item more once there is a file."""
+    count, gate = asked
+    for number in range(count):
+        current().stream("numbers").write(number)
+        current().progress(number + 1, count)
+    while not Path(gate).exists():
+        time.sleep(0.01)
+    current().stream("numbers").write("last")
+    return count
 
 
 def write_token(path: str) -> None:

@@ -12,6 +12,7 @@ from weft.testing import (
     LogStoreContract,
     OwnedStoreContract,
     StatisticsStoreContract,
+    StreamStoreContract,
 )
 
 
@@ -22,6 +23,7 @@ class TestMemoryStore(
     ListableStoreContract,
     StatisticsStoreContract,
     InboxStoreContract,
+    StreamStoreContract,
 ):
     @pytest.fixture
     def store(self) -> MemoryStore:

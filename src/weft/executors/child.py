@@ -26,7 +26,8 @@ from typing import Any
 from weft.calling import attempt, failed
 from weft.core.run.runnable import Outcome
 from weft.errors import NotTransferable
-from weft.executors.transfer import pack_outcome, sign_of_life, ticket_of, unpack
+from weft.executors.reports import SentReports
+from weft.executors.transfer import pack_outcome, report_frame, sign_of_life, ticket_of, unpack
 
 READY = b"ready"
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
@@ -58,7 +59,7 @@ def _answer(frame: bytes, sender: _Sender) -> bytes:
     began, ticket = perf_counter_ns(), ticket_of(frame)
     sender.begin(ticket)
     try:
-        runnable = unpack(frame, partial(sender.beat, ticket))
+        runnable = unpack(frame, partial(sender.beat, ticket), partial(SentReports, sender.report, ticket))
     except NotTransferable as error:
         return pack_outcome(ticket, Outcome("", (), "failed", None, error, 1, perf_counter_ns() - began))
     try:
@@ -88,6 +89,13 @@ class _Sender:
             if ticket == self._ticket and now >= self._next:
                 self._next = now + APART
                 self._pipe.send_bytes(sign_of_life(ticket))
+
+    def report(self, ticket: int, *report: Any) -> None:
+        """Send what the work of *ticket* reports, unless that is over."""
+        frame = report_frame(ticket, *report)
+        with self._lock, suppress(OSError):
+            if ticket == self._ticket:
+                self._pipe.send_bytes(frame)
 
     def answer(self, frame: bytes) -> None:
         """Send the answer; later heartbeats of that work are dropped."""

@@ -35,7 +35,8 @@ from weft.core.run.runnable import Outcome
 from weft.errors import WorkerDied
 from weft.executors.child import HELD_BACK, serve
 from weft.executors.pool import Pool, Work
-from weft.executors.transfer import is_sign_of_life, pack, ticket_of, unpack_outcome
+from weft.executors.reports import pass_on
+from weft.executors.transfer import is_sign_of_life, pack, report_in, ticket_of, unpack_outcome
 
 CAPACITY = 1_000
 EXIT_GRACE = 1.0
@@ -153,10 +154,23 @@ class _Child:
             frame = self._receive(work)
             if ticket_of(frame) != work.ticket:  # a late heartbeat of a thread that an earlier step has left
                 continue
+            report = report_in(frame)
+            if report is not None:
+                self._pass_on(work, report)
+                continue
             if not is_sign_of_life(frame):
                 return frame
             if work.runnable.pulse is not None:
                 work.runnable.pulse()
+
+    def _pass_on(self, work: Work, report: tuple[Any, ...]) -> None:
+        """Pass on what the step reports; if that is refused, the attempt has failed, and its process is of no use."""
+        try:
+            pass_on(work.runnable, report)
+        except BaseException:
+            with self._lock:
+                self._kill()
+            raise
 
     def _receive(self, work: Work) -> bytes:
         assert self._pipe is not None  # noqa: S101

@@ -6,7 +6,8 @@ before the function; it gets back the result or the exception, and the additions
 one process for its own child: stored data is never read like this.
 
 Everything that goes through the pipe is a frame, which begins with the ticket of its work.  A frame with nothing else
-is a heartbeat; a frame of another ticket belongs to work that is over, and is dropped.
+is a heartbeat, one with a mark after it a report; a frame of another ticket belongs to work that is over, and is
+dropped.
 
 A function is sent by its module and name.  A decorated function is no longer found there, but the component that was
 made of it is, and leads to it.  A lambda or a local function has no such name and cannot be sent.
@@ -28,6 +29,7 @@ from weft.core.events import ErrorDetail
 from weft.core.failure import describe, described, sound, text_of
 from weft.core.functions.current import Addition
 from weft.core.functions.function import Function
+from weft.core.functions.outlet import Outlet
 from weft.core.lineage.fact import Fact
 from weft.core.lineage.lineage import Lineage
 from weft.core.plan.node import FunctionNode, Kind
@@ -42,11 +44,27 @@ _NAMELESS = "define it at the top level of a module that the worker can import, 
 
 
 _TICKET = struct.Struct(">q")
+_REPORT = b"R"
+"""The mark that follows the ticket in a report; that of an outcome begins with the first byte of a pickle."""
 
 
 def sign_of_life(ticket: int) -> bytes:
     """Return the heartbeat frame of *ticket*."""
     return _TICKET.pack(ticket)
+
+
+def report_frame(ticket: int, *report: Any) -> bytes:
+    """Return what the work of *ticket* reports while it runs, as a frame."""
+    return _TICKET.pack(ticket) + _REPORT + pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
+
+
+def report_in(frame: bytes) -> tuple[Any, ...] | None:
+    """Return what a *frame* reports; None if it is not a report."""
+    start = _TICKET.size
+    if frame[start : start + 1] != _REPORT:
+        return None
+    report: tuple[Any, ...] = pickle.loads(frame[start + 1 :])  # noqa: S301 - our own child's
+    return report
 
 
 def ticket_of(frame: bytes) -> int:
@@ -87,7 +105,9 @@ def pack(ticket: int, runnable: Runnable) -> bytes:
     inputs = [runnable.lineage.fact(address).value for address in runnable.inputs]
     entries = _packed_entries(runnable) if runnable.entries else b""
     try:
-        about = (*about, runnable.pulse is not None, entries, runnable.token)
+        outlet = None if runnable.family is None else runnable.family.outlet
+        keeps_streams = None if outlet is None else outlet.keeps_streams
+        about = (*about, runnable.pulse is not None, entries, runnable.token, keeps_streams)
         return _framed(ticket, about, (call, runnable.args, kwargs, inputs))
     except Exception as error:
         raise _explained(runnable.component, call, runnable.args, kwargs, error) from error
@@ -126,15 +146,19 @@ def _explained(component: str, call: Any, args: tuple[Any, ...], kwargs: dict[st
     return NotTransferable(component, "its function with its arguments", text_of(error), _HINT)
 
 
-def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
+def unpack(
+    frame: bytes, beat: Callable[[], object], outlet: Callable[[bool], Outlet | None] = lambda _: None
+) -> Runnable:
     """
     Return, in the other process, the runnable that was packed; *beat* is its heartbeat, if the runner wants them.
+
+    *outlet* makes what takes its reports, given whether there are streams.
 
     Raises:
         NotTransferable: the function or an argument cannot be loaded here.
     """
     buffer = _opened(frame)
-    run_id, component, attempt, key, is_condition, is_heard, packed, token = pickle.load(buffer)  # noqa: S301 - our parent's
+    run_id, component, attempt, key, is_condition, is_heard, packed, token, keeps = pickle.load(buffer)  # noqa: S301 - our parent's
     try:
         call, args, kwargs, inputs = pickle.load(buffer)  # noqa: S301
     except BaseException as error:
@@ -148,7 +172,7 @@ def unpack(frame: bytes, beat: Callable[[], object]) -> Runnable:
     entries = _unpacked_entries(component, packed)
     lineage = _SentLineage(inputs)
     sent = Runnable(node, run_id, addresses, lineage, args, kwargs, attempt, own_key=key, pulse=pulse, entries=entries)
-    sent.token = token
+    sent.token, sent.outlet = token, None if keeps is None else outlet(keeps)
     return sent
 
 

@@ -2,6 +2,7 @@
 
 from weft.runner.blocking import Runner
 from weft.runner.checkpoints import Checkpoints, every_cycle, every_n, manual, on_complete, pipelined
+from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import AsyncHandle, AsyncHandles, Handle, Handles
 from weft.runner.options import WorkerHooks
 from weft.runner.runner import AsyncRunner
@@ -14,6 +15,7 @@ __all__ = [
     "Handle",
     "Handles",
     "Runner",
+    "StreamItem",
     "WorkerHooks",
     "every_cycle",
     "every_n",

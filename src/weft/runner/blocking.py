@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any, Literal, Self, TypeVar, cast, overload
 
 from weft.core.diff import RunDiff
 from weft.core.events import AnyEvent
+from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
@@ -38,6 +39,7 @@ from weft.ports.store import FINISHED, RunRecord, RunStatus, Store
 from weft.runner import termination
 from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
+from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
 from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
 from weft.runner.registry.bulk_start import checked_inputs
@@ -331,6 +333,32 @@ class Runner:
             )
         )
         return Handle(self, sent.ref)
+
+    def events(self, run: str | Handle[Any], from_: int = 1) -> Iterator[AnyEvent]:
+        """Iterate over the events of *run* as they become durable; see :meth:`AsyncRunner.events`."""
+        return self._iterated(self._inner.events(run, from_))
+
+    def stream(self, run: str | Handle[Any], name: str, from_: int = 0) -> Iterator[StreamItem]:
+        """Iterate over the items of a stream of *run* as they become durable; see :meth:`AsyncRunner.stream`."""
+        return self._iterated(self._inner.stream(run, name, from_))
+
+    def _iterated(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Iterate over *items* in the loop of the runner, one call each."""
+        end: Any = object()
+
+        async def following() -> T:
+            return await anext(items, end)
+
+        try:
+            while (item := self._do(following())) is not end:
+                yield item
+        finally:
+            with suppress(RunnerClosed):
+                self._do(_closed(items))
+
+    def progress(self, run: str | Handle[Any]) -> list[Progress]:
+        """Return how far the steps of *run* have come; see :meth:`AsyncRunner.progress`."""
+        return self._do(self._inner.progress(run))
 
     def complete(self, token: str, value: Any = None, *, by: str | None = None) -> None:
         """Complete the external step that *token* is for; see :meth:`AsyncRunner.complete`."""
@@ -678,6 +706,10 @@ def _live(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
         loop.run_until_complete(_last_words())
     finally:
         loop.close()
+
+
+async def _closed(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()
 
 
 async def _last_words() -> None:

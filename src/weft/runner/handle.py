@@ -4,14 +4,16 @@ Handles: how a caller refers to one run, or to many that were started together.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overload
 
 import msgspec
 
 from weft.core.events import AnyEvent
+from weft.core.functions.outlet import Progress
 from weft.core.run.run import Run
 from weft.ports.store import RunStatus
+from weft.runner.execution.streams import StreamItem
 from weft.typing import Out_co
 
 
@@ -121,6 +123,18 @@ class Handle(RunHandle[Out_co]):
         """Return everything that has happened in the run, in order."""
         return cast("list[AnyEvent]", self._given(self._runner.log(self)))
 
+    def events(self, from_: int = 1) -> Iterator[AnyEvent]:
+        """Iterate over the events of the run as they become durable, from any position, until it has finished."""
+        return cast("Iterator[AnyEvent]", self._runner.events(self.id, from_))
+
+    def stream(self, name: str, from_: int = 0) -> Iterator[StreamItem]:
+        """Iterate over the items of the stream *name* as they become durable, from any offset, until the run ends."""
+        return cast("Iterator[StreamItem]", self._runner.stream(self.id, name, from_))
+
+    def progress(self) -> list[Progress]:
+        """Return how far the steps have come that are running and have said so."""
+        return cast("list[Progress]", self._given(self._runner.progress(self.id)))
+
     def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> None:
         """Send the run the signal *name*."""
         self._given(self._runner.signal(self.id, name, value, key=key, by=by))
@@ -170,6 +184,18 @@ class AsyncHandle(RunHandle[Out_co]):
     def log(self) -> Awaitable[list[AnyEvent]]:
         """Return everything that has happened in the run, in order."""
         return cast("Awaitable[list[AnyEvent]]", self._given(self._runner.log(self)))
+
+    def events(self, from_: int = 1) -> AsyncGenerator[AnyEvent, None]:
+        """Iterate over the events of the run as they become durable, from any position, until it has finished."""
+        return cast("AsyncGenerator[AnyEvent, None]", self._runner.events(self.id, from_))
+
+    def stream(self, name: str, from_: int = 0) -> AsyncGenerator[StreamItem, None]:
+        """Iterate over the items of the stream *name* as they become durable, from any offset, until the run ends."""
+        return cast("AsyncGenerator[StreamItem, None]", self._runner.stream(self.id, name, from_))
+
+    def progress(self) -> Awaitable[list[Progress]]:
+        """Return how far the steps have come that are running and have said so."""
+        return cast("Awaitable[list[Progress]]", self._given(self._runner.progress(self.id)))
 
     def signal(self, name: str, value: Any = None, *, key: str | None = None, by: str | None = None) -> Awaitable[None]:
         """Send the run the signal *name*."""

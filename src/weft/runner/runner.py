@@ -42,11 +42,11 @@ from weft.ports.store import FINISHED, RunStatus, Store
 from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
-from weft.runner.completions import ExternalCompletions
 from weft.runner.durability.recovery import Recovered
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
+from weft.runner.live import LiveViews
 from weft.runner.options import (
     IfExists,
     OnComplete,
@@ -75,7 +75,7 @@ _UNSAID: Final = (None,) * 7
 """The options of a run of which the caller has said nothing."""
 
 
-class AsyncRunner(ExternalCompletions):
+class AsyncRunner(LiveViews):
     """Runs workflows in the event loop that it was opened in."""
 
     def __init__(

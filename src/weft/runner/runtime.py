@@ -37,6 +37,7 @@ from weft.runner.durability.ownership import Ownership
 from weft.runner.durability.store_spans import spanned
 from weft.runner.execution.dispatcher import Dispatcher
 from weft.runner.execution.inflight import InFlight
+from weft.runner.execution.streams import StreamHub
 from weft.runner.execution.worker import Worker
 from weft.runner.registry.bulk_resume import BulkResume
 from weft.runner.registry.bulk_start import BulkStart
@@ -136,6 +137,13 @@ class Runtime:
         self.registry.sleepers, self.registry.mailbox = self.sleepers, self.mailbox
         self.children = ChildRuns(runner, self.registry, self.waiters, given)
         self.dispatcher.family = self.registry.children = self.children
+        self.streams = self.children.outlet = StreamHub(store, self.dispatcher.journal, clock.time)
+        self.streams.in_flight = self.registry.in_flight
+
+    @property
+    def store(self) -> LogStore:
+        """Where the runs are."""
+        return self._store
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -187,6 +195,7 @@ class Runtime:
             self._owns_store = True
         try:
             self.children.open()
+            self.streams.open()
             self.dispatcher.open()
             self.ownership.open()
             await self.mailbox.open()
@@ -257,6 +266,7 @@ class Runtime:
         for worker in workers:
             worker.abandon()
             worker.checkpoint()
+        await self.streams.close()
         await dispatcher.journal.close(deadline)
         self.waiters.close()
         await self.registry.shielded.ended()

@@ -51,6 +51,8 @@ from weft.ports.store import (
     RunStatus,
     Segment,
 )
+from weft.ports.streams import Chunk
+from weft.stores.memory_streams import StreamsOfRun
 from weft.typing import RunId
 
 _OWNER = "this process"
@@ -60,12 +62,13 @@ _IDLE: Final[tuple[RunStatus, ...]] = ("idle",)
 class _Stored:
     """One run: its record as it was last changed, and how far its log has come since."""
 
-    __slots__ = ("_record", "chain", "epoch", "facts", "head", "inbox", "segments", "updated_at")
+    __slots__ = ("_record", "chain", "epoch", "facts", "head", "inbox", "segments", "streams", "updated_at")
 
     def __init__(self, record: RunRecord) -> None:
         self.segments: list[Segment] = []
         self.facts: dict[ContentHash, bytes] | None = None
         self.inbox: dict[int, Message] = {}
+        self.streams: StreamsOfRun | None = None
         self._set(record)
 
     def _set(self, record: RunRecord) -> None:
@@ -449,6 +452,36 @@ class MemoryStore:
             self._listeners.pop(me, None)
 
         return end
+
+    # -- StreamStore -----------------------------------------------------------------------------
+
+    async def write_chunks(self, chunks: Sequence[Chunk]) -> Sequence[int | StoreError]:
+        """Store *chunks*."""
+        self._check()
+        there = self._runs
+        return [self._streams(each.run).add(each) if each.run in there else RunNotFound(each.run) for each in chunks]
+
+    async def read_chunks(self, run: RunId, stream: str, *, start: int = 0, limit: int = 100) -> Sequence[Chunk]:
+        """Return chunks, from the one that holds the item at *start*."""
+        self._check()
+        return self._streams(run).read(stream, start, limit) if run in self._runs else []
+
+    async def save_progress(self, run: RunId, body: bytes) -> None:
+        """Keep the progress of a run."""
+        self._check()
+        if run in self._runs:
+            self._streams(run).progress = body
+
+    async def load_progress(self, run: RunId) -> bytes | None:
+        """Return the progress of a run that was last kept."""
+        self._check()
+        return self._streams(run).progress if run in self._runs else None
+
+    def _streams(self, run: RunId) -> StreamsOfRun:
+        stored = self._runs[run]
+        if stored.streams is None:
+            stored.streams = StreamsOfRun()
+        return stored.streams
 
     # --------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SharedStoreContract,
         StatisticsStoreContract,
         StoreContract,
+        StreamStoreContract,
     )
     from weft.testing.durability import DurabilityReport, check_durability
     from weft.testing.faults import Fault, FaultyStore
@@ -62,6 +63,7 @@ __all__ = [
     "Signal",
     "StatisticsStoreContract",
     "StoreContract",
+    "StreamStoreContract",
     "TestRunner",
     "Trial",
     "VirtualClock",

@@ -26,12 +26,13 @@ from weft.ports.store import (
     RunStatus,
     StatisticsStore,
 )
+from weft.ports.streams import Chunk, StreamStore
 from weft.typing import RunId
 
 T = TypeVar("T")
 
 
-class FullStore(LogStore, FactStore, OwnedStore, ListableStore, StatisticsStore, InboxStore, Protocol):
+class FullStore(LogStore, FactStore, OwnedStore, ListableStore, StatisticsStore, InboxStore, StreamStore, Protocol):
     """All protocols that the stores of Weft implement."""
 
 
@@ -195,6 +196,22 @@ class WrappedStore:
     async def addressed(self, *, after: RunId = "", limit: int = 100) -> Sequence[RunId]:
         """Return idle runs with messages."""
         return await self.around("addressed", lambda: self.inner.addressed(after=after, limit=limit))
+
+    async def write_chunks(self, chunks: Sequence[Chunk]) -> Sequence[int | StoreError]:
+        """Write to streams."""
+        return await self.around("write_chunks", lambda: self.inner.write_chunks(chunks))
+
+    async def read_chunks(self, run: RunId, stream: str, *, start: int = 0, limit: int = 100) -> Sequence[Chunk]:
+        """Read a stream."""
+        return await self.around("read_chunks", lambda: self.inner.read_chunks(run, stream, start=start, limit=limit))
+
+    async def save_progress(self, run: RunId, body: bytes) -> None:
+        """Keep the progress of a run."""
+        await self.around("save_progress", lambda: self.inner.save_progress(run, body))
+
+    async def load_progress(self, run: RunId) -> bytes | None:
+        """Read the progress of a run."""
+        return await self.around("load_progress", lambda: self.inner.load_progress(run))
 
     async def listen(self, heard: Callable[[], object]) -> Callable[[], None]:
         """Listen for messages."""

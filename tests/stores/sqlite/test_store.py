@@ -22,6 +22,7 @@ from weft.testing import (
     SharedInboxContract,
     SharedStoreContract,
     StatisticsStoreContract,
+    StreamStoreContract,
 )
 from weft.testing.contracts.cases import first, write
 
@@ -35,6 +36,7 @@ class TestSQLiteStore(
     InboxStoreContract,
     SharedStoreContract,
     SharedInboxContract,
+    StreamStoreContract,
 ):
     @pytest.fixture
     def store(self, tmp_path: Path) -> SQLiteStore:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
+from weft.core.functions.outlet import NO_STREAM, Outlet, StreamWriter
 from weft.core.functions.references import MISSING
 from weft.errors import NoRun, NoRunner, NoToken
 from weft.typing import Address
@@ -55,6 +56,12 @@ class Announced(Protocol):
     attempt: int
     own_key: str | None
     added: tuple[Addition, ...]
+    streams: dict[tuple[str, int], StreamWriter] | None
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """Takes what it reports, in a worker process."""
+        ...
 
     @property
     def key(self) -> Key:
@@ -167,6 +174,45 @@ class Current:
         running = self._running
         if not isinstance(running, tuple) and running.pulse is not None:
             running.pulse()
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """
+        Report how far this step has come: ``progress(3, 10, "third page")``.
+
+        ``runner.progress(id)`` shows the last report.  It costs next to nothing, and is not kept in the log.
+        Without a runner it does nothing.
+        """
+        outlet = self._outlet
+        if outlet is not None:
+            outlet.report(self._running, done, total, note)
+
+    def stream(self, name: str) -> StreamWriter:
+        """
+        Return a stream of this run: ``stream("tokens").write(x)`` is read by others while this step runs.
+
+        Items are stored in batches, all of them before the result of this step counts; ``runner.stream(id, name)``
+        reads them.  Without a runner they are dropped.
+
+        Raises:
+            NoStreams: the store of the runner keeps none.
+        """
+        running, outlet = self._running, self._outlet
+        if outlet is None or isinstance(running, tuple):
+            return NO_STREAM
+        if running.streams is None:
+            running.streams = {}
+        key = (name, running.attempt)
+        writer = running.streams.get(key)
+        if writer is None:
+            writer = running.streams[key] = outlet.stream(running, name)
+        return writer
+
+    @property
+    def _outlet(self) -> Outlet | None:
+        running = self._running
+        if isinstance(running, tuple):
+            return None
+        return running.outlet or (None if running.family is None else running.family.outlet)
 
     def add(self, fragment: object, *, to: object = None) -> None:
         """

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from weft.core.functions.outlet import Outlet
+
 
 class Child(Protocol):
     """
@@ -49,7 +51,12 @@ class Child(Protocol):
 
 
 class Family(Protocol):
-    """Starts runs on behalf of steps."""
+    """The runner, as a step sees it: starts runs on its behalf, and takes what it reports."""
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """Takes the progress and the streams of steps."""
+        ...
 
     def start(
         self, parent: Any, workflow: Any, value: Any, *, id: str | None, with_parent: bool, **options: Any

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Protocol
@@ -101,6 +101,8 @@ class Journal:
         """While closing: until when an unavailable store is tried again."""
         self._gave_up: Exception | None = None
         """Why nothing more is written: the store stayed unavailable until the time to close was up."""
+        self.ahead: Callable[[Sequence[Append]], Awaitable[None]] | None = None
+        """Called before appends, to write what must be durable before them; None if no run has such a thing."""
         self.outage: Exception | None = None
         """Why nothing can be written just now; None if all is well."""
         self.outage_since = 0.0
@@ -263,6 +265,8 @@ class Journal:
         for wait in waits():
             span = self._span(appends) if bus.store_start or bus.store_stop or bus.store_exception else None
             try:
+                if self.ahead is not None:
+                    await self.ahead(appends)
                 results = await self._store.append(appends)
                 if len(results) != len(appends):
                     raise StoreError(  # noqa: TRY301 - handled below, as any other bug in a store

@@ -20,6 +20,7 @@ from weft.core import events as ev
 from weft.core.fold.fold import record
 from weft.core.functions.current import announced
 from weft.core.functions.identity import digest
+from weft.core.functions.outlet import Outlet
 from weft.core.functions.references import MISSING
 from weft.core.run.runnable import Runnable
 from weft.core.workflow import Workflow
@@ -52,6 +53,8 @@ class ChildRuns:
 
     def __init__(self, runner: AsyncRunner, registry: RunRegistry, waiters: Waiters, given: Given) -> None:
         self._runner, self._registry, self._waiters, self._given = runner, registry, waiters, given
+        self.outlet: Outlet | None = None
+        """Takes the progress and the streams of steps."""
         self._cancelling: dict[str, asyncio.Task[None]] = {}
         """By cancelled parent: the task that cancels its children."""
 

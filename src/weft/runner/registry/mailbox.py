@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -165,6 +166,21 @@ class Mailbox:
         if isinstance(answer, StoreError):
             raise answer
 
+    async def ask_progress(self, run: str) -> bytes:
+        """
+        Ask the process that drives *run* how far its steps have come; return what its answer will repeat.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        question = uuid.uuid4().bytes
+        assert self._store is not None  # noqa: S101
+        message = Message(run=run, kind=PROGRESS, body=question, at=self._time())
+        (answer,) = await self._retried(partial(self._store.post, [message]))
+        if isinstance(answer, StoreError):
+            raise answer
+        return question
+
     async def look_after(self, run: str, options: RunOptions) -> None:
         """
         Reopen *run* if it has failed and left, and messages that came too late for that tell it to retry what failed.
@@ -210,7 +226,7 @@ class Mailbox:
         found: list[Message] = []
         while page := await self._retried(partial(self._store.messages, [run], after=_last(found), limit=PAGE)):
             found += page
-        return [decode_message(message.body) for message in found]
+        return [decode_message(message.body) for message in found if message.kind != PROGRESS]
 
     async def collected(self) -> None:
         """Wait until the messages that were there before this call have been delivered."""
@@ -314,6 +330,12 @@ def deliver(worker: Worker, messages: Iterable[Message]) -> None:
             continue
         if worker.is_leaving or worker.is_dead or (worker.state == "parked" and message.kind not in _FOR_PARKED):
             return
+        if message.kind == PROGRESS:
+            outlet = None if worker.dispatcher.family is None else worker.dispatcher.family.outlet
+            if outlet is not None:
+                outlet.answer(worker.id, message.body)
+            worker.take_message(message.number)
+            continue
         try:
             event = decode_message(message.body, worker.run.workflow)
             _APPLY[type(event)](worker, event, message.kind)
@@ -420,7 +442,10 @@ def _revise_at_rest(messages: Iterable[Message], worker: Worker) -> None:
 MERGE_POLICIES: Final = "policies+merge"
 """The kind of a message whose rules go in front of those in force."""
 
-_FOR_PARKED: Final = frozenset({"cancel", "retry", "discard"})
+PROGRESS: Final = "progress"
+"""The kind of a message that asks how far the steps of a run have come; its body is in the answer."""
+
+_FOR_PARKED: Final = frozenset({"cancel", "retry", "discard", PROGRESS})
 """The kinds of messages that a run takes while it is parked."""
 _FOR_FAILED: Final = frozenset({"retry", "discard"})
 """The kinds of messages that a run takes when it has failed."""

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from weft.core.events import CodeChanged
 from weft.core.fold.fold import record
+from weft.core.fold.scope import Key
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
@@ -156,6 +157,11 @@ class RunRegistry:
     def get(self, run: str) -> Worker | None:
         """Return the worker of *run*, if it is here."""
         return self._workers.get(run)
+
+    def in_flight(self, run: str) -> list[Key]:
+        """Return the runnables of *run* that are in flight here; called on any thread."""
+        worker = self._workers.get(run)
+        return [] if worker is None else list(worker.queue.by_key)
 
     def lock(self, run: str) -> HeldLock:
         """Return the lock of *run*, under which it is created, loaded or released."""

@@ -105,6 +105,22 @@ class Waiters:
         self.progressed(worker)
         return future
 
+    def beyond(self, worker: Worker, position: int) -> asyncio.Future[Any]:
+        """Return a future that ends when an event after *position* is stored."""
+        future = self._add(worker, lambda worker: worker.lost or worker.acknowledged > position or None)
+        self.progressed(worker)
+        return future
+
+    def at_last(self, worker: Worker) -> asyncio.Future[Any]:
+        """Return a future that ends when the run of *worker* has finished, or is parked."""
+
+        def answer(worker: Worker) -> bool | None:
+            return worker.has_left or (is_done(worker) and worker.state in (*FINISHED, "parked")) or None
+
+        future = self._add(worker, answer)
+        self.progressed(worker)
+        return future
+
     def nothing_in_flight(self, worker: Worker) -> asyncio.Future[None]:
         """Return a future that ends when nothing of *worker* is in flight."""
         return self._add(worker, lambda worker: None if worker.queue.by_key else True)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError
 from weft.ports.store import ContentHash, RunRecord, RunStatus
+from weft.stores.sqlite import streams
 from weft.stores.sqlite.ownership import Session, transaction
 from weft.stores.sqlite.reading import find, find_owned
 from weft.stores.sqlite.statements import query
@@ -155,6 +156,7 @@ def _forget(db: sqlite3.Connection, key: int) -> None:
     db.execute("delete from facts where run = ?", (key,))
     db.execute("delete from inbox where run = ?", (key,))
     db.execute("delete from wakes where run = ?", (key,))
+    streams.forget(db, key)
     db.execute("delete from runs where key = ?", (key,))
 
 

@@ -41,7 +41,8 @@ from weft.ports.store import (
     RunRecord,
     RunStatus,
 )
-from weft.stores.sqlite import commands, commits, inbox, reading, schema
+from weft.ports.streams import Chunk
+from weft.stores.sqlite import commands, commits, inbox, reading, schema, streams
 from weft.stores.sqlite.commits import CommitNote
 from weft.stores.sqlite.database_thread import DatabaseThread
 from weft.stores.sqlite.doorbell import Doorbell, ring
@@ -364,6 +365,24 @@ class SQLiteStore:
     def _tell(self) -> None:
         for heard in list(self._listeners.values()):
             heard()
+
+    # -- StreamStore -----------------------------------------------------------------------------
+
+    async def write_chunks(self, chunks: Sequence[Chunk]) -> Sequence[int | StoreError]:
+        """Store *chunks*, in one transaction."""
+        return await self._write_about([each.run for each in chunks], streams.write, list(chunks))
+
+    async def read_chunks(self, run: RunId, stream: str, *, start: int = 0, limit: int = 100) -> Sequence[Chunk]:
+        """Return chunks, from the one that holds the item at *start*."""
+        return await self._read(streams.read, run, stream, start, limit)
+
+    async def save_progress(self, run: RunId, body: bytes) -> None:
+        """Keep the progress of a run."""
+        await self._write_about([run], streams.save_progress, run, body)
+
+    async def load_progress(self, run: RunId) -> bytes | None:
+        """Return the progress of a run that was last kept."""
+        return await self._read(streams.load_progress, run)
 
     # -- CheckpointStore -------------------------------------------------------------------------
 

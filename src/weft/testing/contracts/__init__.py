@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.shared_store import SharedStoreContract
     from weft.testing.contracts.statistics_store import StatisticsStoreContract
     from weft.testing.contracts.store import StoreContract
+    from weft.testing.contracts.stream_store import StreamStoreContract
 
 __all__ = [
     "ConcurrentExecutorContract",
@@ -48,6 +49,7 @@ __all__ = [
     "SharedStoreContract",
     "StatisticsStoreContract",
     "StoreContract",
+    "StreamStoreContract",
 ]
 
 _HOMES = {
@@ -66,6 +68,7 @@ _HOMES = {
     "SharedStoreContract": "shared_store",
     "StatisticsStoreContract": "statistics_store",
     "StoreContract": "store",
+    "StreamStoreContract": "stream_store",
 }
 
 if "pytest" in sys.modules:

@@ -1,0 +1,174 @@
+"""
+Views of a run while it runs: its events, the streams of its steps, and how far they have come (ADR 38).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+from weft.core import events as ev
+from weft.core.functions.outlet import Progress
+from weft.errors import InvalidOption, NoStreams, RunParked
+from weft.log.value_decoder import Values
+from weft.ports.store import FINISHED, RunRecord
+from weft.ports.streams import Chunk, StreamStore
+from weft.runner.completions import ExternalCompletions
+from weft.runner.execution.streams import StreamItem, decode_progress
+from weft.runner.execution.worker import Worker
+from weft.runner.handle import RunHandle, RunRef, as_ref
+from weft.runner.waiting.pauses import pauses
+
+PAGE: Final = 100
+"""How many chunks are read at once."""
+WATCHED: Final = (0.01, 1.5, 0.5)
+"""The pauses between two looks at what another process does: the first, by which factor they grow, the longest."""
+ANSWERED: Final = 2.0
+"""How many seconds another process gets to say how far its steps have come."""
+
+
+class LiveViews(ExternalCompletions):
+    """The calls that follow a run."""
+
+    async def events(self, run: str | RunHandle[Any], from_: int = 1) -> AsyncGenerator[ev.AnyEvent, None]:
+        """
+        Yield the events of *run*, an id or a handle, as they become durable, until it has finished.
+
+        Args:
+            from_: the position of the first one, counted from 1.
+
+        Raises:
+            RunNotFound: no run has this id.
+            RunParked: it was set aside until a person resumes it; all that has happened was yielded before.
+        """
+        _check_position(from_, 1)
+        ref, position = as_ref(run), from_ - 1
+
+        def news(worker: Worker) -> asyncio.Future[Any]:
+            return self._runtime.waiters.beyond(worker, position)
+
+        async for found, _ in self._looks(ref, news):
+            head = found.acknowledged if isinstance(found, Worker) else found.head
+            if head > position:
+                log = (await self._run(found)).memory.log[position:head]
+                for event in log:
+                    yield event
+                position += len(log)
+            status = found.state if isinstance(found, Worker) else found.status
+            if status == "parked":
+                raise RunParked(ref.id, found.reason)
+
+    async def stream(self, run: str | RunHandle[Any], name: str, from_: int = 0) -> AsyncGenerator[StreamItem, None]:
+        """
+        Yield the items of the stream *name* of *run*, an id or a handle, as they become durable, until it has finished.
+
+        Args:
+            from_: the offset of the first one, counted from 0.
+
+        Raises:
+            RunNotFound: no run has this id.
+            NoStreams: the store keeps none.
+        """
+        _check_position(from_, 0)
+        store, ref, offset = self._stream_store(), as_ref(run), from_
+        hub = self._runtime.streams
+        async for _, is_over in self._looks(ref, lambda _: hub.written(ref.id, name)):
+            if is_over:
+                await hub.flush(ref.id)
+            while chunks := await store.read_chunks(ref.id, name, start=offset, limit=PAGE):
+                for chunk in chunks:
+                    for item in _items(chunk, offset):
+                        yield item
+                    offset = max(offset, chunk.offset + len(chunk.items))
+
+    async def progress(self, run: str | RunHandle[Any]) -> list[Progress]:
+        """
+        Return how far the steps of *run*, an id or a handle, have come that are running and have said so.
+
+        A process that drives the run elsewhere is asked, and has two seconds to answer; after that, and if no process
+        does, the list is what it said last.
+
+        Raises:
+            RunNotFound: no run has this id.
+        """
+        ref = as_ref(run)
+        if await self._runtime.held(ref.id) is not None:
+            return self._runtime.streams.progress(ref.id)
+        stored = await self._runtime.ownership.record(ref.id)
+        store = self._runtime.store
+        if stored.owner is None or not isinstance(store, StreamStore) or not self._runtime.mailbox.is_there:
+            return []
+        question = await self._runtime.mailbox.ask_progress(ref.id)
+        until = asyncio.get_running_loop().time() + ANSWERED
+        for seconds in pauses(*WATCHED):
+            body = await store.load_progress(ref.id)
+            asked, told = (b"", []) if body is None else decode_progress(body)
+            if asked == question or asyncio.get_running_loop().time() > until:
+                return told
+            await asyncio.sleep(seconds)
+        raise AssertionError("pauses() has no end")
+
+    # --------------------------------------------------------------------------------------------
+
+    def _stream_store(self) -> StreamStore:
+        store = self._runtime.store
+        if not isinstance(store, StreamStore):
+            raise NoStreams(repr(store))
+        return store
+
+    async def _looks(
+        self, ref: RunRef, news: Callable[[Worker], asyncio.Future[Any]]
+    ) -> AsyncGenerator[tuple[Worker | RunRecord, bool], None]:
+        """
+        Yield the worker of a run, or its record, whenever there may be *news* of it; and whether this is the last time.
+
+        A run that is here is waited for; one that another process drives, or none, is looked at in pauses.
+        """
+        waiting = pauses(*WATCHED)
+        seen: tuple[Any, ...] = ()
+        while True:
+            found = await self._found(ref)
+            coming: list[asyncio.Future[Any]] = []
+            if isinstance(found, Worker) and not found.has_left:
+                coming = [news(found), self._runtime.waiters.at_last(found)]
+            status = found.state if isinstance(found, Worker) else found.status
+            is_over = status == "parked" or (status in FINISHED and (not coming or coming[1].done()))
+            try:
+                yield found, is_over
+                if is_over:
+                    return
+                if coming:
+                    await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+                    waiting = pauses(*WATCHED)
+                    continue
+            finally:
+                for future in coming:
+                    if not future.cancel() and not future.cancelled():
+                        future.exception()  # retrieved, so that it is not logged
+            self._runtime.check_open()
+            now = (found.head, found.status) if not isinstance(found, Worker) else ()
+            if now != seen:
+                seen, waiting = now, pauses(*WATCHED)
+            await asyncio.sleep(next(waiting))
+
+
+def _items(chunk: Chunk, start: int) -> list[StreamItem]:
+    """Return the items of *chunk* from the offset *start* on."""
+    values = Values()
+    return [
+        StreamItem(offset, values.decode(item), chunk.component, chunk.attempt, chunk.execution)
+        for offset, item in enumerate(chunk.items, chunk.offset)
+        if offset >= start
+    ]
+
+
+def _check_position(given: Any, least: int) -> None:
+    """
+    Refuse *given* unless it is a whole number of at least *least*.
+
+    Raises:
+        InvalidOption: it is not.
+    """
+    if type(given) is not int or given < least:
+        raise InvalidOption(f"from_={given!r}: use a whole number of at least {least}")
