@@ -32,6 +32,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── NotTransferable         a value cannot be sent to a worker process, or back
     │   ├── QueueTimeout            a component waited too long to be started
     │   ├── SignalTimeout           no signal came within the timeout of a wait
+    │   ├── StepCancelled           a caller has cancelled the component
     │   ├── StepFailed              the last attempt failed; see ``__cause__``
     │   ├── StepTimeout             an attempt took longer than its policy allows
     │   │   └── SilentStep          an attempt sent no heartbeat
@@ -327,6 +328,15 @@ class SignalTimeout(ExecutionError, TimeoutError):
     def __init__(self, component: str, signal: str, seconds: float) -> None:
         super().__init__(f"{component!r} waited {seconds:g} s for the signal {signal!r}, which did not come")
         self.component, self.signal, self.seconds = component, signal, seconds
+
+
+class StepCancelled(ExecutionError):
+    """A caller has cancelled *component*, for *reason*."""
+
+    def __init__(self, component: str, reason: str = "", by: str | None = None) -> None:
+        told = f"{component!r} was cancelled" + ("" if by is None else f" by {by}")
+        super().__init__(f"{told}: {reason}" if reason else told)
+        self.component, self.reason, self.by = component, reason, by
 
 
 class ExternalFailure(ExecutionError):

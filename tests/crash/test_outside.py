@@ -65,6 +65,19 @@ def test_a_function_that_was_killed_runs_again_with_the_same_token(strategy: str
     assert execute(path, "resumed", strategy, None)[-1] == ["result", "shipped: yes\n"]
 
 
+def test_a_step_is_cancelled_although_its_owner_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    execute(path, "after", "every_cycle", "open")
+
+    with Runner(SQLiteStore(path)) as other:
+        other.cancel("job", "too late", component="ask", by="Ada")
+    with Runner(SQLiteStore(path)) as runner:
+        run = runner.resume("job", workflow=outsider.orders).wait()
+
+    assert "'ask' was cancelled by Ada: too late" in str(run.failures["ask"])
+    assert run.status == "failed"
+
+
 @pytest.mark.parametrize("strategy", [every_cycle, on_complete, manual, pipelined()], ids=str)
 def test_a_crash_at_any_append_of_an_external_step_changes_nothing(strategy: Checkpoints) -> None:
     policy = Policy(execution_mode="external", timeout=5.0, max_retries=1, base_delay=1.0, backoff="linear")

@@ -86,6 +86,7 @@ EVENTS: dict[str, Any] = {
     "failure_received": ev.FailureReceived(
         10, "ask", (4,), ev.ErrorDetail("ValueError", ("Exception",), "no"), 2, 1700000030.5, "ann"
     ),
+    "runnable_cancelled": ev.RunnableCancelled(10, "ask", (4,), "too slow", 2, 1700000030.5, "ann"),
     "failure_received as a message": ev.FailureReceived(
         0, "", (), ev.ErrorDetail("ValueError", ("Exception",), "no"), 1, None, None, "s3cret"
     ),

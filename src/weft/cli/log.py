@@ -200,6 +200,7 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.CompletionAwaited: lambda event: "from outside" + ("" if event.due is None else f", until {stamp(event.due)}"),
     ev.CompletionReceived: lambda event: f"= {shown(event.value)}{_by(event)}",
     ev.FailureReceived: lambda event: f"{error(event.error)}, attempt {event.attempt}{_by(event)}",
+    ev.RunnableCancelled: lambda event: f"{event.reason}{_by(event)}",
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: lambda event: f"attempt {event.attempt}",
     ev.RunnableDelayed: lambda event: f"from {stamp(event.at)}",

@@ -293,6 +293,19 @@ class FailureReceived(Activated, frozen=True, tag="failure_received"):
     """As in :class:`CompletionReceived`."""
 
 
+class RunnableCancelled(Activated, frozen=True, tag="runnable_cancelled"):
+    """
+    A caller has cancelled the runnable, for *reason*: its attempt is stopped, and its failure follows.
+
+    In a message without *inputs* all runnables of the component are meant.
+    """
+
+    reason: str = ""
+    attempt: int = 1
+    at: float | None = None
+    by: str | None = None
+
+
 class ConditionEvaluated(Activated, frozen=True, tag="condition_evaluated"):
     """The condition was asked, and *holds* or not; a component that decides over its state let an input be."""
 
@@ -507,6 +520,7 @@ AnyEvent = (
     | CompletionAwaited
     | CompletionReceived
     | FailureReceived
+    | RunnableCancelled
     | ConditionEvaluated
     | RunnableDispatched
     | RunnableDelayed

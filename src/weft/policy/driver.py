@@ -38,13 +38,22 @@ from weft.core.events import (
 from weft.core.failure import PROPAGATES, describe, text_of
 from weft.core.functions.current import Addition
 from weft.core.run.runnable import Outcome, Runnable
-from weft.errors import CircuitOpen, DeadlineExceeded, InvalidFallback, InvalidPolicy, SilentStep, StepTimeout
+from weft.errors import (
+    CircuitOpen,
+    DeadlineExceeded,
+    InvalidFallback,
+    InvalidPolicy,
+    SilentStep,
+    StepCancelled,
+    StepTimeout,
+)
 from weft.policy.admission import Admission
 from weft.policy.decision import (
     Compensate,
     DeadLetter,
     Decision,
     Fallback,
+    Halt,
     Retry,
     Skip,
     TooLate,
@@ -177,6 +186,8 @@ class _Driver:
 
     def _judge(self, error: BaseException) -> tuple[Decision, BaseException]:
         """Return what to do about *error*, and the error that counts: that of the policy, if the policy fails."""
+        if isinstance(error, StepCancelled):
+            return Halt(), error
         try:
             self._look_again()
             decision = self._decide(error)
@@ -290,7 +301,10 @@ class _Driver:
         return Outcome(*key, "open", None, None, attempt, self.duration_ns, events, run_id=run, added=reply.added)
 
     def _give_up(self, error: BaseException) -> Instructions:
-        match give_up(self.policy):
+        decided = give_up(self.policy)
+        if isinstance(error, StepCancelled) and not isinstance(decided, Compensate):
+            decided = Halt()  # a person does not want it: it is neither skipped nor kept
+        match decided:
             case Skip():
                 return self._end("skipped", error=error)
             case Compensate():

@@ -28,6 +28,7 @@ from weft.core.functions.outlet import Progress
 from weft.core.functions.references import MISSING
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
+from weft.core.run.runnable import RunnableRef
 from weft.core.workflow import Workflow
 from weft.errors import Interrupted, RunnerClosed
 from weft.log.redaction import Redact
@@ -556,9 +557,11 @@ class Runner:
         )
         return [Handle(self, handle.ref) for handle in resumed]
 
-    def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
-        """Close the run *id*; see :meth:`AsyncRunner.cancel`."""
-        self._do(self._inner.cancel(id, reason, by=by))
+    def cancel(
+        self, id: str, reason: str = "", *, component: str | RunnableRef | None = None, by: str | None = None
+    ) -> None:
+        """Close the run *id*, or cancel one component of it; see :meth:`AsyncRunner.cancel`."""
+        self._do(self._inner.cancel(id, reason, component=component, by=by))
 
     def set_policies(
         self, id: str, policies: Iterable[Any], *, mode: PoliciesMode = "replace", by: str | None = None

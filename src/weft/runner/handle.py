@@ -143,9 +143,9 @@ class Handle(RunHandle[Out_co]):
         """Let the run accept no more input, and finish when nothing is left to do."""
         self._given(self._runner.finish(self.id, by=by))
 
-    def cancel(self, reason: str = "", *, by: str | None = None) -> None:
-        """Close the run; attempts in flight are cancelled or abandoned."""
-        self._given(self._runner.cancel(self.id, reason, by=by))
+    def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> None:
+        """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
+        self._given(self._runner.cancel(self.id, reason, component=component, by=by))
 
 
 class AsyncHandle(RunHandle[Out_co]):
@@ -205,9 +205,9 @@ class AsyncHandle(RunHandle[Out_co]):
         """Let the run accept no more input, and finish when nothing is left to do."""
         return cast("Awaitable[None]", self._given(self._runner.finish(self.id, by=by)))
 
-    def cancel(self, reason: str = "", *, by: str | None = None) -> Awaitable[None]:
-        """Close the run; attempts in flight are cancelled or abandoned."""
-        return cast("Awaitable[None]", self._given(self._runner.cancel(self.id, reason, by=by)))
+    def cancel(self, reason: str = "", *, component: Any = None, by: str | None = None) -> Awaitable[None]:
+        """Close the run, or cancel one *component* of it; attempts in flight are cancelled or abandoned."""
+        return cast("Awaitable[None]", self._given(self._runner.cancel(self.id, reason, component=component, by=by)))
 
 
 def as_ref(run: str | RunHandle[Any]) -> RunRef:

@@ -29,6 +29,7 @@ from weft.core.functions.offered import offer_module
 from weft.core.functions.references import MISSING
 from weft.core.run.preview import Preview
 from weft.core.run.run import Run
+from weft.core.run.runnable import RunnableRef
 from weft.core.workflow import Workflow
 from weft.errors import InvalidOption, RunClosed, RunNotHeld, RunParked
 from weft.log import check_encodable, needs_encoding
@@ -43,6 +44,7 @@ from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.durability.recovery import Recovered
+from weft.runner.execution.cancelling import cancel_steps
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, AsyncHandles, RunRef
@@ -696,17 +698,30 @@ class AsyncRunner(LiveViews):
 
     # -- changing --------------------------------------------------------------------------------
 
-    async def cancel(self, id: str, reason: str = "", *, by: str | None = None) -> None:
+    async def cancel(
+        self, id: str, reason: str = "", *, component: str | RunnableRef | None = None, by: str | None = None
+    ) -> None:
         """
         Close the run *id* for good: attempts in flight are cancelled or abandoned.  A second call changes nothing.
 
         A run has not completed or failed before its ``on_complete`` has returned: until then it can be cancelled.
 
+        Args:
+            reason: kept in the log.
+            component: cancel only what this component is at work on, or waits for; a ref (``runnable.ref()``) names
+                one runnable.  It has failed then, with ``StepCancelled``: it is not retried, its compensation is
+                called, and error routes and sagas apply.
+            by: the caller, as that one names itself; kept in the log.
+
         Raises:
             RunNotFound: no run has this id.
             RunNotHeld: this runner does not drive it.
             RunClosed: it has completed or failed.
+            UnknownRunnable: nothing of *component* is ready, in flight or waiting.
         """
+        if component is not None:
+            await self._cancel_steps(id, component, reason, by)
+            return
         try:
             worker = await self._runtime.changeable(id)
         except RunClosed as closed:
@@ -722,6 +737,16 @@ class AsyncRunner(LiveViews):
         if worker.orphans:
             await self._children.cancel_children(worker)
         else:
+            await self._runtime.written(worker)
+
+    async def _cancel_steps(self, id: str, component: str | RunnableRef, reason: str, by: str | None) -> None:
+        try:
+            worker = await self._runtime.changeable(id)
+        except RunNotHeld as refused:
+            key = (component.component, component.inputs) if isinstance(component, RunnableRef) else (component, ())
+            await self._post(refused, "cancel_step", ev.RunnableCancelled(0, *key, reason, by=by))
+        else:
+            cancel_steps(worker, component, reason, by)
             await self._runtime.written(worker)
 
     async def set_policies(

@@ -28,6 +28,7 @@ PROGRESS: list[Any] = [
     ev.CompletionAwaited(0, "a", (2,)),
     ev.CompletionReceived(0, "a", (2,), 1),
     ev.FailureReceived(0, "a", (2,), DETAIL),
+    ev.RunnableCancelled(0, "a", (2,)),
     ev.RunRetried(0, (3,)),
     ev.RunForked(0, "origin", 3),
     ev.RunImported(0, "origin", b""),

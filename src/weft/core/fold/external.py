@@ -26,7 +26,7 @@ class ExternalAttempt(msgspec.Struct, eq=False):
 
     token: str | None = None
     """The secret part of its token; None if that was used, or if no token was issued yet."""
-    failed: ev.FailureReceived | None = None
+    failed: ev.FailureReceived | ev.RunnableCancelled | None = None
     """How it has failed outside, until its policy has decided what follows."""
     failures: int = 0
     """How often it has failed outside, counted where the log has no ``AttemptFailed``: in a run in memory."""
@@ -61,8 +61,8 @@ class ExternalAttempts:
         attempt.token = token
         self._by_token[token] = key
 
-    def fail(self, key: Key, event: ev.FailureReceived) -> None:
-        """The attempt at *key* has failed outside: its token is used."""
+    def fail(self, key: Key, event: ev.FailureReceived | ev.RunnableCancelled) -> None:
+        """The attempt at *key* has failed outside, or was cancelled: its token is used."""
         attempt = self._by_key.setdefault(key, ExternalAttempt())
         if attempt.token is not None:
             self._by_token.pop(attempt.token, None)
@@ -114,6 +114,23 @@ def failure_received(memory: Memory, event: ev.FailureReceived) -> None:
     attempt = None if external is None else external.get(key)
     if external is None or attempt is None or attempt.token is None:
         raise memory.story(event)
+    _end_attempt(memory, external, key, event)
+
+
+def runnable_cancelled(memory: Memory, event: ev.RunnableCancelled) -> None:
+    """The runnable was cancelled: it is ready, for what its policy says about that."""
+    key = (event.component, event.inputs)
+    waiting = (memory.waiting or {}).get(key)
+    if memory.at(key) is None and (waiting is None or not waiting.attempt):
+        raise memory.story(event)
+    if memory.external is None:
+        memory.external = ExternalAttempts()
+    _end_attempt(memory, memory.external, key, event)
+
+
+def _end_attempt(
+    memory: Memory, external: ExternalAttempts, key: Key, event: ev.FailureReceived | ev.RunnableCancelled
+) -> None:
     external.fail(key, event)
     if memory.dispatched is None:
         memory.dispatched = {}

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from weft.core import events as ev
 from weft.core.components.state_change import Ignored, StateChange
 from weft.core.fold import batches, error_routes, gates, loops, reads, settling
-from weft.core.fold.external import completion_awaited, failure_received, token_issued
+from weft.core.fold.external import completion_awaited, failure_received, runnable_cancelled, token_issued
 from weft.core.fold.live_changes import look_up, replan
 from weft.core.fold.memory import STORY, Memory
 from weft.core.fold.refold import Handlers, Refold, Revision, positions, rebuild
@@ -578,6 +578,7 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.CompletionAwaited: completion_awaited,
     ev.CompletionReceived: _completion_received,
     ev.FailureReceived: failure_received,
+    ev.RunnableCancelled: runnable_cancelled,
     ev.ConditionEvaluated: _evaluated,
     ev.RunnableDispatched: _dispatched,
     ev.RunnableDelayed: _delayed,

@@ -68,6 +68,10 @@ def merge_logs(memory: Memory, other: Sequence[ev.AnyEvent]) -> None:
             elif isinstance(event, ev.TokenIssued | ev.CompletionAwaited | ev.FailureReceived):
                 if _fits_token(memory, event, key):
                     record(memory, replace(event, seq=seq, inputs=inputs))
+            elif isinstance(event, ev.RunnableCancelled):
+                waiting = (memory.waiting or {}).get(key)
+                if memory.at(key) is not None or (waiting is not None and waiting.attempt):
+                    record(memory, replace(event, seq=seq, inputs=inputs))
             elif isinstance(event, ev.RunnableRetried):
                 if key in (memory.letters or {}):
                     moved[event.seq] = seq

@@ -21,7 +21,7 @@ from weft.core.fold.fold import record
 from weft.core.fold.memory import Memory
 from weft.core.fold.scope import Key
 from weft.core.run.texts import check_text_or_none
-from weft.errors import ExternalFailure, InvalidArgument, InvalidToken, TokenExpired, shown
+from weft.errors import ExternalFailure, InvalidArgument, InvalidToken, StepCancelled, TokenExpired, shown
 
 
 def token_text(run_id: str, secret: str) -> str:
@@ -64,7 +64,10 @@ def token_of(memory: Memory, key: Key) -> str | None:
 def failure_outside(memory: Memory, key: Key) -> BaseException | None:
     """Return the error with which the attempt at *key* has failed outside, if its policy has not decided yet."""
     attempt = None if memory.external is None else memory.external.get(key)
-    return None if attempt is None or attempt.failed is None else described(attempt.failed.error)
+    failed = None if attempt is None else attempt.failed
+    if isinstance(failed, ev.RunnableCancelled):
+        return StepCancelled(key[0], failed.reason, failed.by)
+    return None if failed is None else described(failed.error)
 
 
 def await_completion(memory: Memory, awaited: ev.CompletionAwaited, secret: str, now: float) -> None:
@@ -107,6 +110,8 @@ def _why_expired(memory: Memory, issued: ev.TokenIssued) -> str:
             return f"{issued.component!r} was completed with it{_by(event.by)}"
         if isinstance(event, ev.FailureReceived):
             return f"this attempt of {issued.component!r} has failed ({event.error.type}){_by(event.by)}"
+        if isinstance(event, ev.RunnableCancelled):
+            return f"{issued.component!r} was cancelled{_by(event.by)}"
         if isinstance(event, (ev.AttemptFailed, *ev.ENDINGS)):
             break
     return f"this attempt of {issued.component!r} has ended"

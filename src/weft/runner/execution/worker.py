@@ -668,9 +668,9 @@ class Worker:
             policy, is_guarded = self.policies.of(activation) if rules else (None, False)
             begun = self.policies.begun(activation.key) if memory.attempts or memory.dispatched else None
             inflight = InFlight(activation, policy, is_guarded, begun)
+            has_failed = memory.external is not None and take_failure(self, inflight)
             if policy is not None:
                 inflight.priority, inflight.ready_since = policy.priority, self.dispatcher.monotonic()
-                has_failed = memory.external is not None and take_failure(self, inflight)
                 if not has_failed and not self.attempts.await_start(inflight) and inflight.is_durable:
                     announce_attempt(self, inflight, 1 + (begun.attempts if begun else 0), policy)
             inflight.needed = len(memory.log)

@@ -28,6 +28,7 @@ from weft.core import events as ev
 from weft.core.fold.scope import Key
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
+from weft.core.run.runnable import RunnableRef
 from weft.errors import (
     NoSuchLetter,
     RunClosed,
@@ -42,6 +43,7 @@ from weft.errors import (
 from weft.log.messages import decode_message, encode_message
 from weft.ports.store import FINISHED, InboxStore, Message, Store
 from weft.runner.durability.store_retry import retry_while_unavailable
+from weft.runner.execution.cancelling import cancel_steps
 from weft.runner.execution.external import complete_step, fail_step
 from weft.runner.execution.worker import Worker
 from weft.runner.options import RunOptions
@@ -386,6 +388,11 @@ def _cancel(worker: Worker, event: ev.RunCancelled, _: str) -> None:
         worker.cancel(event.reason, event.by)
 
 
+def _cancel_steps(worker: Worker, event: ev.RunnableCancelled, _: str) -> None:
+    which = RunnableRef(event.component, event.inputs) if event.inputs else event.component
+    cancel_steps(worker, which, event.reason, event.by)
+
+
 def _finish(worker: Worker, event: ev.RunFinished, _: str) -> None:
     worker.end(event.by)
 
@@ -456,6 +463,7 @@ _APPLY: Final[Mapping[type[Any], Callable[[Worker, Any, str], None]]] = {
     ev.CompletionReceived: _complete,
     ev.FailureReceived: _fail,
     ev.RunCancelled: _cancel,
+    ev.RunnableCancelled: _cancel_steps,
     ev.RunFinished: _finish,
     ev.PolicyChanged: _policies,
     ev.RunnableRetried: _revise,
