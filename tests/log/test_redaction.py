@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft import Policy, Run, Workflow, events, join, sleep, step, wait_for
+from weft import Policy, Run, Workflow, current, events, join, sleep, step, wait_for
 from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
 from weft.log.redaction import Redacted, Redaction
 
@@ -75,3 +75,39 @@ def test_a_redacted_log_that_waits_folds_as_before() -> None:
     twin = Run.from_log(Redaction(True, b"key").events(run.log()))
 
     assert (twin.status, twin.waiting_for) == (run.status, run.waiting_for)
+
+
+def asked(*, is_cancelled: bool = False) -> tuple[Run, str]:
+    """Return a run with an external step that is open, or was cancelled, and the secret part of its token."""
+    ask = step(lambda _: current().token, name="ask")
+    run = Workflow("w", ask, policies=[("ask", Policy(execution_mode="external"))]).run(1)
+    [token] = run.tokens
+    if is_cancelled:
+        [key] = run.memory.waiting or {}
+        run.record([events.RunnableCancelled(len(run.log()) + 1, *key, "card 4711 was stolen", 1, 1.0, "ann")])
+        run.react_until_satisfied()
+    return run, token.partition(".")[2]
+
+
+def test_tokens_are_hidden_whatever_is_redacted() -> None:
+    run, secret = asked()
+
+    for redact in (["other"], True, lambda name, value: value):
+        log = Redaction(redact, b"key").events(run.log())
+        twin = Run.from_log(log)
+
+        assert secret not in repr(log[1:])
+        assert (twin.status, twin.waiting_for, len(twin.tokens)) == ("waiting", ["ask"], 1)
+
+
+def test_what_came_from_outside_is_hidden_with_its_step() -> None:
+    run, _ = asked()
+    run.complete(next(iter(run.tokens)), "card 4711")
+    failed, _ = asked()
+    failed.fail(next(iter(failed.tokens)), "card 4711 was declined").react_until_satisfied()
+    cancelled, _ = asked(is_cancelled=True)
+
+    for each in (run, failed, cancelled):
+        assert "4711" in repr(each.log()[1:])
+        assert "4711" not in repr(redacted(each, "ask")[1:])
+        assert "4711" in repr(redacted(each, "other")[1:])

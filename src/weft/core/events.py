@@ -497,6 +497,9 @@ PRODUCTIONS = (ReactionOccurred, SignalTaken, TimerFired, CompletionReceived)
 
 Production = ReactionOccurred | SignalTaken | TimerFired | CompletionReceived
 
+OUTSIDE = (TokenIssued, CompletionAwaited, FailureReceived, RunnableCancelled)
+"""The events about the present attempt of an external step, or of one that was cancelled; other events end it."""
+
 ENDINGS = (
     *(ReactionOccurred, FannedOut, StateChanged, ConditionEvaluated, RunnableFailed, RunnableSkipped),
     *(SignalTaken, TimerFired, CompletionReceived),

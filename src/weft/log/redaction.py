@@ -73,15 +73,17 @@ class Redaction:
     def _event(self, event: Any, log: Sequence[ev.AnyEvent]) -> Any:
         name = getattr(event, "component", INPUT_NAME)
         match event:
-            case ev.InputReceived() | ev.ReactionOccurred() | ev.SignalTaken():
+            case ev.InputReceived() | ev.ReactionOccurred() | ev.SignalTaken() | ev.CompletionReceived():
                 return replace(event, value=self._value(name, event.value))
             case ev.TimerFired():
                 return replace(event, value=self._value(self._hidden_source(event, log), event.value))
             case ev.SignalReceived():
                 return replace(event, value=self._value(self._hidden_wait(event.name), event.value))
+            case ev.TokenIssued():  # whatever is redacted: with a token a reader could complete the step
+                return replace(event, token=self._hash(event.token))
             case ev.SignalRefused() if self._hides(self._hidden_wait(event.name)):
                 return replace(event, reason="(redacted)")
-            case ev.RunnableSkipped() if event.reason and self._hides(name):
+            case ev.RunnableSkipped() | ev.RunnableCancelled() if event.reason and self._hides(name):
                 return replace(event, reason="(redacted)")
             case ev.FannedOut():
                 return replace(event, value=[self._value(name, each) for each in event.value])
@@ -91,7 +93,7 @@ class Redaction:
                 return replace(event, state=self._value(name, event.state), emitted=emitted, key=key)
             case ev.RunnableRetried() if event.values is not None:
                 return replace(event, values=tuple(self._value(name, each) for each in event.values))
-            case ev.RunnableFailed() | ev.AttemptFailed() if self._hides(name):
+            case ev.RunnableFailed() | ev.AttemptFailed() | ev.FailureReceived() if self._hides(name):
                 return replace(event, error=replace(event.error, message="(redacted)", traceback=""))
             case ev.RunForked():
                 values = cast("tuple[Any, ...]", event.values)

@@ -29,7 +29,7 @@ INPUTS: Final = 20
 _LONG: Final = 40
 _SIGNALS: Final = "\0signals"
 """The participant that signals come from."""
-_NO_ARROWS: Final = (ev.RunnableDispatched, ev.RunnableDelayed, ev.TimerStarted)
+_NO_ARROWS: Final = (ev.RunnableDispatched, ev.RunnableDelayed, ev.TimerStarted, *ev.OUTSIDE)
 """Events that bring no fact anywhere."""
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from weft.core import events as ev
 from weft.core.fold.live_changes import keep_facts
 from weft.core.fold.memory import Memory
-from weft.core.fold.scope import Activation, Key, Waiting
+from weft.core.fold.scope import Activation, Key
 from weft.core.lineage.lineage import NONE, Cell, Element, Lineage
 from weft.core.plan.plan import Plan
 from weft.errors import InvalidEvent, shown
@@ -131,7 +131,9 @@ class Refold:
 def rewritten(memory: Memory, event: Any, value: Any) -> Any:
     """Return *event* with *value* as the outcome; for a failure, the event of its component when it completes."""
     match event:
-        case ev.InputReceived() | ev.ReactionOccurred() | ev.FannedOut() | ev.SignalTaken() | ev.TimerFired():
+        case ev.InputReceived() | ev.FannedOut():
+            return replace(event, value=value)
+        case ev.ReactionOccurred() | ev.SignalTaken() | ev.TimerFired() | ev.CompletionReceived():
             return replace(event, value=value)
         case ev.ConditionEvaluated():
             return replace(event, holds=bool(value))
@@ -205,7 +207,7 @@ def revisions_in(log: Iterable[ev.AnyEvent]) -> list[Revision]:
 def take_effect(memory: Memory, event: Revision) -> None:
     """Apply what *event* says besides what is void."""
     if isinstance(event, ev.RunForked):
-        memory.children = memory.dispatched = memory.attempts = None
+        memory.children = memory.dispatched = memory.attempts = memory.external = None
         memory.notified, memory.redacted = 0, ()
     elif isinstance(event, ev.RunUpgraded):
         old, plan = memory.plan, event.workflow.compiled
@@ -263,7 +265,7 @@ def _keep_waits(old: Memory, new: Memory) -> None:
             continue
         for field in Activation.__struct_fields__:
             setattr(before.activation, field, getattr(waiting.activation, field))
-        waits[key] = Waiting(before.activation, waiting.due, waiting.is_relative)
+        waits[key] = replace(waiting, activation=before.activation)
         if id(before.activation) not in begins:
             begun.add(key)
     new.newly_waiting = [each.activation for key, each in waits.items() if key not in begun]

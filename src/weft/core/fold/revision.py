@@ -85,6 +85,9 @@ class _Comparison:
         """Components whose state was edited: whatever they made later continues from that."""
         self._timers: dict[Key, int] = {}
         """By activation that waits for time: where its timer was started."""
+        self._outside: dict[Key, list[int]] = {}
+        """By external or cancelled step whose attempt has not ended: where the log says so."""
+        self._is_fork = isinstance(draft, ev.RunForked)
         self._same: dict[str, int] = {}
         """By component: how many of its facts are the same in both."""
 
@@ -99,6 +102,8 @@ class _Comparison:
         self._after.fold(event)
         if isinstance(event, ev.TimerStarted) and seq not in self._after.void:
             self._timers[event.component, event.inputs] = seq
+        if self._is_fork and isinstance(event, ev.Activated) and seq not in self._after.void:
+            self._note_outside(event)
         addresses = self._edits.get(seq)
         if addresses is None or seq in self._after.void:
             return
@@ -114,12 +119,29 @@ class _Comparison:
             after.void.add(signal.seq)
             after.memory.take_signal(signal.name, signal.seq)
 
+    def _note_outside(self, event: ev.Activated) -> None:
+        """Note which events are about an attempt that is in the hands of the outside, or was cancelled just now."""
+        key = (event.component, event.inputs)
+        if isinstance(event, ev.OUTSIDE):
+            self._outside.setdefault(key, []).append(event.seq)
+        elif isinstance(event, (ev.AttemptFailed, *ev.ENDINGS)):
+            self._outside.pop(key, None)
+
+    def _ask_again(self) -> None:
+        """Let what a fork finds in the hands of the outside begin again: its tokens are those of another run."""
+        memory = self._after.memory
+        for key, seqs in self._outside.items():
+            self._after.void.update(seqs)
+            activation = memory.take_waiting(key)
+            if activation is not None:
+                memory.ready[key] = activation
+
     def _start_timers_again(self) -> None:
         """Let the timers of waits that go on, with other arguments than they had, be void, and start again."""
         before, after = self._before.memory.waiting or {}, self._after.memory.waiting or {}
         for key, waiting in after.items():
             known = before.get(key)
-            if waiting.due is None or known is None:
+            if waiting.due is None or known is None or waiting.attempt:
                 continue
             if known.activation.node.component.identity != waiting.activation.node.component.identity:
                 self._after.void.add(self._timers[key])
@@ -128,6 +150,7 @@ class _Comparison:
     def result(self) -> Consequences:
         """Return what the whole log has come to."""
         after = self._after
+        self._ask_again()
         self._start_timers_again()
         after.memory.lineage.void = frozenset(after.void | after.failed)
         return Consequences(frozenset(after.void) - self._known, after.memory)

@@ -103,6 +103,8 @@ def _why_expired(memory: Memory, issued: ev.TokenIssued) -> str:
     """Return, in words, what has ended the attempt that *issued* a token."""
     if memory.cancelled is not None:
         return "the run was cancelled"
+    if issued.seq in memory.lineage.void:
+        return f"the run was retried, forked or upgraded since, and {issued.component!r} has another token, or none"
     for event in memory.log[issued.seq :]:
         if not isinstance(event, ev.Activated) or (event.component, event.inputs) != (issued.component, issued.inputs):
             continue
