@@ -12,8 +12,9 @@ import pytest
 from small_flows import Gate, chain, write_numbers
 
 from weft import AsyncRunner, Policy, Runner, Workflow, current, each, step
-from weft.errors import InvalidOption, RunFailed, RunNotFound
-from weft.ports.store import LogStore
+from weft.core import events as ev
+from weft.errors import CorruptLog, InvalidOption, RunFailed, RunNotFound
+from weft.ports.store import LoadedRun, LogStore
 from weft.runner.checkpoints import every_cycle, manual, on_complete, pipelined
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import Fault, FaultyStore, TestRunner
@@ -295,6 +296,59 @@ def test_events_of_a_run_of_another_process_are_followed(tmp_path: Path) -> None
                 gate.opened.set()
 
             assert found == [1, 2, 3, 4]
+
+    asynchronously(main)
+
+
+class Counting(SQLiteStore):
+    """Notes which segments of a log were loaded."""
+
+    loaded: list[int]
+
+    async def load_since(self, run: str, position: int) -> LoadedRun:
+        found = await super().load_since(run, position)
+        self.loaded += [segment.first for segment in found.segments]
+        return found
+
+
+def test_a_log_that_another_process_writes_is_read_once_however_often_it_grows(tmp_path: Path) -> None:
+    async def main() -> None:
+        mine, theirs = SQLiteStore(tmp_path / "runs.db"), Counting(tmp_path / "runs.db")
+        theirs.loaded = []
+        workflow = Workflow("w", step(lambda x: {"at": x}, name="note"))
+        async with AsyncRunner(mine) as owner, AsyncRunner(theirs) as other:
+            handle = await owner.start(workflow, id="r")
+            found = []
+            async for event in other.events("r"):
+                found.append(event)
+                if not isinstance(event, ev.InputReceived) and len(found) < 20:
+                    await handle.send(len(found))
+                elif len(found) == 20:
+                    await handle.finish()
+
+            assert [event.seq for event in found] == list(range(1, len(found) + 1))
+            assert found == (await owner.get("r")).log()
+            assert len(theirs.loaded) > 5, "it was read as it grew"
+            assert theirs.loaded == sorted(set(theirs.loaded)), "no segment was read twice"
+
+    asynchronously(main)
+
+
+def test_a_run_that_was_deleted_and_started_again_is_not_taken_for_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = Gate()
+        workflow = Workflow("w", step(gate, name="wait"))
+        async with AsyncRunner(tmp_path / "runs.db") as owner, AsyncRunner(tmp_path / "runs.db") as other:
+            await owner.start(workflow, id="r")
+            events = other.events("r")
+            await anext(events)
+            await owner.cancel("r")
+            await owner.delete("r")
+            gate.opened.set()
+            await (await owner.start(workflow, 2, id="r")).result()
+
+            with pytest.raises(CorruptLog, match="does not continue what was read"):
+                await anext(events)
 
     asynchronously(main)
 

@@ -44,6 +44,7 @@ class LiveViews(ExternalCompletions):
         """
         _check_position(from_, 1)
         ref, position = as_ref(run), from_ - 1
+        stored = self._runtime.registry.follow(ref.id)
 
         def news(worker: Worker) -> asyncio.Future[Any]:
             return self._runtime.waiters.beyond(worker, position)
@@ -51,10 +52,11 @@ class LiveViews(ExternalCompletions):
         async for found, _ in self._looks(ref, news):
             head = found.acknowledged if isinstance(found, Worker) else found.head
             if head > position:
-                log = (await self._run(found)).memory.log[position:head]
+                log = found.run.memory.log[position:head] if isinstance(found, Worker) else await stored.more()
                 for event in log:
-                    yield event
-                position += len(log)
+                    if event.seq > position:
+                        position = event.seq
+                        yield event
             status = found.state if isinstance(found, Worker) else found.status
             if status == "parked":
                 raise RunParked(ref.id, found.reason)

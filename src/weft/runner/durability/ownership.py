@@ -303,9 +303,19 @@ class Ownership:
         Raises:
             RunNotFound: nothing is stored under this id.
         """
-        loaded = await self._retrying("load_since", [run], lambda: self._store.load_since(run, 0))
-        definitions, facts = await self._again(lambda: referred(self._store, loaded, self._pause))
+        loaded, definitions, facts = await self.since(run, 0)
         return loaded.record, [segment.body for segment in loaded.segments], definitions, facts
+
+    async def since(self, run: str, position: int) -> tuple[LoadedRun, Mapping[bytes, bytes], Mapping[bytes, bytes]]:
+        """
+        Return what *run* has had since *position*, and the definitions and values that this refers to.
+
+        Raises:
+            RunNotFound: nothing is stored under this id.
+        """
+        loaded = await self._retrying("load_since", [run], lambda: self._store.load_since(run, position))
+        definitions, facts = await self._again(lambda: referred(self._store, loaded, self._pause))
+        return loaded, definitions, facts
 
     async def create(self, appends: Sequence[Append]) -> None:
         """

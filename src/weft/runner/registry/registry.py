@@ -35,6 +35,7 @@ from weft.core.workflow import Workflow
 from weft.errors import AnotherGraph, InvalidOption, RedactedRun, RunClosed, RunExists, RunNotFound, RunNotHeld
 from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord, RunStatus
+from weft.runner.durability.log_reader import LogReader
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
 from weft.runner.durability.takeover import Takeover, takeover
@@ -409,6 +410,10 @@ class RunRegistry:
         """
         loaded = await self._ownership.load(run, None)
         return await loaded.recover(self._live(workflow, "any"), context={}, strict=False, goes_on=False)
+
+    def follow(self, run: str) -> LogReader:
+        """Return what reads the log of the stored *run* as it grows, without owning it."""
+        return LogReader(self._ownership, run, self._live(None, "any"))
 
     async def resume(
         self,
