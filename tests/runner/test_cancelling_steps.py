@@ -246,3 +246,42 @@ def test_a_step_of_a_run_of_another_process_is_cancelled(tmp_path: Path) -> None
                 await handle.result()
 
     asynchronously(main)
+
+
+def test_a_cancelled_step_is_retried_like_any_that_failed(runner: Runner) -> None:
+    gate = Gate()
+    workflow = Workflow("w", step(gate, name="slow") >> step(str, name="end"))
+    handle = runner.start(workflow, 1)
+    assert gate.begun.wait(60)
+    handle.cancel("too slow", component="slow", by="Ada")
+    with pytest.raises(RunFailed):
+        handle.result()
+
+    gate.opened.set()
+    runner.retry(handle.id, by="Bob")
+
+    assert handle.result() == "1"
+    assert Run.from_log(handle.log()).status == "completed"
+
+
+def test_a_step_that_was_cancelled_is_retried_after_a_restart(tmp_path: Path) -> None:
+    tokens: list[str] = []
+
+    def ask(_: int) -> None:
+        tokens.append(current().token)
+
+    workflow = Workflow("w", step(ask, name="ask"), policies=[("ask", Policy(execution_mode="external"))])
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.start(workflow, 1, id="r")
+        runner.wait_until("r", lambda run: run.status == "waiting")
+        runner.cancel("r", "wrong desk", component="ask")
+        assert runner.wait("r").status == "failed"
+    with Runner(tmp_path / "runs.db") as runner:
+        runner.register(workflow)
+        handle = runner.retry("r")
+        runner.wait_until("r", lambda run: run.status == "waiting")
+        with pytest.raises(TokenExpired, match="'ask' was cancelled"):
+            runner.complete(tokens[0], "late")
+        runner.complete(tokens[1], "yes")
+
+        assert handle.result() == "yes"

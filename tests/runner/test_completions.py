@@ -344,3 +344,101 @@ def test_a_parked_run_keeps_its_completion(tmp_path: Path) -> None:
         handle = runner.resume("o", workflow=workflow)
 
         assert handle.result() == "shipped: yes"
+
+
+# -- retries, forks and upgrades -----------------------------------------------------------------
+
+
+def test_a_step_that_failed_outside_is_retried_with_another_token(runner: Runner) -> None:
+    handle = runner.start(orders(), 1)
+    runner.wait_until(handle.id, is_open)
+    runner.fail(tokens[0], "closed today")
+    with pytest.raises(RunFailed):
+        handle.result()
+
+    runner.retry(handle.id)
+    runner.wait_until(handle.id, is_open)
+    with pytest.raises(TokenExpired):
+        runner.complete(tokens[0], "late")
+    runner.complete(tokens[1], "yes")
+
+    assert handle.result() == "shipped: yes"
+
+
+def test_a_fork_of_a_run_that_waits_asks_again_and_each_has_its_answer(runner: Runner) -> None:
+    handle = runner.start(orders(), 1)
+    runner.wait_until(handle.id, is_open)
+
+    fork = runner.fork(handle.id)
+    runner.wait_until(fork.id, is_open)
+    runner.complete(tokens[1], "no")
+    runner.complete(tokens[0], "yes")
+
+    assert (handle.result(), fork.result()) == ("shipped: yes", "shipped: no")
+    assert len(tokens) == 2
+
+
+def test_an_open_step_keeps_its_token_and_its_time_in_an_upgrade() -> None:
+    with TestRunner() as runner:
+        handle = runner.start(orders(Policy(execution_mode="external", timeout=60)), 1)
+        runner.advance(seconds=10)
+        policies = [("ask", Policy(execution_mode="external", timeout=60))]
+        runner.upgrade(handle.id, Workflow("orders", ask >> ship >> step(str.upper, name="shout"), policies=policies))
+        runner.advance(seconds=49)
+        assert runner.status(handle.id) == "waiting"
+        runner.complete(tokens[0], "yes")
+
+        assert handle.result() == "SHIPPED: YES"
+        assert len(tokens) == 1
+
+
+def test_an_open_step_times_out_after_an_upgrade_when_it_would_have() -> None:
+    policies = [("ask", Policy(execution_mode="external", timeout=60))]
+    with TestRunner() as runner:
+        handle = runner.start(Workflow("orders", ask >> ship, policies=policies), 1)
+        runner.advance(seconds=10)
+        other = step(lambda order: tokens.append(str(order)), name="ask")
+        runner.upgrade(handle.id, Workflow("orders", other >> ship, policies=policies))
+        runner.advance(seconds=51)
+
+        assert isinstance(handle.wait().failures["ask"].__cause__, StepTimeout)
+
+
+def test_a_step_in_flight_that_an_upgrade_runs_again_has_another_token(runner: Runner) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(order: int) -> None:
+        tokens.append(current().token)
+        entered.set()
+        leave.wait(60)
+
+    workflow = Workflow("orders", step(slow, name="ask") >> ship, policies=[("ask", EXTERNAL)])
+    handle = runner.start(workflow, 1)
+    assert entered.wait(60)
+
+    runner.upgrade(handle.id, workflow, again=["ask"])
+    leave.set()
+    runner.wait_until(handle.id, is_open)
+
+    with pytest.raises(TokenExpired, match="the run was retried, forked or upgraded since"):
+        runner.complete(tokens[0], "late")
+    runner.complete(tokens[1], "yes")
+    assert handle.result() == "shipped: yes"
+
+
+def test_a_message_with_a_token_that_an_upgrade_made_void_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with AsyncRunner(tmp_path / "runs.db") as owner, AsyncRunner(tmp_path / "runs.db") as other:
+            handle = await owner.start(orders(), 1, id="o")
+            await owner.wait_until("o", is_open)
+            await owner.upgrade("o", orders(), again=["ask"])
+            await owner.wait_until("o", lambda run: is_open(run) and len(tokens) == 2)
+            await other.complete(tokens[0], "late")
+            await other.complete(tokens[1], "yes")
+
+            assert await handle.result() == "shipped: yes"
+
+    asynchronously(main)
+    assert "has refused a message (completion)" in caplog.text

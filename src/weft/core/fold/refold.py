@@ -243,7 +243,7 @@ def _keep_activations(old: Memory, new: Memory) -> None:
     newly_ready: list[Activation] = []
     for key, activation in list(old.ready.items()):
         again = new.at(key)
-        if again is not None and is_same_work(activation, again):
+        if again is not None and is_same_work(activation, again) and _is_same_attempt(old, new, key):
             for field in Activation.__struct_fields__:
                 setattr(activation, field, getattr(again, field))
             new.ready[key] = activation
@@ -252,6 +252,15 @@ def _keep_activations(old: Memory, new: Memory) -> None:
                 newly_ready.append(activation)
     new.newly_ready = newly_ready + [each for each in new.ready.values() if id(each) not in kept]
     _keep_waits(old, new)
+
+
+def _is_same_attempt(old: Memory, new: Memory, key: Key) -> bool:
+    """Whether the attempt at *key* has the same token in both, if it has one, and was cancelled in both or in none."""
+    if old.external is None and new.external is None:
+        return True
+    one, other = (None if each.external is None else each.external.get(key) for each in (old, new))
+    mine, theirs = ((None, None) if each is None else (each.token, each.failed) for each in (one, other))
+    return mine == theirs
 
 
 def _keep_waits(old: Memory, new: Memory) -> None:
