@@ -157,3 +157,76 @@ def test_a_retry_that_has_not_come_yet_backs_off_until_it_does() -> None:
 
     assert [bar.reason for bar in row.bars] == ["running", "backing_off"]
     assert row.seconds["backing_off"] == pytest.approx(40)
+
+
+ASK = Workflow("ask", step(lambda x: None, name="ask") >> step(str, name="told"))
+OUTSIDE = [
+    ev.RunnableDispatched(3, "ask", (2,), 1),
+    ev.TokenIssued(4, "ask", (2,), "s3cret", T + 1),
+    ev.CompletionAwaited(5, "ask", (2,), 1, T + 3, T + 63, T, 2 * 10**9),
+]
+
+
+def test_an_external_step_runs_and_then_waits_for_its_completion() -> None:
+    run = run_of(ASK, *OUTSIDE, ev.CompletionReceived(6, "ask", (2,), "yes", at=T + 10))
+
+    row = waterfall(run).rows[0]
+
+    assert [seconds(bar) for bar in row.bars] == [("queued", 0, 1), ("running", 1, 3), ("waiting", 3, 10)]
+    assert (row.state, [bar.state for bar in row.bars[1:]]) == ("done", ["done", "done"])
+    assert row.seconds == {"queued": 1.0, "running": 2.0, "waiting": 7.0}
+
+
+def test_a_step_that_is_open_waits_until_now() -> None:
+    row = waterfall(run_of(ASK, *OUTSIDE), now=T + 20).rows[0]
+
+    assert [seconds(bar) for bar in row.bars][1:] == [("running", 1, 3), ("waiting", 3, 20)]
+    assert (row.state, row.bars[-1].state) == ("waiting", "waiting")
+
+
+def test_a_step_that_was_completed_before_its_function_returned_has_run_until_then() -> None:
+    run = run_of(ASK, *OUTSIDE[:2], ev.CompletionReceived(5, "ask", (2,), "yes", at=T + 2))
+
+    row = waterfall(run).rows[0]
+
+    assert (row.state, row.bars[-1].reason, row.bars[-1].end - T) == ("done", "running", 2)
+
+
+def test_an_attempt_that_has_failed_outside_is_followed_by_the_next_one() -> None:
+    run = run_of(
+        ASK,
+        *OUTSIDE,
+        ev.FailureReceived(6, "ask", (2,), BOOM, 1, T + 5),
+        ev.AttemptFailed(7, "ask", (2,), BOOM, 1, T + 8, T, T + 5),
+        ev.RunnableDispatched(8, "ask", (2,), 2),
+        ev.TokenIssued(9, "ask", (2,), "other", T + 8),
+        ev.CompletionAwaited(10, "ask", (2,), 2, T + 9, None, T, 10**9),
+        ev.CompletionReceived(11, "ask", (2,), "yes", 2, at=T + 12),
+    )
+
+    bars = waterfall(run).rows[0].bars
+    long = [(*seconds(bar), bar.state) for bar in bars if bar.end - bar.start > 0.5]
+
+    assert long == [
+        ("queued", 0, 1, "done"),
+        ("running", 1, 3, "done"),
+        ("waiting", 3, 5, "failed"),
+        ("backing_off", 5, 8, "done"),
+        ("running", 8, 9, "done"),
+        ("waiting", 9, 12, "done"),
+    ]
+
+
+def test_a_step_that_was_cancelled_while_it_was_open_has_failed() -> None:
+    error = ev.ErrorDetail("weft.errors.StepCancelled", ("Exception",), "'ask' was cancelled by ann: no")
+    run = run_of(
+        ASK,
+        *OUTSIDE,
+        ev.RunnableCancelled(6, "ask", (2,), "no", 1, T + 7, "ann"),
+        ev.RunnableFailed(7, "ask", (2,), error, 1, timing=ev.Timing(T + 7)),
+    )
+
+    row = waterfall(run).rows[0]
+
+    assert (row.state, row.bars[-1].state) == ("failed", "failed")
+    assert ("waiting", 3, 7) in [seconds(bar) for bar in row.bars]

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from weft import Runner, Workflow, each, reduce, step, wait_for
+from weft import Policy, Run, Runner, Workflow, current, each, reduce, step, wait_for
 from weft import events as ev
 from weft.errors import InvalidOption
 from weft.web import Identity, Tokens, app
 from weft.web.app import PAGES
 from weft.web.auth import RANK, Role
+from weft.web.run_page import happenings
 
 TOKENS = {role: f"a-long-enough-token-for-{role}" for role in RANK}
 NASTY = "<script>alert('x')</script>"
@@ -198,6 +199,69 @@ def test_a_cancelled_run_says_by_whom_and_why(client: TestClient, file: Path) ->
         runner.resume("asks")
         (event,) = [event for event in runner.log("asks") if isinstance(event, ev.RunCancelled)]
         assert (event.reason, event.by) == ("too late", "local")
+
+
+external = Workflow(
+    "external",
+    step(lambda x: current().token, name="ask") >> step(str, name="told"),
+    policies=[("ask", Policy(execution_mode="external", timeout=3600))],
+)
+
+
+def test_a_step_that_is_open_is_shown_as_waiting_and_its_token_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(path) as runner:
+        runner.start(external, 1, id="x")
+        run = runner.wait_until("x", lambda run: run.status == "waiting")
+        [token] = run.tokens
+    with TestClient(app(path), base_url="http://localhost") as client:
+        text = client.get("/runs/x?select=ask&list=events").text
+        listed = client.get("/runs").text
+
+    assert "waits for a completion from outside" in text
+    assert "times out in" in listed
+    assert [states_of(run)[kind] for kind in (ev.TokenIssued, ev.CompletionAwaited)] == ["running", "waiting"]
+    assert token.partition(".")[2] not in text + listed
+
+
+def test_a_step_that_was_cancelled_says_by_whom_and_why(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(path) as runner:
+        runner.start(external, 1, id="x")
+        runner.wait_until("x", lambda run: run.status == "waiting")
+        runner.cancel("x", "wrong desk", component="ask", by="ann")
+        run = runner.wait("x")
+    with TestClient(app(path), base_url="http://localhost") as client:
+        text = client.get("/runs/x?select=ask&list=events").text
+
+    assert "cancelled: wrong desk · by ann" in text
+    assert [states_of(run)[kind] for kind in (ev.RunnableCancelled, ev.RunnableFailed)] == ["cancelled", "cancelled"]
+
+
+def test_a_step_that_failed_outside_is_shown_as_failed_and_one_that_was_completed_says_by_whom(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Runner(path) as runner:
+        for name in ("failed", "done"):
+            runner.start(external, 1, id=name)
+            run = runner.wait_until(name, lambda run: run.status == "waiting")
+            [token] = run.tokens
+            if name == "failed":
+                runner.fail(token, "closed", by="ann")
+            else:
+                runner.complete(token, 7, by="bob")
+        failed, done = runner.wait("failed"), runner.wait("done")
+    with TestClient(app(path), base_url="http://localhost") as client:
+        assert "attempt 1 failed outside" in client.get("/runs/failed?list=events").text
+        assert "completed from outside = 7 · by bob" in client.get("/runs/done?list=events").text
+
+    assert (states_of(failed)[ev.FailureReceived], states_of(done)[ev.CompletionReceived]) == ("failed", "done")
+
+
+def states_of(run: Run) -> dict[type[Any], str]:
+    """Return in which state the list of events shows each kind of event."""
+    log = run.log()
+    lines = happenings(log, 0.0, may_see=True, is_grouped=False)
+    return {type(log[line.seq - 1]): line.state for line in lines}
 
 
 def test_what_weft_refuses_is_said_and_changes_nothing(client: TestClient) -> None:

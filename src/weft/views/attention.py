@@ -22,6 +22,7 @@ import msgspec
 from weft.core import events as ev
 from weft.core.diagrams.run_status import progress_of
 from weft.core.draw.progress import Progress, State, duration
+from weft.errors import StepCancelled
 from weft.ports.store import RunRecord
 from weft.views.order import in_order
 from weft.views.text import count
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 Action = Literal["", "retry", "answer", "resume"]
 """An action of a person: retry the run, answer a signal, or resume a run that is parked."""
+
+CANCELLED = f"{StepCancelled.__module__}.{StepCancelled.__qualname__}"
+"""The error of a step that a caller has cancelled."""
 
 MOST = 20
 """How many lines there are at most."""
@@ -118,8 +122,18 @@ def _failed(run: Run, progress: dict[str, Progress]) -> Iterable[Attention]:
             text = f"failed {len(events):,} times"
         if name in letters:
             text += ", kept as a dead letter"
+        held_back = _held_back(run, name, progress)
+        if all(map(is_cancelled, events)):
+            text = text.replace("failed", "cancelled", 1)
+            yield Attention("cancelled", text, name, last.error.message, held_back, "retry")
+            continue
         error = f"{last.error.type}: {last.error.message}" if last.error.message else last.error.type
-        yield Attention("failed", text, name, error, _held_back(run, name, progress), "retry")
+        yield Attention("failed", text, name, error, held_back, "retry")
+
+
+def is_cancelled(event: object) -> bool:
+    """Whether *event* is the failure of a step that a caller has cancelled; its message says who, and why."""
+    return isinstance(event, ev.RunnableFailed) and event.error.type == CANCELLED
 
 
 def _held_back(run: Run, name: str, progress: dict[str, Progress]) -> str:
@@ -140,7 +154,10 @@ def _waiting(run: Run, now: float) -> Iterable[Attention]:
     for (name, _), waiting in (run.memory.waiting or {}).items():
         wait, due = waiting.activation.node.wait, waiting.next_at
         left = None if due is None else max(0.0, due - now)
-        if wait is None or wait.signal is None:
+        if waiting.attempt:
+            detail = "no timeout" if left is None else f"times out in {duration(left)}"
+            yield Attention("waiting", "waits for a completion from outside", name, detail=detail)
+        elif wait is None or wait.signal is None:
             yield Attention("waiting", "sleeps" if left is None else f"sleeps for another {duration(left)}", name)
         else:
             detail = "no timeout" if left is None else f"times out in {duration(left)}"

@@ -41,7 +41,7 @@ REASONS: Final[dict[Reason, str]] = {
     "backing_off": "backing off",
     "delayed": "delayed",
     "sleeping": "sleeping",
-    "waiting": "waiting for a signal",
+    "waiting": "waiting for a signal or a completion",
 }
 """The reasons in words, in the order in which a legend lists them."""
 
@@ -124,7 +124,8 @@ def waterfall(run: Run, *, now: float | None = None) -> Waterfall:
         reading.pend(key, present, "queued")
     for key, waiting in (memory.waiting or {}).items():
         wait = waiting.activation.node.wait
-        reading.pend(key, present, "sleeping" if wait is None or wait.signal is None else "waiting")
+        sleeps = not waiting.attempt and (wait is None or wait.signal is None)
+        reading.pend(key, present, "sleeping" if sleeps else "waiting")
     rows = tuple(_rows(run, reading))
     totals: dict[Reason, float] = {}
     for reason in REASONS:
@@ -241,7 +242,9 @@ class _Reading:
         """By position: when the event happened."""
         self._attempts: dict[Key, list[ev.AttemptFailed]] = {}
         self._began: dict[Key, float] = {}
-        """When a wait began, or a delayed component became ready."""
+        """When a wait began, a delayed component became ready, or an external step was open or had failed outside."""
+        self._outside: dict[Key, list[Bar]] = {}
+        """By external step that has not ended: the bars of its attempts, whose functions have returned."""
 
     def read(self, event: Any) -> None:
         """Take one event in."""
@@ -262,6 +265,13 @@ class _Reading:
                 self._wait(key, "waiting", self.last, "done")
             case ev.TimerFired():
                 self._wait(key, "sleeping", self.last, "done")
+            case ev.CompletionAwaited():
+                self._open(key, event)
+            case ev.CompletionReceived() if key in self._outside:
+                self._wait(key, "waiting", self.last, "done")
+            case ev.FailureReceived() | ev.RunnableCancelled() if key in self._outside:
+                self._outside[key].append(Bar("waiting", self._began[key], self.last, "failed"))
+                self._began[key] = self.last
             case _ if isinstance(event, ev.ENDINGS):
                 self._end(key, event)
             case _:
@@ -280,6 +290,20 @@ class _Reading:
         if now > since or not bars:
             bars.append(Bar(reason, since, max(now, since), "running" if reason == "running" else "ready"))
         self._add(key, bars)
+
+    def _open(self, key: Key, event: ev.CompletionAwaited) -> None:
+        """The function of an external step has returned, and the step waits to be completed."""
+        tried = self._attempts.pop(key, [])
+        bars, since = self._tried(key, tried)
+        start = max(since, self.last - event.duration_ns / 1e9)
+        for reason, length in self._waits(None, tried, since, start):
+            bars.append(Bar(reason, since, since + length))
+            since += length
+        if start - since >= _SHORTEST:
+            bars.append(Bar("queued", since, start))
+        bars.append(Bar("running", start, self.last, attempt=event.attempt))
+        self._outside.setdefault(key, []).extend(bars)
+        self._began[key] = self.last
 
     def _ready(self, key: Key, seq: int = 0) -> float:
         """Return when the activation that ended with the event *seq*, if it has, had all its facts."""
@@ -354,6 +378,7 @@ class _Reading:
     def _add(self, key: Key, bars: list[Bar], running: float | None = None) -> None:
         """Add the *bars* of one activation, whose last attempt ran for *running* seconds, as the log knows exactly."""
         found = self.found.setdefault(key[0], _Found())
+        bars = [*self._outside.pop(key, ()), *bars]
         found.add(bars)
         for bar in bars if running is None else bars[:-1]:
             found.spend(bar.reason, bar.end - bar.start)

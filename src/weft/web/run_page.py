@@ -24,6 +24,7 @@ from weft.core.run.run import Run
 from weft.ports.store import FINISHED, RunRecord
 from weft.typing import Address
 from weft.views import REASONS, Attention, Row, Waterfall, attention, page_graph, scale_of, value_tree, waterfall
+from weft.views.attention import is_cancelled
 from weft.views.text import shown
 from weft.web.rendering import data, page
 from weft.web.runs_page import as_data
@@ -178,9 +179,9 @@ def marks(run: Run) -> list[tuple[float, str]]:
     for event in log:
         state = (
             "failed"
-            if isinstance(event, ev.RunnableFailed | ev.AttemptFailed)
+            if isinstance(event, ev.RunnableFailed | ev.AttemptFailed | ev.FailureReceived)
             else "waiting"
-            if isinstance(event, ev.TimerStarted | ev.SignalTaken)
+            if isinstance(event, ev.TimerStarted | ev.SignalTaken | ev.CompletionAwaited)
             else None
         )
         if state is not None:
@@ -265,16 +266,18 @@ def _step(event: Any, *, may_see: bool) -> Step:
 
 def _state(event: Any) -> str:
     match event:
-        case ev.RunnableFailed() | ev.AttemptFailed() | ev.SignalRefused():
+        case ev.RunCancelled() | ev.RunnableCancelled():
+            return "cancelled"
+        case ev.RunnableFailed() if is_cancelled(event):
+            return "cancelled"
+        case ev.RunnableFailed() | ev.AttemptFailed() | ev.SignalRefused() | ev.FailureReceived():
             return "failed"
         case ev.RunnableSkipped() | ev.ConditionEvaluated(holds=False):
             return "gated"
-        case ev.TimerStarted() | ev.RunnableDelayed():
+        case ev.TimerStarted() | ev.RunnableDelayed() | ev.CompletionAwaited():
             return "waiting"
-        case ev.RunnableDispatched():
+        case ev.RunnableDispatched() | ev.TokenIssued():
             return "running"
-        case ev.RunCancelled():
-            return "cancelled"
         case _:
             return "done"
 
@@ -384,6 +387,18 @@ def _words(event: Any, *, may_see: bool) -> str:
             return f"state = {value(event.state)}"
         case ev.ReactionOccurred() | ev.SignalTaken() | ev.TimerFired():
             return f"= {value(event.value)}"
+        case ev.CompletionReceived():
+            return f"completed from outside = {value(event.value)}{by}"
+        case ev.FailureReceived():
+            return f"attempt {event.attempt} failed outside: {event.error.type}: {event.error.message}{by}"
+        case ev.CompletionAwaited():
+            return "waits for a completion from outside" + (
+                "" if event.due is None else f", for {duration(event.due - event.at)} at most"
+            )
+        case ev.TokenIssued():
+            return "has a token with which it can be completed"
+        case ev.RunnableCancelled():
+            return f"cancelled: {event.reason}{by}" if event.reason else f"cancelled{by}"
         case ev.AttemptFailed():
             return f"attempt {event.attempt} failed: {event.error.type}: {event.error.message}"
         case ev.RunnableFailed():
