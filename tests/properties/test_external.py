@@ -2,7 +2,7 @@
 The laws of external steps, in generated orders of attempts, completions, failures, timers, crashes, retries and forks.
 
 A token ends its attempt once; what has ended stays so; a run that is folded from any beginning of its log goes on, and
-so does a fork, with tokens of its own.
+so does a fork, with its own tokens.
 """
 
 from __future__ import annotations

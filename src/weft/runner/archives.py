@@ -49,7 +49,8 @@ class RunnerArchives(RunnerQueries):
             path: the file; one that exists is replaced when the new one is complete.
             redact: names of components (``"INPUT"`` for inputs) whose values are replaced by the name of their class
                 and a hash; True for all values; or a function of a name and a value that returns what to write.  Names
-                cover failures of these components too.  Constants in the definition are not redacted.
+                cover failures of these components too.  Tokens of external steps are replaced whatever is named,
+                constants in the definition are not.
 
         Raises:
             RunNotFound: no run has this id.

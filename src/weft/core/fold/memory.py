@@ -459,7 +459,7 @@ class Memory:
         return waiting.activation
 
     def active(self, key: Key) -> Activation | None:
-        """Return the activation at *key* that is ready, or waits for time or a signal."""
+        """Return the activation at *key* that is ready, or waits for time, a signal or its completion."""
         found = self.at(key)
         if found is None and self.waiting is not None and key in self.waiting:
             return self.waiting[key].activation

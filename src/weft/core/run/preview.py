@@ -30,7 +30,7 @@ class Preview(msgspec.Struct, frozen=True):
     stands: Mapping[str, int]
     """By component: how many of its outcomes stand."""
     waits: Mapping[str, int] = {}
-    """By component: how often it waits, for time or a signal: what goes on waiting, and what begins to wait again."""
+    """By component: how often it waits, for time, a signal or its completion: what goes on, and what begins again."""
     void: tuple[int, ...] = ()
     """The positions of the events that no longer count."""
     new: tuple[str, ...] = ()
