@@ -20,8 +20,9 @@ from weft.errors import (
     TokenExpired,
     UnencodableValue,
 )
+from weft.log.messages import encode_message
 from weft.policy import Value
-from weft.ports.store import LogStore
+from weft.ports.store import LogStore, Message
 from weft.runner.checkpoints import every_cycle, manual, on_complete, pipelined
 from weft.stores import MemoryStore, SQLiteStore
 from weft.testing import TestRunner
@@ -442,3 +443,21 @@ def test_a_message_with_a_token_that_an_upgrade_made_void_is_refused(
 
     asynchronously(main)
     assert "has refused a message (completion)" in caplog.text
+
+
+def test_a_completion_for_a_run_that_has_finished_meanwhile_stays_unread(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SQLiteStore(tmp_path / "runs.db") as store, AsyncRunner(store) as owner:
+            handle = await owner.start(orders(), 1, id="o")
+            await owner.wait_until("o", is_open)
+            await owner.cancel("o")
+            with pytest.raises(TokenExpired, match="the run is cancelled"):
+                await owner.complete(tokens[0], "late")
+            message = ev.CompletionReceived(0, "", (), "later", token=tokens[0].partition(".")[2])
+            question = Message(run="o", kind="progress", body=b"how far?", at=0.0)
+            await store.post([question, Message(run="o", kind="completion", body=encode_message(message), at=0.0)])
+
+            assert [getattr(event, "value", None) for event in await owner.unread("o")] == ["later"]
+            assert (await handle.status()) == "cancelled"
+
+    asynchronously(main)

@@ -10,7 +10,7 @@ from weft.core import events as ev
 from weft.core.failure import described
 from weft.core.fold.fold import record
 from weft.core.run.external import complete_outside, fail_outside, failure_outside, issue_token, open_step, token_of
-from weft.errors import RunClosed, RunParked, TokenExpired
+from weft.errors import RunParked
 from weft.log import encode_once, needs_encoding
 from weft.runner.execution.inflight import InFlight, dispatched
 from weft.runner.execution.large_values import exhausted
@@ -54,7 +54,7 @@ def complete_step(worker: Worker, secret: str, value: Any, by: str | None) -> No
     Raises:
         TokenExpired, InvalidToken: it is not in force.
         UnencodableValue: the value could not be stored.
-        RunParked: the run needs a person.
+        RunClosed, RunParked: it has finished, or needs a person.
     """
     _check_open(worker)
     memory = worker.run.memory
@@ -73,7 +73,7 @@ def fail_step(worker: Worker, secret: str, error: ev.ErrorDetail, by: str | None
     Fail the attempt of the external step of the token with this *secret*; its policy decides what follows.
 
     Raises:
-        TokenExpired, InvalidToken, RunParked: as :func:`complete_step`.
+        TokenExpired, InvalidToken, RunClosed, RunParked: as :func:`complete_step`.
     """
     _check_open(worker)
     memory = worker.run.memory
@@ -96,9 +96,6 @@ def _cut_short(worker: Worker, inflight: InFlight, error: ev.ErrorDetail) -> Non
 
 
 def _check_open(worker: Worker) -> None:
-    try:
-        worker.check_open()
-    except RunClosed as closed:
-        raise TokenExpired(worker.id, f"the run is {closed.status}") from None
+    worker.check_open()
     if worker.state == "parked":
         raise RunParked(worker.id, worker.reason)
