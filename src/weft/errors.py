@@ -103,7 +103,9 @@ All errors that this library raises on purpose, in one tree.
     ├── CommandError                a command line that cannot be executed
     │   ├── CodeNotImported         a run needs functions that were not imported
     │   ├── ContextNotFound         ``--context`` does not name a mapping
-    │   └── ImportFailed            a module cannot be imported
+    │   ├── ImportFailed            a module cannot be imported
+    │   ├── StoreNotNamed           a command was not told which store it works on
+    │   └── WorkflowNotFound        a module has no workflow of this name
     ├── ResolutionError             a stored definition does not fit the code of this process
     │   ├── ChangedCode             a function has changed since the log was written
     │   ├── UnknownClass            a run has values of a class that is not known here
@@ -737,6 +739,24 @@ class ContextNotFound(CommandError, LookupError):
             f"--context {where}: {reason}; name a mapping of context keys to values, or a function that returns one, "
             "as MODULE:NAME"
         )
+        self.where = where
+
+
+class StoreNotNamed(CommandError, LookupError):
+    """Neither ``--store`` nor the environment nor a TOML file names a store."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            'which store? say --store runs.db (or postgresql://...), set WEFT_STORE, or write store = "runs.db" into '
+            "weft.toml, or under [tool.weft] into pyproject.toml"
+        )
+
+
+class WorkflowNotFound(CommandError, LookupError):
+    """The module that *where* names, ``MODULE:NAME``, has no such workflow."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}; name a workflow at the top level of a module, as MODULE:NAME")
         self.where = where
 
 

@@ -13,8 +13,8 @@ from weft.cli.demo.world import Called
 
 def test_it_tells_what_ran_before_and_after_a_real_kill(shop: Any) -> None:
     said = shop.command("demo", "--folder", "kept")
-    listed = shop.command("ls", "kept/orders.db")
-    log = shop.command("log", "kept/orders.db", "order-1", "--verify")
+    listed = shop.command("ls", "--store", "kept/orders.db")
+    log = shop.command("verify", "--store", "kept/orders.db", "order-1")
 
     assert (said.code, said.err) == (0, "")
     assert "kill -9" in said.out

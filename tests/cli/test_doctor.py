@@ -51,7 +51,7 @@ def altered(path: Path, offset: int, value: int | None = None) -> None:
 def test_a_file_that_is_whole_is_fine_and_stays_as_it_is(weft: Callable[..., Any], file: Path) -> None:
     before = file.read_bytes()
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert (said.code, said.err) == (0, "")
     assert said.out == "30 runs checked, 120 events as they were written, no damage found\n"
@@ -59,7 +59,7 @@ def test_a_file_that_is_whole_is_fine_and_stays_as_it_is(weft: Callable[..., Any
 
 
 def test_an_answer_in_json(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("doctor", file, "--json")
+    said = weft("doctor", "--store", file, "--json")
 
     assert said.code == 0
     assert json.loads(said.out) == {
@@ -83,7 +83,7 @@ def test_an_altered_event_is_found_with_its_run_and_the_others_are_checked(
             " (select key from runs where id = 'run-7'))"
         )
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 1
     assert said.out.count("damaged (certain): ") == 1
@@ -100,11 +100,11 @@ def test_a_missing_part_of_a_large_value_is_found_with_its_run(weft: Callable[..
     with Runner(store) as runner:
         for name in ("hurt", "well"):
             runner.start(WORK, 5_000, id=name).wait()
-    assert weft("doctor", file).out == "2 runs checked, 8 events as they were written, no damage found\n"
+    assert weft("doctor", "--store", file).out == "2 runs checked, 8 events as they were written, no damage found\n"
     with closing(sqlite3.connect(file)) as db, db:
         assert db.execute("delete from parts where place = (1 << 32) + 3").rowcount == 1
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 1
     assert "damaged (certain): run 'hurt': parts.body is " in said.out
@@ -132,7 +132,7 @@ def test_a_file_that_was_cut_off_is_damaged(weft: Callable[..., Any], file: Path
     content = file.read_bytes()
     file.write_bytes(content[: kept * 4096])
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 1
     assert "damaged (certain)" in said.out
@@ -141,7 +141,7 @@ def test_a_file_that_was_cut_off_is_damaged(weft: Callable[..., Any], file: Path
 def test_a_damaged_schema_is_damage(weft: Callable[..., Any], file: Path) -> None:
     altered(file, file.read_bytes().index(b"tablesessionssessions") + 5, 0xFF)
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 1
     assert "damaged (certain): the schema" in said.out
@@ -154,7 +154,7 @@ def test_an_index_that_does_not_agree_with_its_table_is_found_unless_it_must_be_
         (root,) = db.execute("select rootpage from sqlite_schema where name = 'runs_by_status'").fetchone()
     altered(file, file.read_bytes().index(b"idle", (root - 1) * 4096))
 
-    full, quick = weft("doctor", file), weft("doctor", file, "--quick")
+    full, quick = weft("doctor", "--store", file), weft("doctor", "--store", file, "--quick")
 
     assert (full.code, quick.code) == (1, 0)
     assert "SQLite says: " in full.out
@@ -170,7 +170,7 @@ def test_a_page_that_stops_the_whole_check_is_named_as_the_quick_one_names_it(
     content[(root - 1) * 4096 + 8 : (root - 1) * 4096 + 48] = b"\xff" * 40  # where its entries are
     file.write_bytes(content)
 
-    full, quick = weft("doctor", file), weft("doctor", file, "--quick")
+    full, quick = weft("doctor", "--store", file), weft("doctor", "--store", file, "--quick")
 
     assert (full.code, quick.code) == (1, 1)
     for said in (full, quick):
@@ -189,10 +189,10 @@ def crashed(path: Path, to: Path) -> Path:
 
 def test_a_last_commit_that_is_missing_is_found(weft: Callable[..., Any], file: Path, tmp_path: Path) -> None:
     left = crashed(file, tmp_path / "left.db")
-    assert weft("doctor", left).code == 0
+    assert weft("doctor", "--store", left).code == 0
     Path(f"{left}-wal").unlink()
 
-    said = weft("doctor", left)
+    said = weft("doctor", "--store", left)
 
     assert said.code == 1
     assert "the last commit: event" in said.out
@@ -202,7 +202,7 @@ def test_a_last_commit_that_is_missing_is_found(weft: Callable[..., Any], file: 
 def test_a_note_that_cannot_be_read_is_a_remark(weft: Callable[..., Any], file: Path) -> None:
     Path(f"{file}-commits").write_bytes(b"?")
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 0
     assert said.out.startswith("remark: ")
@@ -210,7 +210,7 @@ def test_a_note_that_cannot_be_read_is_a_remark(weft: Callable[..., Any], file: 
 
 def test_a_folder_is_said_to_be_one(weft: Callable[..., Any], tmp_path: Path) -> None:
     for command in (["doctor"], ["ls"]):
-        said = weft(*command, tmp_path)
+        said = weft(*command, "--store", tmp_path)
 
         assert said.code != 0
         assert "is a folder" in said.err
@@ -219,7 +219,7 @@ def test_a_folder_is_said_to_be_one(weft: Callable[..., Any], tmp_path: Path) ->
 def test_a_damaged_header_may_be_what_makes_a_file_foreign(weft: Callable[..., Any], file: Path) -> None:
     altered(file, 0)
 
-    assert "or its header is damaged; choose another path, or restore a copy" in weft("doctor", file).err
+    assert "or its header is damaged; choose another path, or restore a copy" in weft("doctor", "--store", file).err
 
 
 @pytest.mark.parametrize("content", [None, b"", b"Dear diary, " * 500])
@@ -228,7 +228,7 @@ def test_what_is_not_a_store_cannot_be_read(weft: Callable[..., Any], tmp_path: 
     if content is not None:
         path.write_bytes(content)
 
-    said, as_json = weft("doctor", path), weft("doctor", path, "--json")
+    said, as_json = weft("doctor", "--store", path), weft("doctor", "--store", path, "--json")
 
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("weft: ")
@@ -239,7 +239,7 @@ def test_a_newer_store_cannot_be_read(weft: Callable[..., Any], file: Path) -> N
     with closing(sqlite3.connect(file)) as db:
         db.execute(f"pragma user_version = {schema.VERSION + 1}")
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 2
     assert "upgrade Weft" in said.err
@@ -250,7 +250,7 @@ def test_an_older_store_is_checked_without_being_brought_up_to_date(weft: Callab
         db.execute("drop table store")
         db.execute("pragma user_version = 1")
 
-    said = weft("doctor", file)
+    said = weft("doctor", "--store", file)
 
     assert said.code == 0
     with closing(sqlite3.connect(file)) as db:
@@ -261,7 +261,7 @@ def test_what_belongs_to_no_run_is_likely_to_be_damage(weft: Callable[..., Any],
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("delete from runs where id = 'run-2'")
 
-    said = json.loads(weft("doctor", file, "--json").out)
+    said = json.loads(weft("doctor", "--store", file, "--json").out)
 
     assert said["verdict"] == "damaged"
     assert {each["certainty"] for each in said["findings"]} == {"likely"}
@@ -272,7 +272,7 @@ def test_nothing_that_is_stored_commands_the_terminal(weft: Callable[..., Any], 
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("update runs set id = ?, status = ? where id = 'run-3'", ("\x1b[31mred\x07", "\x1b]0;gone\x07"))
 
-    said, as_json = weft("doctor", file), weft("doctor", file, "--json")
+    said, as_json = weft("doctor", "--store", file), weft("doctor", "--store", file, "--json")
 
     assert said.code == as_json.code == 1
     assert "\\x1b[31mred\\x07" in said.out

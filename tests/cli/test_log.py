@@ -39,7 +39,7 @@ def changed(file: Path, sql: str, *values: Any) -> None:
 
 
 def test_every_event_is_a_line_with_its_number_its_time_and_its_value(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("log", file, "r")
+    said = weft("log", "--store", file, "r")
 
     rows = [line.split(maxsplit=3) for line in said.out.splitlines()[1:]]
     assert said.code == 0
@@ -56,7 +56,7 @@ def test_every_event_is_a_line_with_its_number_its_time_and_its_value(weft: Call
 
 
 def test_json_has_whole_values_one_event_a_line(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("log", file, "r", "--json")
+    said = weft("log", "--store", file, "r", "--json")
 
     events = [json.loads(line) for line in said.out.splitlines()]
     assert [event["seq"] for event in events] == [1, 2, 3, 4]
@@ -72,8 +72,8 @@ def test_failures_and_retries_are_told(weft: Callable[..., Any], tmp_path: Path)
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(workflow, 1, id="r").wait()
 
-    said = weft("log", tmp_path / "runs.db", "r")
-    data = [json.loads(line) for line in weft("log", tmp_path / "runs.db", "r", "--json").out.splitlines()]
+    said = weft("log", "--store", tmp_path / "runs.db", "r")
+    data = [json.loads(line) for line in weft("log", "--store", tmp_path / "runs.db", "r", "--json").out.splitlines()]
 
     assert "attempt 1: ValueError: not \\x1b[31m today, again at 20" in said.out
     assert "ValueError: not \\x1b[31m today after 2 attempts" in said.out
@@ -86,18 +86,18 @@ def test_a_delay_is_told_with_the_time_from_which_it_counts(weft: Callable[..., 
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(workflow, 1, id="r")
 
-    said = weft("log", tmp_path / "runs.db", "r")
-    shown = weft("show", tmp_path / "runs.db", "r")
+    said = weft("log", "--store", tmp_path / "runs.db", "r")
+    shown = weft("show", "--store", tmp_path / "runs.db", "r")
 
     assert said.out.splitlines()[-1].split()[2:5] == ["RunnableDelayed", "abs", "from"]
     assert "delayed ×1" in shown.out
 
 
 def test_the_log_of_a_killed_process_can_be_read_and_is_whole(weft: Callable[..., Any], killed: Any) -> None:
-    said = weft("log", killed.file, "greeting")
+    said = weft("log", "--store", killed.file, "greeting")
 
     assert said.out.splitlines()[-1].split()[2:] == ["RunnableDispatched", "send", "attempt", "1"]
-    assert weft("log", killed.file, "greeting", "--verify").out.startswith("8 events in ")
+    assert weft("verify", "--store", killed.file, "greeting").out.startswith("8 events in ")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_collection_is_told_with_its_size() -> None:
 
 
 def test_a_log_that_is_as_it_was_written_is_said_so(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("log", file, "r", "--verify")
+    said = weft("verify", "--store", file, "r")
 
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("4 events in ")
@@ -163,7 +163,7 @@ LAST = "(select max(place) from segments)"
 def test_what_was_altered_is_found(weft: Callable[..., Any], file: Path, sql: str, reason: str) -> None:
     changed(file, sql.replace("LAST", LAST))
 
-    said = weft("log", file, "r", "--verify")
+    said = weft("verify", "--store", file, "r")
 
     assert (said.code, said.out) == (1, "")
     assert reason in said.err
@@ -174,14 +174,10 @@ def test_a_log_that_cannot_be_read_is_one_line(weft: Callable[..., Any], file: P
     changed(file, "delete from definitions")
 
     for command in (["log"], ["show"]):
-        said = weft(*command, file, "r")
+        said = weft(*command, "--store", file, "r")
 
         assert (said.code, said.out) == (1, "")
         assert "is missing" in said.err
-
-
-def test_verifying_and_json_exclude_each_other(weft: Callable[..., Any], file: Path) -> None:
-    assert weft("log", file, "r", "--verify", "--json").code == 2
 
 
 def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
@@ -197,7 +193,7 @@ def test_a_change_of_state_says_what_it_came_to_and_what_it_emitted() -> None:
 
 def test_a_run_is_followed_until_it_has_finished(shop: Any, busy: Any) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "weft", "log", "runs.db", "greeting", "--follow"],
+        [sys.executable, "-m", "weft", "log", "--store", "runs.db", "greeting", "--follow"],
         cwd=shop.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -223,7 +219,7 @@ def test_a_run_is_followed_until_it_has_finished(shop: Any, busy: Any) -> None:
 
 def test_an_open_run_is_followed_until_the_reader_has_seen_enough(file: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "weft", "log", file, "r", "--follow"],
+        [sys.executable, "-m", "weft", "log", "--store", file, "r", "--follow"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -254,18 +250,14 @@ def test_a_run_that_is_closed_is_followed_to_its_end(weft: Callable[..., Any], f
         runner.resume("r", workflow=Workflow("double", step(abs, name="double") >> step(abs, name="large")))
         runner.cancel("r")
 
-    said = weft("log", file, "r", "--follow", *options)
+    said = weft("log", "--store", file, "r", "--follow", *options)
 
     assert said.code == 0
-    assert said.out == weft("log", file, "r", *options).out
+    assert said.out == weft("log", "--store", file, "r", *options).out
     assert "RunCancelled" in said.out
 
 
 def test_a_run_that_is_not_there_is_not_waited_for(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("log", file, "nobody", "--follow")
+    said = weft("log", "--store", file, "nobody", "--follow")
 
     assert (said.code, "no run 'nobody'" in said.err) == (1, True)
-
-
-def test_verifying_and_following_exclude_each_other(weft: Callable[..., Any], file: Path) -> None:
-    assert weft("log", file, "r", "--verify", "--follow").code == 2

@@ -38,7 +38,7 @@ def columns(out: str) -> list[list[str]]:
 
 
 def test_every_run_is_a_row(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("ls", file)
+    said = weft("ls", "--store", file)
 
     assert said.code == 0
     assert said.out.split()[:7] == ["ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER"]
@@ -60,18 +60,18 @@ def test_every_run_is_a_row(weft: Callable[..., Any], file: Path) -> None:
     ],
 )
 def test_a_part_can_be_asked_for(weft: Callable[..., Any], file: Path, options: list[str], ids: list[str]) -> None:
-    said = weft("ls", file, *options)
+    said = weft("ls", "--store", file, *options)
 
     assert [row[0] for row in columns(said.out)] == ids
 
 
 def test_it_says_that_there_are_more(weft: Callable[..., Any], file: Path) -> None:
-    assert "more than 2 runs" in weft("ls", file, "-n", "2").err
-    assert weft("ls", file, "-n", "3").err == ""
+    assert "more than 2 runs" in weft("ls", "--store", file, "-n", "2").err
+    assert weft("ls", "--store", file, "-n", "3").err == ""
 
 
 def test_an_unknown_status_is_refused_with_those_that_exist(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("ls", file, "--status", "sleepy")
+    said = weft("ls", "--store", file, "--status", "sleepy")
 
     assert said.code == 2
     assert "sleepy" in said.err
@@ -79,7 +79,7 @@ def test_an_unknown_status_is_refused_with_those_that_exist(weft: Callable[..., 
 
 
 def test_json_has_everything(weft: Callable[..., Any], file: Path) -> None:
-    said = weft("ls", file, "--json", "--status", "cancelled")
+    said = weft("ls", "--store", file, "--json", "--status", "cancelled")
 
     [run] = json.loads(said.out)
     assert (run["id"], run["workflow"], run["status"], run["events"]) == ("c", "double", "cancelled", 4)
@@ -93,17 +93,17 @@ def test_a_store_without_runs_is_not_an_error(weft: Callable[..., Any], tmp_path
     with Runner(SQLiteStore(tmp_path / "runs.db")):
         pass
 
-    said = weft("ls", tmp_path / "runs.db")
+    said = weft("ls", "--store", tmp_path / "runs.db")
 
     assert (said.code, said.out) == (0, "")
     assert "no runs in" in said.err
-    assert json.loads(weft("ls", tmp_path / "runs.db", "--json").out) == []
+    assert json.loads(weft("ls", "--store", tmp_path / "runs.db", "--json").out) == []
 
 
 def test_an_owner_that_is_alive_is_named_and_goes_on(
     weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str]
 ) -> None:
-    said = weft("ls", shop.file)
+    said = weft("ls", "--store", shop.file)
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
     assert f"process {busy.pid} on" in said.out
@@ -111,7 +111,7 @@ def test_an_owner_that_is_alive_is_named_and_goes_on(
 
 
 def test_the_run_of_a_killed_process_is_held_by_no_process(weft: Callable[..., Any], killed: Any) -> None:
-    said = weft("ls", killed.file)
+    said = weft("ls", "--store", killed.file)
 
     assert columns(said.out) == [["greeting", "shop", "running", "8"]]
     assert said.out.split()[-1] == "none"
@@ -150,13 +150,13 @@ def made(path: Path, kind: str) -> Path:
         ("damaged", "is damaged"),
     ],
 )
-@pytest.mark.parametrize("command", [["ls"], ["show", "a"], ["log", "a"], ["log", "a", "--verify"], ["resume", "a"]])
+@pytest.mark.parametrize("command", [["ls"], ["show", "a"], ["log", "a"], ["verify", "a"], ["resume", "a"]])
 def test_what_is_wrong_with_the_file_is_one_line(
     weft: Callable[..., Any], tmp_path: Path, kind: str, reason: str, command: list[str]
 ) -> None:
     path = made(tmp_path / "runs.db", kind)
 
-    said = weft(command[0], path, *command[1:])
+    said = weft(*command, "--store", path)
 
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("weft: ")
@@ -169,7 +169,7 @@ def test_names_that_would_command_the_terminal_are_escaped(weft: Callable[..., A
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(double.renamed("w\x1b[2J"), 1, id="i\x07\nd").wait()
 
-    said = weft("ls", tmp_path / "runs.db")
+    said = weft("ls", "--store", tmp_path / "runs.db")
 
     assert len(said.out.splitlines()) == 2
     assert "\x1b" not in said.out
@@ -193,22 +193,22 @@ def test_runs_are_listed_and_it_is_said_that_commits_are_missing(
 ) -> None:
     command, *options = arguments
 
-    said = weft(command, lossy, *options)
+    said = weft(command, "--store", lossy, *options)
 
     assert said.code == 1
     assert "b" in said.out
     assert said.err == (
-        f"weft: committed work is missing from {lossy}, so runs may be missing here: see weft doctor {lossy}\n"
+        f"weft: committed work is missing from {lossy}, so runs may be missing here: see weft doctor --store {lossy}\n"
     )
 
 
 @pytest.mark.parametrize(
-    "command", [["show"], ["show", "--json"], ["log"], ["log", "--json"], ["log", "--verify"], ["log", "--follow"]]
+    "command", [["show"], ["show", "--json"], ["log"], ["log", "--json"], ["verify"], ["log", "--follow"]]
 )
 def test_a_run_of_a_file_that_lost_commits_is_shown_with_that_warning(
     weft: Callable[..., Any], lossy: Path, command: list[str]
 ) -> None:
-    said, other = weft(*command, lossy, "c"), weft(*command, lossy, "d")
+    said, other = weft(*command, "--store", lossy, "c"), weft(*command, "--store", lossy, "d")
 
     assert (said.code, other.code) == (1, 1)
     assert said.out
@@ -219,7 +219,7 @@ def test_a_run_of_a_file_that_lost_commits_is_shown_with_that_warning(
 
 def test_a_run_that_was_lost_is_resumed_with_the_same_word_as_all_others(weft: Callable[..., Any], lossy: Path) -> None:
     for named in (["d"], ["a"], ["--all"]):
-        said = weft("resume", lossy, *named)
+        said = weft("resume", "--store", lossy, *named)
 
         assert said.code == 1
         assert "has lost committed work" in said.err
@@ -233,11 +233,11 @@ def test_a_run_that_the_index_does_not_lead_to_is_damaged_and_not_missing(weft: 
     content[(root - 1) * 4096 + 3 : (root - 1) * 4096 + 5] = b"\0\0"  # how many entries that page has
     file.write_bytes(content)
 
-    for command in (["show", file, "a"], ["log", file, "a"], ["log", file, "a", "--verify"], ["resume", file, "a"]):
-        said = weft(*command)
+    for command in (["show", "a"], ["log", "a"], ["verify", "a"], ["resume", "a"]):
+        said = weft(*command, "--store", file)
 
         assert said.code == 1
         assert "is damaged" in said.err
         assert "no run" not in said.err
-    assert "no run 'z'" in weft("show", file, "z").err
-    assert [row[0] for row in columns(weft("ls", file).out)] == ["c", "b", "a"]
+    assert "no run 'z'" in weft("show", "--store", file, "z").err
+    assert [row[0] for row in columns(weft("ls", "--store", file).out)] == ["c", "b", "a"]

@@ -19,7 +19,7 @@ WITHOUT = (
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 def test_without_typer_and_rich_one_line_says_what_to_install(shop: Any, missing: str) -> None:
-    done = shop.python("-c", WITHOUT.format(missing=missing), "ls", "runs.db", check=False)
+    done = shop.python("-c", WITHOUT.format(missing=missing), "ls", "--store", "runs.db", check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "the weft command needs typer and rich: pip install '.[cli]' in a checkout\n"
@@ -47,7 +47,7 @@ def test_what_a_poor_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
         runner.start(Workflow("w", step(str.upper, name="up")), "naïve ☕", id="r").wait()
 
     done = subprocess.run(
-        [sys.executable, "-m", "weft", "log", tmp_path / "runs.db", "r"],
+        [sys.executable, "-m", "weft", "log", "--store", tmp_path / "runs.db", "r"],
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
@@ -60,14 +60,14 @@ def test_what_a_poor_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", [["ls", "runs.db"], ["ls", "runs.db", "--json"], ["log", "runs.db", "r", "-f"]])
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["log", "r", "-f"]])
 def test_an_answer_that_cannot_be_written_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(Workflow("w", step(str.upper, name="up")), "a", id="r").wait()
 
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "weft", *arguments],
+            [sys.executable, "-m", "weft", *arguments, "--store", "runs.db"],
             cwd=tmp_path,
             stdout=full,
             stderr=subprocess.PIPE,

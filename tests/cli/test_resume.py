@@ -29,7 +29,7 @@ def head(file: Path, run: str = "greeting") -> int:
 def test_a_killed_run_goes_on_where_it_stopped(killed: Any) -> None:
     killed.open()
 
-    said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
+    said = killed.command("resume", "--store", "runs.db", "greeting", "--import", "shop")
 
     assert (said.code, said.err) == (0, "greeting: resumed\n")
     assert said.out == "greeting: has completed, 11 events\n  send = 'sent HELLO WORLD'\n"
@@ -39,8 +39,8 @@ def test_a_killed_run_goes_on_where_it_stopped(killed: Any) -> None:
 def test_all_that_is_left_can_be_resumed_at_once(killed: Any) -> None:
     killed.open()
 
-    said = killed.command("resume", "runs.db", "--all", "--import", "shop")
-    again = killed.command("resume", "runs.db", "--all", "--import", "shop")
+    said = killed.command("resume", "--store", "runs.db", "--all", "--import", "shop")
+    again = killed.command("resume", "--store", "runs.db", "--all", "--import", "shop")
 
     assert said.code == 0
     assert "send = 'sent HELLO WORLD'" in said.out
@@ -51,7 +51,7 @@ def test_what_failed_on_the_way_is_told_and_ends_with_one(killed: Any) -> None:
     killed.open()
     (killed.folder / "broken").touch()
 
-    said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
+    said = killed.command("resume", "--store", "runs.db", "greeting", "--import", "shop")
 
     assert said.code == 1
     assert said.out.startswith("greeting: has failed, ")
@@ -63,7 +63,7 @@ def test_a_run_whose_code_was_not_imported_is_left_as_it_is(weft: Callable[..., 
     killed.open()
     before = head(killed.file)
 
-    said = weft("resume", killed.file, "greeting")
+    said = weft("resume", "--store", killed.file, "greeting")
 
     assert (said.code, said.out) == (1, "")
     assert "send (shop.send)" in said.err
@@ -84,8 +84,8 @@ def test_an_import_that_cannot_help_a_local_function_is_not_asked_for_again(shop
     shop.python("local.py")
 
     first, again = (
-        shop.command("resume", "runs.db", "lam"),
-        shop.command("resume", "runs.db", "lam", "--import", "local"),
+        shop.command("resume", "--store", "runs.db", "lam"),
+        shop.command("resume", "--store", "runs.db", "lam", "--import", "local"),
     )
 
     assert (first.code, again.code) == (1, 1)
@@ -98,7 +98,7 @@ def test_an_import_that_cannot_help_a_local_function_is_not_asked_for_again(shop
 def test_what_a_living_process_holds_is_left_to_it(
     weft: Callable[..., Any], shop: Any, busy: subprocess.Popen[str], which: list[str]
 ) -> None:
-    said = weft("resume", shop.file, *which)
+    said = weft("resume", "--store", shop.file, *which)
 
     assert said.out == ""
     assert head(shop.file) == 8
@@ -114,8 +114,8 @@ def test_what_a_living_process_holds_is_left_to_it(
 def test_lambdas_come_with_the_workflow_at_the_top_of_the_module_and_context_with_a_name(shop: Any) -> None:
     died = shop.python("-c", NEEDY, check=False)
 
-    without = shop.command("resume", "runs.db", "needy", "--import", "shop")
-    said = shop.command("resume", "runs.db", "needy", "--import", "shop", "--context", "shop:needs")
+    without = shop.command("resume", "--store", "runs.db", "needy", "--import", "shop")
+    said = shop.command("resume", "--store", "runs.db", "needy", "--import", "shop", "--context", "shop:needs")
 
     assert died.returncode == 9
     assert died.stderr.startswith("another process could not find the function of 'needy', the hooks of workflow")
@@ -141,7 +141,7 @@ with Runner(SQLiteStore("runs.db"), context=shop.needs) as runner:
 
 def test_an_interrupt_lets_what_is_in_flight_end_and_gives_the_run_up(killed: Any) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "weft", "resume", "runs.db", "greeting", "--import", "shop"],
+        [sys.executable, "-W", "error", "-m", "weft", "resume", "--store", "runs.db", "greeting", "--import", "shop"],
         cwd=killed.folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -166,7 +166,7 @@ def test_code_that_has_changed_is_said_so(killed: Any) -> None:
     source = killed.folder / "shop.py"
     source.write_text(source.read_text(encoding="utf-8").replace('f"sent {text}"', 'f"SENT {text}"'), encoding="utf-8")
 
-    said = killed.command("resume", "runs.db", "greeting", "--import", "shop")
+    said = killed.command("resume", "--store", "runs.db", "greeting", "--import", "shop")
 
     assert said.code == 0
     assert "send = 'SENT HELLO WORLD'" in said.out
@@ -178,7 +178,7 @@ def test_a_cancelled_run_is_not_resumed(weft: Callable[..., Any], tmp_path: Path
         runner.start(Workflow("w", step(abs)), 1, id="r", open=True).wait()
         runner.cancel("r", "changed my mind")
 
-    said = weft("resume", tmp_path / "runs.db", "r")
+    said = weft("resume", "--store", tmp_path / "runs.db", "r")
 
     assert said.code == 1
     assert "was cancelled (changed my mind)" in said.err
@@ -193,9 +193,9 @@ def test_parked_runs_are_resumed_with_all_others_if_that_is_asked_for(
         with pytest.raises(RunParked):
             runner.start(Workflow("w", step(abs)), -1, id="r").wait()
 
-    without = weft("resume", file, "--all")
-    said = weft("resume", file, "--all", "--parked")
-    alone = weft("resume", file, "r", "--parked")
+    without = weft("resume", "--store", file, "--all")
+    said = weft("resume", "--store", file, "--all", "--parked")
+    alone = weft("resume", "--store", file, "r", "--parked")
 
     assert (without.code, without.err) == (0, "nothing to resume\n")
     assert (said.code, said.out) == (0, "r: has completed, 3 events\n  abs = 1\n")
@@ -210,7 +210,7 @@ def test_runs_that_can_go_on_do_although_others_cannot(weft: Callable[..., Any],
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(Workflow("w", step(abs)), -1, id="r", open=True).wait()
 
-    said = weft("resume", tmp_path / "runs.db", "nobody", "r")
+    said = weft("resume", "--store", tmp_path / "runs.db", "nobody", "r")
 
     assert said.code == 1
     assert "no run 'nobody' is stored here; weft ls" in said.err
@@ -224,7 +224,7 @@ def test_what_came_of_a_run_that_has_finished_is_told_without_its_code(
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(Workflow("w", step(lambda x: -x, name="minus")), value, id="r").wait()
 
-    said = weft("resume", tmp_path / "runs.db", "r")
+    said = weft("resume", "--store", tmp_path / "runs.db", "r")
 
     assert (said.code, said.out.splitlines()[0], said.err) == (code, f"r: {outcome}, 3 events", "")
 
@@ -234,7 +234,7 @@ def test_dead_letters_are_counted(weft: Callable[..., Any], tmp_path: Path) -> N
     with Runner(SQLiteStore(tmp_path / "runs.db")) as runner:
         runner.start(workflow, "no number", id="r").wait()
 
-    said = weft("resume", tmp_path / "runs.db", "r")
+    said = weft("resume", "--store", tmp_path / "runs.db", "r")
 
     assert said.code == 1
     assert "1 dead letter: weft show lists them" in said.out
@@ -255,7 +255,7 @@ def test_dead_letters_are_counted(weft: Callable[..., Any], tmp_path: Path) -> N
 def test_what_cannot_be_meant_is_refused(
     weft: Callable[..., Any], tmp_path: Path, options: list[str], code: int, reason: str
 ) -> None:
-    said = weft("resume", tmp_path / "runs.db", *options)
+    said = weft("resume", "--store", tmp_path / "runs.db", *options)
 
     assert said.code == code
     assert reason in " ".join(said.err.split())
@@ -293,7 +293,7 @@ def test_runs_go_on_though_nothing_reads_what_came_of_them(shop: Any) -> None:
     shop.open()
 
     with subprocess.Popen(
-        [sys.executable, "-m", "weft", "resume", "runs.db", "--all", "--import", "many"],
+        [sys.executable, "-m", "weft", "resume", "--store", "runs.db", "--all", "--import", "many"],
         cwd=shop.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

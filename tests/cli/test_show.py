@@ -36,7 +36,7 @@ def cells(out: str) -> dict[str, list[str]]:
 def test_a_run_is_shown_with_its_state_its_input_and_its_result(weft: Callable[..., Any], file: Path) -> None:
     stored(file, Workflow("double", step(lambda x: x * 2, name="double")), 21)
 
-    said = weft("show", file, "r")
+    said = weft("show", "--store", file, "r")
 
     shown = cells(said.out)
     assert said.code == 0
@@ -45,7 +45,7 @@ def test_a_run_is_shown_with_its_state_its_input_and_its_result(weft: Callable[.
 
 
 def test_a_killed_run_is_shown_without_its_code(weft: Callable[..., Any], killed: Any) -> None:
-    said = weft("show", killed.file, "greeting")
+    said = weft("show", "--store", killed.file, "greeting")
 
     shown = cells(said.out)
     assert said.code == 0
@@ -58,7 +58,7 @@ def test_a_killed_run_is_shown_without_its_code(weft: Callable[..., Any], killed
 
 
 def test_the_process_that_holds_a_run_is_named(weft: Callable[..., Any], shop: Any, busy: Any) -> None:
-    assert f"held by process {busy.pid} on" in weft("show", shop.file, "greeting").out
+    assert f"held by process {busy.pid} on" in weft("show", "--store", shop.file, "greeting").out
 
 
 def test_a_failure_is_shown_with_the_end_of_its_traceback(weft: Callable[..., Any], file: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_failure_is_shown_with_the_end_of_its_traceback(weft: Callable[..., An
     workflow = Workflow("w", step(broken) >> step(abs, name="after")).add_policy("broken", Policy(max_retries=1))
     stored(file, workflow.add_policy("broken", Policy(max_retries=1, base_delay=0)), 1)
 
-    said = weft("show", file, "r")
+    said = weft("show", "--store", file, "r")
 
     assert "broken  ValueError: red \\x1b[31m alert (event 4, 2 attempts)" in said.out
     assert 'raise ValueError("red' in said.out
@@ -82,7 +82,7 @@ def test_dead_letters_are_listed(weft: Callable[..., Any], file: Path) -> None:
 
     stored(file, Workflow("w", step(lost)).add_policy("lost", Policy(on_failure="dead_letter")), 1)
 
-    said = weft("show", file, "r")
+    said = weft("show", "--store", file, "r")
 
     assert "\ndead letters\n  lost  LookupError: nobody lives here" in said.out
 
@@ -90,7 +90,7 @@ def test_dead_letters_are_listed(weft: Callable[..., Any], file: Path) -> None:
 def test_of_many_inputs_the_last_are_shown(weft: Callable[..., Any], file: Path) -> None:
     stored(file, Workflow("w", step(abs)), *range(100, 125))
 
-    said = weft("show", file, "r")
+    said = weft("show", "--store", file, "r")
 
     assert "  25  124\n" in said.out
     assert "  5   104\n" not in said.out
@@ -100,7 +100,7 @@ def test_of_many_inputs_the_last_are_shown(weft: Callable[..., Any], file: Path)
 def test_an_unknown_run_is_one_line(weft: Callable[..., Any], file: Path) -> None:
     stored(file, Workflow("w", step(abs)), 1)
 
-    said = weft("show", file, "no\nbody")
+    said = weft("show", "--store", file, "no\nbody")
 
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("weft: no run 'no\\nbody' is stored here; weft ls shows those that are")
@@ -125,7 +125,7 @@ def test_an_instance_of_a_class_that_is_not_here_is_shown_by_its_fields(weft: Ca
     )
     shop.python("classy.py")
 
-    said = weft("show", shop.file, "r")
+    said = weft("show", "--store", shop.file, "r")
 
     assert "  order  classy.Order(total=5)\n" in said.out
 
@@ -170,7 +170,7 @@ def test_the_children_of_a_run_are_listed_with_where_they_stand(weft: Callable[.
     ask = step(lambda x: current().start_child(child, x, id="the-child").result(), name="ask")
     stored(file, Workflow("parent", ask), 1)
 
-    shown = cells(weft("show", file, "r").out)
+    shown = cells(weft("show", "--store", file, "r").out)
 
     assert shown["the-child"] == ["completed,", "started", "by", "ask"]
 
@@ -185,7 +185,7 @@ def test_json_has_all_of_it_with_whole_values(weft: Callable[..., Any], file: Pa
     workflow = Workflow("w", step(lambda x: "tea" * 100, name="tea"), step(broken))
     stored(file, workflow, 1, 2)
 
-    said = weft("show", file, "r", "--json")
+    said = weft("show", "--store", file, "r", "--json")
 
     shown = json.loads(said.out)
     assert (said.code, shown["id"], shown["workflow"], shown["status"]) == (0, "r", "w", "idle")
@@ -205,7 +205,7 @@ def test_json_has_all_of_it_with_whole_values(weft: Callable[..., Any], file: Pa
 
 
 def test_json_of_a_run_without_its_code_names_what_is_missing(weft: Callable[..., Any], killed: Any) -> None:
-    shown = json.loads(weft("show", killed.file, "greeting", "--json").out)
+    shown = json.loads(weft("show", "--store", killed.file, "greeting", "--json").out)
 
     assert "send" in shown["unresolved"]
     assert shown["owner"] is None

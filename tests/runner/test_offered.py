@@ -127,12 +127,12 @@ def test_the_command_calls_nothing_that_was_not_offered(folder: Path) -> None:
     python(folder, "-c", PLANT, "a step", PLANTING="1")
 
     for more in ([], ["--import", "app"], ["--import", "app.py"]):
-        said = python(folder, "-m", "weft", "resume", "runs.db", "--all", *more, status=1)
+        said = python(folder, "-m", "weft", "resume", "--store", "runs.db", "--all", *more, status=1)
         assert "library.mark" in said
         assert "--import" in said
     assert not (folder / "marked").exists()
 
-    python(folder, "-m", "weft", "resume", "runs.db", "--all", "--import", "library.py")
+    python(folder, "-m", "weft", "resume", "--store", "runs.db", "--all", "--import", "library.py")
     assert (folder / "marked").exists(), "a module that is named offers its functions"
 
 

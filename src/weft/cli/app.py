@@ -14,16 +14,17 @@ from weft.cli.ls import ls
 from weft.cli.resume import resume
 from weft.cli.show import show
 from weft.cli.ui import ui
+from weft.cli.verify import verify
 
 app = typer.Typer(
     name="weft",
-    help="Show the runs in a file, and resume those that were interrupted.",
+    help="Show the runs in a store, and resume those that were interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (ls, show, log, resume, doctor, ui):
+for command in (ls, show, log, verify, resume, doctor, ui):
     app.command()(command)
 
 
@@ -50,4 +51,4 @@ def weft(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Show the runs in a file, and resume those that were interrupted."""
+    """Show the runs in a store, and resume those that were interrupted."""

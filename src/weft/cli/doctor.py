@@ -12,8 +12,9 @@ import typer
 from rich.status import Status
 from rich.text import Text
 
-from weft.cli.screen import Screen
-from weft.errors import CorruptStore, WeftError
+from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.store_option import StoreOption, located
+from weft.errors import CommandError, CorruptStore, WeftError
 from weft.stores.sqlite.checkup import Checkup, Finding
 from weft.views.text import count, plain
 
@@ -22,14 +23,16 @@ _DAMAGED, _UNREADABLE = 1, 2
 
 
 def doctor(
-    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave out whether SQLite's indexes and tables agree, which takes longest.")
     ] = False,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Check that everything in a file is what was written, without changing it."""
     screen = Screen()
+    with errors_in_one_line(screen, code=_UNREADABLE):
+        file = _file(store)
     progress = _Progress(screen, is_silent=as_json)
     listed: list[Finding] = []
     kinds: Counter[bool] = Counter()
@@ -59,6 +62,15 @@ def doctor(
         screen.complain(why)
     if verdict != "fine":
         raise typer.Exit(_DAMAGED if verdict == "damaged" else _UNREADABLE)
+
+
+def _file(store: str | None) -> Path:
+    url = located(store)
+    if url.file is None:
+        raise CommandError(
+            f"weft doctor checks the file of a SQLite store; for a run in {url.shown} use weft verify ID"
+        )
+    return url.file
 
 
 class _Progress:

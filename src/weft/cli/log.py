@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from weft.cli import stored
 from weft.cli.looking import looking
 from weft.cli.screen import Screen
+from weft.cli.store_option import StoreOption
 from weft.core import events as ev
 from weft.core.workflow import Workflow
 from weft.log import UnknownEvent
@@ -25,36 +25,27 @@ _PAUSE = 0.2
 
 
 def log(
-    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with complete values.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check that nothing was altered, dropped, reordered or cut off.")
-    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new events until the run has finished.")
     ] = False,
 ) -> None:
     """Print the log of a run, without changing it."""
     screen = Screen()
-    if verify and (as_json or follow):
-        raise typer.BadParameter("use it alone, without --json and --follow", param_hint="--verify")
-    with looking(screen, file, is_endless=follow) as view:
-        if verify:
-            events, segments = stored.check(view, run)
-            screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: everything is as it was written")
-            return
+    with looking(screen, store, is_endless=follow) as view:
         if follow:
-            _follow(screen, stored.Reader(view, run), as_json=as_json)
+            _follow(screen, view.reader(run), as_json=as_json)
             return
-        found = stored.read(view, run)
+        found = view.read(run)
         if as_json:
             _print_json(screen, found)
         else:
             screen.table(_COLUMNS, [_row(found, event) for event in found.events])
 
 
-def _follow(screen: Screen, reader: stored.Reader, *, as_json: bool) -> None:
+def _follow(screen: Screen, reader: stored.RunReader, *, as_json: bool) -> None:
     """Print the events so far, and then new ones, until the run has finished or Ctrl-C is pressed."""
     widths = [0] * len(_COLUMNS)
     headings: list[Sequence[str]] = [_COLUMNS]
@@ -171,6 +162,10 @@ def _failed(event: ev.RunnableFailed) -> str:
     return f"{error(event.error)} after {count(event.attempts, 'attempt')}{then}"
 
 
+def _edited(event: ev.RunForked) -> str:
+    return f", with {shown(event.values)} at {', '.join(map(str, event.edited))}" if event.edited else ""
+
+
 def _taken_over(event: ev.RunTakenOver) -> str:
     if not event.deaths:
         return "a person resumed it after it was parked"
@@ -212,6 +207,11 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.ChildStarted: lambda event: f"{event.child}{'' if event.with_parent else ', on its own'}",
     ev.Notified: lambda _: "",
     ev.RunTakenOver: _taken_over,
+    ev.RunRetried: lambda event: f"{count(len(event.failed), 'failure')}{_by(event)}",
+    ev.RunForked: lambda event: f"from {event.origin} at event {event.head}{_edited(event)}{_by(event)}",
+    ev.RunUpgraded: lambda event: f"to {_defined(event)}{_by(event)}",
+    ev.CodeChanged: lambda event: ", ".join(event.components),
+    ev.RunImported: lambda event: f"it was {event.origin}{_by(event)}",
     ev.RunFinished: lambda event: f"no more input{_by(event)}",
     ev.RunCancelled: lambda event: f"{event.reason}{_by(event)}",
     UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",

@@ -1,19 +1,19 @@
-"""``weft ls``: lists the runs in a file."""
+"""``weft ls``: lists the runs in a store."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
 
 from weft.cli.looking import looking
 from weft.cli.screen import Screen
+from weft.cli.source import Source
+from weft.cli.store_option import StoreOption, located
 from weft.errors import DamagedRow
 from weft.ports.store import DUE, RunRecord, RunStatus
-from weft.stores import SQLiteView
 from weft.views.text import ago, count, stamp
 
 _COLUMNS = ("ID", "WORKFLOW", "STATUS", "EVENTS", "CREATED", "UPDATED", "OWNER")
@@ -21,7 +21,6 @@ _PAGE = 1_000
 
 
 def ls(
-    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     status: Annotated[
         list[str] | None, typer.Option(help="Only runs in this state; can be used several times.", show_default=False)
     ] = None,
@@ -29,13 +28,14 @@ def ls(
         str | None, typer.Option(help="Only runs of the workflow of this name.", show_default=False)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of runs.")] = 1_000,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the runs in a file, newest first, without changing it."""
+    """List the runs in a store, newest first, without changing it."""
     screen = Screen()
     statuses: list[RunStatus] | None = [_status(each) for each in status] if status else None
     damaged: dict[str, DamagedRow] = {}
-    with looking(screen, file) as view:
+    with looking(screen, store) as view:
         records = _records(view, statuses, workflow, limit + 1, lambda error: damaged.setdefault(str(error), error))
         owners = view.owners()
         rest, records = records[limit:], records[:limit]
@@ -45,16 +45,15 @@ def ls(
             now = time.time()
             screen.table(_COLUMNS, [_row(record, owners.get(record.id), now) for record in records])
         elif not damaged:
-            screen.note(f"no runs{' like that' if status or workflow else ''} in {file}")
+            screen.note(f"no runs{' like that' if status or workflow else ''} in {located(store).shown}")
         if rest:
             screen.note(
                 f"there are more than {count(limit, 'run')}: raise --limit, or ask for a --status or --workflow"
             )
         left = [record for record in records if record.status in DUE and record.id not in owners]
         if left and screen.is_terminal and not as_json:
-            screen.note(
-                f"{count(len(left), 'run')} with work left and no owner: weft resume {file} --all --import MODULE"
-            )
+            command = f"weft resume --all --import MODULE{located(store).option}"
+            screen.note(f"{count(len(left), 'run')} with work left and no owner: {command}")
         for problem in damaged:
             screen.complain(problem)
         if damaged:
@@ -68,7 +67,7 @@ def _status(text: str) -> RunStatus:
 
 
 def _records(
-    view: SQLiteView,
+    view: Source,
     statuses: list[RunStatus] | None,
     workflow: str | None,
     most: int,

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from weft.cli import stored
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
 from weft.cli.progress import Progress
 from weft.cli.screen import Screen, errors_in_one_line, text_of
+from weft.cli.source import FileSource, Source, opened
+from weft.cli.store_option import StoreOption, StoreUrl, located
 from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.runner import AsyncRunner, WorkerHooks
-from weft.stores import SQLiteStore, SQLiteView
 from weft.typing import RunId
 from weft.views.text import count, shown
 
@@ -43,10 +42,10 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
 
 
 def resume(
-    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of runs.", show_default=False)
     ] = None,
+    store: StoreOption = None,
     modules: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,18 +76,20 @@ def resume(
     with errors_in_one_line(screen):
         workflows = imported(modules or ())
         given = {} if context is None else context_at(context)
-        with SQLiteView(file) as view:
-            view.check_commits()  # a requested run may be missing because of it
+        url = located(store)
+        with opened(url) as view:
+            if isinstance(view, FileSource):
+                view.check_commits()  # a requested run may be missing because of it
             asked, damaged = _due(view, screen, parked=parked) if every else (list(dict.fromkeys(runs or ())), 0)
             asked, refused = _left(view, asked, screen)
             candidates, more = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
             refused += more
-        failed = asyncio.run(_go_on(file, candidates, given, screen)) if candidates else 0
+        failed = asyncio.run(_go_on(url, candidates, given, screen)) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
 
 
-def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId], int]:
+def _due(view: Source, screen: Screen, *, parked: bool) -> tuple[list[RunId], int]:
     """Return the runs with work left and no living owner, oldest first, and how many were reported as damaged."""
     owners = view.owners()
     found: list[RunRecord] = []
@@ -110,17 +111,17 @@ def _due(view: SQLiteView, screen: Screen, *, parked: bool) -> tuple[list[RunId]
     return [record.id for record in reversed(found) if record.id not in owners], len(damaged)
 
 
-def _left(view: SQLiteView, asked: Iterable[RunId], screen: Screen) -> tuple[list[RunId], int]:
+def _left(view: Source, asked: Iterable[RunId], screen: Screen) -> tuple[list[RunId], int]:
     """Print what came of those that have finished; return the others, and how many of the finished have failed."""
     left: list[RunId] = []
     failed = 0
     for run in asked:
         try:
-            status = view.load(run).record.status
+            status = view.find(run).status
             if status not in ("completed", "failed"):
                 left.append(run)
                 continue
-            _report(screen, stored.read(view, run).run())
+            _report(screen, view.read(run).run())
         except WeftError as error:
             screen.complain(text_of(error))
             status = "failed"
@@ -129,7 +130,7 @@ def _left(view: SQLiteView, asked: Iterable[RunId], screen: Screen) -> tuple[lis
 
 
 def _candidates(
-    view: SQLiteView, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen, *, has_imported: bool
+    view: Source, asked: Iterable[RunId], workflows: list[Workflow], screen: Screen, *, has_imported: bool
 ) -> tuple[list[Candidate], int]:
     """Return those of the runs *asked* for that can continue, and how many were reported as refused."""
     known = {(each.name, each.version): each for each in workflows}
@@ -144,17 +145,15 @@ def _candidates(
     return found, refused
 
 
-def _candidate(
-    view: SQLiteView, run: RunId, known: dict[tuple[str, str], Workflow], *, has_imported: bool
-) -> Candidate:
+def _candidate(view: Source, run: RunId, known: dict[tuple[str, str], Workflow], *, has_imported: bool) -> Candidate:
     owner = view.owners(run).get(run)
     if owner is not None:
         raise RunOwned(run, owner)
-    record = view.load(run).record
+    record = view.find(run)
     if record.status in FINISHED:
         raise RunClosed(run, record.reason, status=record.status)
     live = known.get((record.workflow, record.version))
-    workflow = stored.read(view, run, workflow=live).run().workflow
+    workflow = view.read(run, live).run().workflow
     if workflow.unresolved:
         missing = {name: function for name, (function, _) in workflow.missing.items()}
         is_imported = has_imported and all(reason in ONLY_HANDED_OVER for _, reason in workflow.missing.values())
@@ -165,10 +164,10 @@ def _candidate(
 # -- continuing ----------------------------------------------------------------------------------
 
 
-async def _go_on(file: Path, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
+async def _go_on(url: StoreUrl, candidates: list[Candidate], context: dict[str, Any], screen: Screen) -> int:
     """Resume all *candidates* and wait for them; return how many failed or were refused."""
     turns = asyncio.Semaphore(_AT_ONCE)
-    async with AsyncRunner(SQLiteStore(file), context=context) as runner:
+    async with AsyncRunner(url.text, context=context) as runner:
         with Progress(screen, len(candidates)) as progress:
             went_well = await asyncio.gather(
                 *(_take(runner, candidate, turns, screen, progress) for candidate in candidates)

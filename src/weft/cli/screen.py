@@ -17,7 +17,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from weft.errors import RunNotFound, WeftError
+from weft.errors import RunNotFound, StoreNotNamed, WeftError
 from weft.views.text import as_json, plain
 
 
@@ -114,10 +114,10 @@ def text_of(error: WeftError) -> str:
 
 
 @contextmanager
-def errors_in_one_line(screen: Screen) -> Generator[None, None, None]:
-    """Print an error of Weft in one line, without a traceback, and end with 1."""
+def errors_in_one_line(screen: Screen, *, code: int = 1) -> Generator[None, None, None]:
+    """Print an error of Weft in one line, without a traceback, and end with *code*; 2 if no store is named."""
     try:
         yield
     except WeftError as error:
         screen.complain(text_of(error))
-        raise typer.Exit(1) from None
+        raise typer.Exit(2 if isinstance(error, StoreNotNamed) else code) from None

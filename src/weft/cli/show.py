@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -15,12 +14,13 @@ from weft.cli.log import error
 from weft.cli.looking import looking
 from weft.cli.ls import as_data
 from weft.cli.screen import Screen
+from weft.cli.source import Source
+from weft.cli.store_option import StoreOption
 from weft.core import events as ev
 from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
 from weft.ports.store import DUE
-from weft.stores import SQLiteView
 from weft.views.text import ago, count, shown, stamp, took
 
 _SHOWN_INPUTS = 20
@@ -29,14 +29,14 @@ _SHOWN_TRACEBACK = 8  # lines, the last ones
 
 
 def show(
-    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with complete values.")] = False,
 ) -> None:
     """Show one run: its state, components, inputs, results and failures."""
     screen = Screen()
-    with looking(screen, file) as view:
-        found = stored.read(view, run)
+    with looking(screen, store) as view:
+        found = view.read(run)
         here = found.run()
         children = {child: _state(view, child, component) for child, component in here.children.items()}
         if as_json:
@@ -70,7 +70,7 @@ def _head(screen: Screen, found: stored.Stored, run: Run) -> None:
         screen.line(f"{title:10}{text}")
 
 
-def _state(view: SQLiteView, child: str, component: str) -> str:
+def _state(view: Source, child: str, component: str) -> str:
     """Return the state of a child run."""
     try:
         status = view.find(child).status

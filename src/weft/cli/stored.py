@@ -5,7 +5,8 @@ Reads a stored run from its file, without importing or calling code of the appli
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -41,9 +42,28 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
         return self.written[place - 1][1] if place else None
 
 
+class RunReader(Protocol):
+    """Reads a run as it grows."""
+
+    def more(self) -> Stored:
+        """Return the events since the last call."""
+        ...
+
+
+def times_of(events: Iterable[AnyEvent]) -> list[tuple[int, float]]:
+    """Return the times that *events* carry, as :attr:`Stored.written` has them."""
+    found: list[tuple[int, float]] = []
+    for event in events:
+        timing: Any = getattr(event, "timing", None)
+        at = timing.at if timing is not None else getattr(event, "at", None)
+        if at:
+            found.append((event.seq, at))
+    return found
+
+
 class Reader:
     """
-    Reads *run* as it grows.
+    Reads *run* as it grows, from a file.
 
     Args:
         workflow: provides the functions that cannot be found by name.
@@ -111,6 +131,25 @@ def check(view: SQLiteView, run: RunId) -> tuple[int, int]:
             [segment.body for segment in loaded.segments],
             facts=view.facts(run),
             definitions=view.definitions(),
+            head=loaded.record.chain,
+            position=loaded.record.head,
+            known=loaded.known,
+        )
+    except CorruptLog as error:
+        raise error.of(run) from error
+    return count, len(loaded.segments)
+
+
+async def check_stored(store: Any, run: RunId) -> tuple[int, int]:
+    """As :func:`check`, of a run in *store*, a log store that is open."""
+    loaded = await store.load(run)
+    bodies = [segment.body for segment in loaded.segments]
+    needed = references(bodies)
+    try:
+        count = verify(
+            bodies,
+            facts=await store.load_facts(run, needed.facts),
+            definitions=await store.load_definitions(needed.definitions),
             head=loaded.record.chain,
             position=loaded.record.head,
             known=loaded.known,

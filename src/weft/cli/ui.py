@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from weft.cli.screen import Screen, errors_in_one_line
+from weft.cli.store_option import StoreOption, located
 from weft.errors import InvalidOption
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def ui(
-    file: Annotated[Path, typer.Argument(help="The file of a SQLiteStore.", show_default=False)],
+    store: StoreOption = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8765,
     token: Annotated[
@@ -32,7 +32,7 @@ def ui(
         typer.Option(envvar="WEFT_UI_READ_TOKEN", help="A token that may only look.", show_default=False),
     ] = None,
 ) -> None:
-    """Show the runs in a file in a browser."""
+    """Show the runs in a store in a browser."""
     screen = Screen()
     with errors_in_one_line(screen):
         try:
@@ -44,12 +44,13 @@ def ui(
         if host not in LOOPBACK and token is None:
             secret = secrets.token_hex(16)
             raise InvalidOption(f"--host {host} can be reached by others: add --token with a secret, such as {secret}")
-        if not file.exists():
-            raise InvalidOption(f"there is no file {file}; a Runner({str(file)!r}) creates it")
+        url = located(store)
+        if url.file is not None and not url.file.exists():
+            raise InvalidOption(f"there is no file {url.file}; a Runner({str(url.file)!r}) creates it")
         identities = {} if token is None else {token: Identity("admin", "admin")}
         if read_token is not None:
             identities[read_token] = Identity("reader", "read")
-        served = app(file, auth=Tokens(identities) if identities else None)
+        served = app(url.text, auth=Tokens(identities) if identities else None, name=url.shown)
         name = f"[{host}]" if ":" in host else host
         if port:
             screen.line(f"http://{name}:{port}/  (Ctrl-C ends it)")

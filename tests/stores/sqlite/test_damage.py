@@ -161,7 +161,7 @@ COMMANDS = [
     ["show", "hurt", "--json"],
     ["log", "hurt"],
     ["log", "hurt", "--json"],
-    ["log", "hurt", "--verify"],
+    ["verify", "hurt"],
     ["resume", "hurt"],
     ["resume", "--all"],
 ]
@@ -177,7 +177,7 @@ def commanded(path: Path, capsys: pytest.CaptureFixture[str], answers: list[str]
     def ran(command: list[str]) -> None:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            app([command[0], str(path), *command[1:]], prog_name="weft")
+            app([*command, "--store", str(path)], prog_name="weft")
         out, err = capsys.readouterr()
         assert "Traceback" not in out + err
         answers.append(out)
@@ -300,7 +300,7 @@ def diagnosed(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict
     """Return the exit code of ``weft doctor``, and what it says."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
-        app(["doctor", str(path), "--json"], prog_name="weft")
+        app(["doctor", "--store", str(path), "--json"], prog_name="weft")
     return int(str(ended.value.code or 0)), json.loads(capsys.readouterr().out)
 
 

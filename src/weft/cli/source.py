@@ -1,0 +1,189 @@
+"""
+Reads what is stored, for commands that look: the file of a SQLite store as it is, any other store through a runner that
+drives nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weft.cli import stored
+from weft.core.workflow import Workflow
+from weft.errors import DamagedRow, RunNotFound
+from weft.ports.store import RunRecord, RunStatus
+from weft.stores import SQLiteView
+from weft.typing import RunId
+
+if TYPE_CHECKING:
+    from weft.cli.store_option import StoreUrl
+    from weft.runner import Runner
+
+Damaged = Callable[[DamagedRow], object]
+
+
+class Source(Protocol):
+    """A store, for reading."""
+
+    def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+        damaged: Damaged | None = None,
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs, newest first; *damaged* is told of those that cannot be read."""
+        ...
+
+    def count(self, *, statuses: Collection[RunStatus] | None = None) -> int:
+        """Return how many runs there are."""
+        ...
+
+    def owners(self, run: RunId | None = None) -> Mapping[RunId, str]:
+        """Return the processes that own runs, in words, as far as they are alive."""
+        ...
+
+    def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        ...
+
+    def reader(self, run: RunId, workflow: Workflow | None = None) -> stored.RunReader:
+        """Return what reads *run* as it grows."""
+        ...
+
+    def read(self, run: RunId, workflow: Workflow | None = None) -> stored.Stored:
+        """Return *run* as it is; functions that cannot be found by name are taken from *workflow*."""
+        ...
+
+    def verify(self, run: RunId) -> tuple[int, int]:
+        """Return the number of events of *run*, and of its segments, if all of them are as they were written."""
+        ...
+
+
+class FileSource(SQLiteView):
+    """The file of a SQLite store: nothing in it is changed."""
+
+    def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run; a damaged index is not taken for a run that is missing."""
+        try:
+            return super().find(run)
+        except RunNotFound:
+            return self.load(run).record
+
+    def reader(self, run: RunId, workflow: Workflow | None = None) -> stored.RunReader:
+        """Return what reads *run* as it grows."""
+        return stored.Reader(self, run, workflow)
+
+    def read(self, run: RunId, workflow: Workflow | None = None) -> stored.Stored:
+        """Return *run* as it is."""
+        return stored.read(self, run, workflow=workflow)
+
+    def verify(self, run: RunId) -> tuple[int, int]:
+        """Check the hash chain of *run*."""
+        return stored.check(self, run)
+
+
+class RunnerSource:
+    """Any other store, read through *runner*."""
+
+    def __init__(self, runner: Runner, url: str) -> None:
+        self._runner, self._url = runner, url
+
+    def list(
+        self,
+        *,
+        statuses: Collection[RunStatus] | None = None,
+        workflow: str | None = None,
+        failed: bool | None = None,
+        after: RunRecord | None = None,
+        limit: int = 100,
+        damaged: Damaged | None = None,  # noqa: ARG002 - of files only
+    ) -> Sequence[RunRecord]:
+        """Return a page of runs, newest first."""
+        return self._runner.runs(status=statuses, workflow=workflow, failed=failed, after=after, limit=limit)
+
+    def count(self, *, statuses: Collection[RunStatus] | None = None) -> int:
+        """Return how many runs there are."""
+        return self._runner.count(status=statuses)
+
+    def owners(self, run: RunId | None = None) -> Mapping[RunId, str]:
+        """Return the processes that own runs."""
+        found: list[RunRecord] = []
+        if run is not None:
+            found.append(self._runner.find(run))
+        else:
+            while page := self._runner.runs(
+                status=("running", "waiting", "idle"), limit=1_000, after=found[-1] if found else None
+            ):
+                found += page
+        return {record.id: record.owner for record in found if record.owner is not None}
+
+    def find(self, run: RunId) -> RunRecord:
+        """Return the record of a run."""
+        return self._runner.find(run)
+
+    def reader(self, run: RunId, workflow: Workflow | None = None) -> stored.RunReader:
+        """Return what reads *run* as it grows."""
+        if workflow is not None:
+            self._runner.register(workflow)
+        return _Growing(self._runner, run)
+
+    def read(self, run: RunId, workflow: Workflow | None = None) -> stored.Stored:
+        """Return *run* as it is."""
+        return self.reader(run, workflow).more()
+
+    def verify(self, run: RunId) -> tuple[int, int]:
+        """Check the hash chain of *run*."""
+        import asyncio
+
+        from weft.runner import defaults
+
+        async def check() -> tuple[int, int]:
+            store: Any = defaults.store(self._url)
+            await store.open()
+            try:
+                return await stored.check_stored(store, run)
+            finally:
+                await store.close()
+
+        return asyncio.run(check())
+
+
+class _Growing:
+    """Reads a run of a runner as it grows."""
+
+    def __init__(self, runner: Runner, run: RunId) -> None:
+        self._runner, self._run = runner, run
+        self._position = 0
+
+    def more(self) -> stored.Stored:
+        """Return the events since the last call."""
+        record = self._runner.find(self._run)
+        if record.head == self._position:
+            return stored.Stored(record, [], record.owner, [])
+        events = self._runner.log(self._run)
+        new = events[self._position :]
+        self._position = len(events)
+        return stored.Stored(record, new, record.owner, stored.times_of(events))
+
+
+@contextmanager
+def opened(url: StoreUrl) -> Generator[Source, None, None]:
+    """
+    Yield the store at *url*, for reading.
+
+    Raises:
+        StoreError: it is not there, or cannot be read.
+    """
+    if url.file is not None:
+        with FileSource(url.file) as view:
+            yield view
+    else:
+        from weft.runner import Runner
+
+        with Runner(url.text) as runner:
+            yield RunnerSource(runner, url.text)

@@ -1,0 +1,110 @@
+r"""
+Finds the store that a command works on: ``--store``, ``WEFT_STORE``, or a TOML file, in this order.
+
+    >>> StoreUrl("sqlite:runs.db").file
+    PosixPath('runs.db')
+    >>> StoreUrl("postgresql://ada:secret@db/shop").shown
+    'postgresql://ada:***@db/shop'
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from weft.errors import CommandError, StoreNotNamed
+
+VARIABLE = "WEFT_STORE"
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*(?=@)")
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        "--dsn",
+        metavar="URL",
+        help=f"The file of a SQLiteStore, or postgresql://...  Not given: {VARIABLE}, pyproject.toml or weft.toml.",
+        show_default=False,
+    ),
+]
+"""The option of every command that works on a store."""
+
+
+class StoreUrl(msgspec.Struct, frozen=True):
+    """Where a store is."""
+
+    text: str
+    is_given: bool = True
+    """Whether the command line names it; else it is found again without."""
+
+    @property
+    def file(self) -> Path | None:
+        """The file, if it is a SQLite store."""
+        scheme, colon, rest = self.text.partition(":")
+        if not colon or len(scheme) == 1:  # the letter of a drive
+            return Path(self.text)
+        return Path(rest.removeprefix("//")) if scheme == "sqlite" and rest else None
+
+    @property
+    def shown(self) -> str:
+        """The text without a password."""
+        return _PASSWORD.sub(r"\1:***", self.text)
+
+    @property
+    def option(self) -> str:
+        """The option that names it in a command that a message proposes; empty if that can be left out."""
+        return f" --store {self.shown}" if self.is_given else ""
+
+
+def located(given: str | None) -> StoreUrl:
+    """
+    Return the store that *given*, the environment or a TOML file names.
+
+    Raises:
+        StoreNotNamed: none of them names one.
+        CommandError: a TOML file cannot be read, or names something else.
+    """
+    if given is not None:
+        text, is_given = given, True
+    elif os.environ.get(VARIABLE):
+        text, is_given = os.environ[VARIABLE], False
+    else:
+        text, is_given = _configured(Path.cwd()), False
+    if not text.strip():
+        raise StoreNotNamed
+    return StoreUrl(text, is_given)
+
+
+def _configured(folder: Path) -> str:
+    """Return the store that the nearest TOML file names: that of *folder*, or of a folder that it is in."""
+    for where in (folder, *folder.parents):
+        for name, path in (("weft.toml", ("store",)), ("pyproject.toml", ("tool", "weft", "store"))):
+            file = where / name
+            found = _read(file, path) if file.is_file() else None
+            if found is not None:
+                return _relative_to(where, found)
+    return ""
+
+
+def _read(file: Path, path: tuple[str, ...]) -> str | None:
+    try:
+        found: Any = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CommandError(f"{file} cannot be read: {error}; correct it, or say --store") from error
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if found is not None and not isinstance(found, str):
+        raise CommandError(f'{file}: {".".join(path)} is not a text; write store = "runs.db"')
+    return found
+
+
+def _relative_to(folder: Path, text: str) -> str:
+    """Return *text*, in which the path of a file is relative to *folder*, the folder of the TOML file."""
+    file = StoreUrl(text).file
+    return text if file is None or file.is_absolute() else os.path.relpath(folder / file)

@@ -1,0 +1,33 @@
+"""``weft verify``: checks the hash chain of one run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli.looking import looking
+from weft.cli.screen import Screen
+from weft.cli.store_option import StoreOption
+from weft.errors import CorruptLog
+from weft.views.text import count
+
+
+def verify(
+    run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
+    store: StoreOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Check that nothing in the log of a run was altered, dropped, reordered or cut off."""
+    screen = Screen()
+    with looking(screen, store) as view:
+        try:
+            events, segments = view.verify(run)
+        except CorruptLog as error:
+            if as_json:
+                screen.json({"id": run, "verdict": "damaged", "reason": str(error)}, indent=2)
+            raise
+        if as_json:
+            screen.json({"id": run, "verdict": "fine", "events": events, "segments": segments}, indent=2)
+        else:
+            screen.line(f"{count(events, 'event')} in {count(segments, 'segment')}: everything is as it was written")

@@ -1,0 +1,109 @@
+"""Which store a command works on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft import Runner, Workflow, step
+from weft.cli.store_option import StoreUrl, located
+from weft.errors import CommandError, StoreNotNamed
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and an environment that names no store."""
+    monkeypatch.delenv("WEFT_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_command_line_comes_before_the_environment_and_that_before_files(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "pyproject.toml").write_text('[tool.weft]\nstore = "project.db"\n', encoding="utf-8")
+    assert located(None).text == "project.db"
+
+    (here / "weft.toml").write_text('store = "weft.db"\n', encoding="utf-8")
+    assert located(None).text == "weft.db"
+
+    monkeypatch.setenv("WEFT_STORE", "environment.db")
+    assert located(None) == StoreUrl("environment.db", is_given=False)
+    assert located("given.db") == StoreUrl("given.db", is_given=True)
+
+
+def test_the_nearest_file_that_names_a_store_counts_and_its_paths_are_relative_to_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "weft.toml").write_text('store = "data/runs.db"\n', encoding="utf-8")
+    inside = here / "a" / "b"
+    inside.mkdir(parents=True)
+    (here / "a" / "pyproject.toml").write_text('[project]\nname = "other"\n', encoding="utf-8")
+    monkeypatch.chdir(inside)
+
+    assert located(None).file == Path("../../data/runs.db")
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("runs.db", Path("runs.db")),
+        ("sqlite:runs.db", Path("runs.db")),
+        ("sqlite:///srv/runs.db", Path("/srv/runs.db")),
+        ("C:\\runs.db", Path("C:\\runs.db")),
+        ("memory:", None),
+        ("postgresql://db/shop", None),
+    ],
+)
+def test_what_a_file_is(text: str, file: Path | None) -> None:
+    assert StoreUrl(text).file == file
+
+
+def test_a_password_is_not_shown() -> None:
+    url = StoreUrl("postgresql://ada:se:cret@db/shop")
+
+    assert url.shown == "postgresql://ada:***@db/shop"
+    assert url.option == " --store postgresql://ada:***@db/shop"
+
+
+def test_a_command_without_a_store_says_in_one_line_how_to_name_one(weft: Callable[..., Any]) -> None:
+    with pytest.raises(StoreNotNamed):
+        located(None)
+
+    for command in (["ls"], ["show", "r"], ["log", "r"], ["verify", "r"], ["resume", "r"], ["doctor"], ["ui"]):
+        said = weft(*command)
+
+        assert (said.code, said.out) == (2, "")
+        assert said.err.startswith("weft: which store? say --store runs.db")
+        assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["store = ", "store = 7", "tool = 1\nstore = [1]"])
+def test_a_file_that_makes_no_sense_is_named(here: Path, content: str) -> None:
+    (here / "weft.toml").write_text(content, encoding="utf-8")
+
+    with pytest.raises(CommandError, match=r"weft\.toml"):
+        located(None)
+
+
+def test_both_names_of_the_option_and_the_configuration_lead_to_the_same_runs(
+    weft: Callable[..., Any], here: Path
+) -> None:
+    with Runner(here / "runs.db") as runner:
+        runner.start(Workflow("double", step(lambda x: x * 2, name="double")), 1, id="r").wait()
+    (here / "weft.toml").write_text('store = "runs.db"\n', encoding="utf-8")
+
+    answers = [weft("ls", "--json", *named) for named in ([], ["--store", "sqlite:runs.db"], ["--dsn", "runs.db"])]
+
+    assert [[run["id"] for run in json.loads(said.out)] for said in answers] == [["r"]] * 3
+
+
+def test_a_store_in_memory_has_no_runs(weft: Callable[..., Any]) -> None:
+    said = weft("ls", "--store", "memory:")
+
+    assert (said.code, said.out) == (0, "")
+    assert said.err == "no runs in memory:\n"
