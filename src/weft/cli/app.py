@@ -8,24 +8,45 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.cancel import cancel
+from weft.cli.diff import diff
 from weft.cli.doctor import doctor
+from weft.cli.explain import explain
+from weft.cli.export import export, import_run
+from weft.cli.fork import fork
+from weft.cli.graph import graph
+from weft.cli.init import init
 from weft.cli.log import log
 from weft.cli.ls import ls
 from weft.cli.resume import resume
+from weft.cli.retry import retry
+from weft.cli.run import run
+from weft.cli.send import send
 from weft.cli.show import show
+from weft.cli.signal import signal
+from weft.cli.top import top
 from weft.cli.ui import ui
+from weft.cli.upgrade import upgrade
 from weft.cli.verify import verify
+from weft.cli.versions import versions
 
 app = typer.Typer(
     name="weft",
-    help="Show the runs in a store, and resume those that were interrupted.",
+    help="Start workflows, show their runs, and act on them.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (ls, show, log, verify, resume, doctor, ui):
+app.command()(init)
+app.command()(run)
+_LOOK = (ls, top, show, log, explain, graph, diff, verify, versions)
+_ACT = (resume, send, signal, cancel, retry, fork, upgrade, export)
+for command in (*_LOOK, *_ACT):
     app.command()(command)
+app.command("import")(import_run)
+app.command()(doctor)
+app.command()(ui)
 
 
 @app.command()
@@ -51,4 +72,4 @@ def weft(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Show the runs in a store, and resume those that were interrupted."""
+    """Start workflows, show their runs, and act on them."""

@@ -67,7 +67,7 @@ def _follow(screen: Screen, reader: stored.RunReader, *, as_json: bool) -> None:
 
 def _print_json(screen: Screen, found: stored.Stored) -> None:
     for event in found.events:
-        screen.json(_data(found, event))
+        screen.json(event_data(event, found.time_of(event)))
 
 
 def _row(found: stored.Stored, event: Any) -> tuple[str, ...]:
@@ -76,9 +76,10 @@ def _row(found: stored.Stored, event: Any) -> tuple[str, ...]:
     return str(event.seq), when, type(event).__name__, getattr(event, "component", ""), told(event)
 
 
-def _data(found: stored.Stored, event: Any) -> dict[str, Any]:
-    """Return an event as its fields."""
-    at = found.time_of(event)
+def event_data(event: Any, at: float | None = None) -> dict[str, Any]:
+    """Return an event as its fields; *at* is when it happened, if the event itself does not say so."""
+    if at is None:
+        at = next((time for _, time in stored.times_of([event])), None)
     fields: dict[str, Any] = {
         "seq": event.seq,
         "event": type(event).__name__,
@@ -95,6 +96,8 @@ def _field(value: Any) -> Any:
         case Workflow():
             return {"name": value.name, "version": value.version, "components": list(value.components)}
         case ev.ErrorDetail():
+            return {name: getattr(value, name) for name in value.__struct_fields__}
+        case ev.Timing():
             return {name: getattr(value, name) for name in value.__struct_fields__}
         case bytes():
             return value.hex()

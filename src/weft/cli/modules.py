@@ -6,6 +6,7 @@ Imports the code of the application, which a run needs to continue: only the mod
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, cast
 
 from weft.core.functions.offered import offer_module
 from weft.core.workflow import Workflow
-from weft.errors import ContextNotFound, ImportFailed
+from weft.errors import ContextNotFound, ImportFailed, WorkflowNotFound
 from weft.log.module_names import workflows_of
 
 
@@ -53,6 +54,59 @@ def context(where: str) -> dict[str, Any]:
     if not isinstance(found, Mapping):
         raise ContextNotFound(where, f"that is {type(found).__name__}")
     return {str(key): value for key, value in cast("Any", found).items()}
+
+
+def workflow_at(where: str) -> Workflow:
+    """
+    Return the workflow at *where*: ``MODULE:NAME``, or ``MODULE`` if it has one workflow; the module is offered.
+
+    Raises:
+        ImportFailed: the module cannot be imported.
+        WorkflowNotFound: the module has no such workflow.
+    """
+    module, name = split(where)
+    imported_module = _import(module)
+    offer_module(imported_module)
+    if not name:
+        known = workflows_of(imported_module)
+        if len(known) == 1:
+            return known[0]
+        names = [key for key, value in vars(imported_module).items() if isinstance(value, Workflow)]
+        has = f"it has several workflows, {', '.join(names)}" if known else "it has no workflow at its top level"
+        raise WorkflowNotFound(where, has)
+    found: Any = getattr(imported_module, name, None)
+    if not isinstance(found, Workflow):
+        raise WorkflowNotFound(where, "there is no such name" if found is None else f"that is {type(found).__name__}")
+    workflow: Workflow[Any, Any] = found
+    return workflow
+
+
+def split(where: str) -> tuple[str, str]:
+    r"""
+    Return the module and the name that *where* consists of.
+
+    >>> split("shop.orders:order"), split("shop/orders.py:order"), split("shop.orders")
+    (('shop.orders', 'order'), ('shop/orders.py', 'order'), ('shop.orders', ''))
+    """
+    module, colon, name = where.rpartition(":")
+    return (module, name) if colon and name.isidentifier() else (where, "")
+
+
+def is_workflow(where: str) -> bool:
+    """Whether *where* names a module that can be found, and something in it."""
+    module, name = split(where)
+    if not name or not module:
+        return False
+    if module.endswith(".py"):
+        return Path(module).is_file()
+    first = module.partition(".")[0]
+    here = Path.cwd() / first
+    if here.is_dir() or here.with_suffix(".py").is_file():
+        return True
+    try:
+        return importlib.util.find_spec(first) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _import(name: str) -> ModuleType:

@@ -14,20 +14,23 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from weft.cli.changing import check_code
+from weft.cli.logged import logged
 from weft.cli.modules import context as context_at
 from weft.cli.modules import imported
+from weft.cli.options import Context, Modules
 from weft.cli.progress import Progress
+from weft.cli.report import report
 from weft.cli.screen import Screen, errors_in_one_line, text_of
 from weft.cli.source import FileSource, Source, opened
 from weft.cli.store_option import StoreOption, StoreUrl, located
-from weft.core.functions.unresolved import ONLY_HANDED_OVER
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import CodeNotImported, DamagedRow, RunClosed, RunOwned, WeftError
+from weft.errors import DamagedRow, RunClosed, RunOwned, WeftError
 from weft.ports.store import DUE, FINISHED, RunRecord
 from weft.runner import AsyncRunner, WorkerHooks
 from weft.typing import RunId
-from weft.views.text import count, shown
+from weft.views.text import count
 
 _AT_ONCE = 1_000  # runs that are in memory
 
@@ -46,22 +49,8 @@ def resume(
         list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of runs.", show_default=False)
     ] = None,
     store: StoreOption = None,
-    modules: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--import",
-            help="A module, or the path of its file, with the code of the runs; can be used several times.",
-            show_default=False,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME",
-            help="The values that steps read with context(key): a mapping, or a function that returns one.",
-            show_default=False,
-        ),
-    ] = None,
+    modules: Modules = None,
+    context: Context = None,
     every: Annotated[bool, typer.Option("--all", help="Every run with work left and no living owner.")] = False,
     parked: Annotated[bool, typer.Option("--parked", help="With --all: runs that were set aside, too.")] = False,
 ) -> None:
@@ -84,7 +73,8 @@ def resume(
             asked, refused = _left(view, asked, screen)
             candidates, more = _candidates(view, asked, workflows, screen, has_imported=bool(modules))
             refused += more
-        failed = asyncio.run(_go_on(url, candidates, given, screen)) if candidates else 0
+        with logged(screen):
+            failed = asyncio.run(_go_on(url, candidates, given, screen)) if candidates else 0
     if failed or refused or damaged:
         raise typer.Exit(1)
 
@@ -121,7 +111,7 @@ def _left(view: Source, asked: Iterable[RunId], screen: Screen) -> tuple[list[Ru
             if status not in ("completed", "failed"):
                 left.append(run)
                 continue
-            _report(screen, view.read(run).run())
+            report(screen, view.read(run).run())
         except WeftError as error:
             screen.complain(text_of(error))
             status = "failed"
@@ -153,12 +143,9 @@ def _candidate(view: Source, run: RunId, known: dict[tuple[str, str], Workflow],
     if record.status in FINISHED:
         raise RunClosed(run, record.reason, status=record.status)
     live = known.get((record.workflow, record.version))
-    workflow = view.read(run, live).run().workflow
-    if workflow.unresolved:
-        missing = {name: function for name, (function, _) in workflow.missing.items()}
-        is_imported = has_imported and all(reason in ONLY_HANDED_OVER for _, reason in workflow.missing.values())
-        raise CodeNotImported(run, missing, needs_workflow=is_imported)
-    return Candidate(run, live, workflow.changed)
+    found = view.read(run, live).run()
+    check_code(found, has_imported=has_imported)
+    return Candidate(run, live, found.workflow.changed)
 
 
 # -- continuing ----------------------------------------------------------------------------------
@@ -194,26 +181,5 @@ async def _take(
             screen.complain(text_of(error))
             return False
         progress.ended()
-        _report(screen, run)
+        report(screen, run)
         return not run.failed
-
-
-def _report(screen: Screen, run: Run) -> None:
-    """Print the results of *run*."""
-    is_open = run.status not in FINISHED
-    outcome = "has nothing left to do" if is_open else f"has {run.status}"
-    if run.failed and is_open:
-        outcome = "has failed in part" if run.results() else "has failed"
-    screen.line(f"{run.id}: {outcome}, {count(len(run.memory.log), 'event')}")
-    for name, value in run.results().items():
-        screen.line(f"  {name} = {shown(value)}")
-    for failure in run.failures.values():
-        screen.line(f"  {shown_error(failure)}", style="red")
-    letters = len(run.dead_letters)
-    if letters:
-        screen.line(f"  {count(letters, 'dead letter')}: weft show lists them")
-
-
-def shown_error(error: BaseException) -> str:
-    """Return the first line of the message of *error*."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

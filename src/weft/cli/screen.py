@@ -17,7 +17,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from weft.errors import RunNotFound, StoreNotNamed, WeftError
+from weft.errors import RunExists, RunNotFound, StoreNotNamed, WeftError
 from weft.views.text import as_json, plain
 
 
@@ -55,13 +55,26 @@ class Screen:
 
     def status(self) -> Status:
         """Return a moving line; from now on everything else is printed through it, so that nothing collides."""
+        return self.live_console().status(Text("..."))
+
+    def live_console(self) -> Console:
+        """Return the terminal, for what moves; from now on everything else is printed through it too."""
         if self.out.is_terminal:
             self._err = self.out
-        return self._err.status(Text("..."))
+        return self._err
 
     def line(self, text: str = "", style: str = "") -> None:
         """Print *text* as one line, with all special characters escaped."""
         self.out.print(Text(plain(text), style=style))
+
+    def text(self, text: Text) -> None:
+        """Print *text*, whose special characters are escaped already."""
+        self.out.print(text)
+
+    @property
+    def width(self) -> int:
+        """How many columns a drawing may have: those of the terminal, or 100."""
+        return self.out.width if self.is_terminal else 100
 
     def note(self, text: str) -> None:
         """Print a remark that is not part of the answer."""
@@ -110,6 +123,8 @@ def text_of(error: WeftError) -> str:
     """Return *error* in words, with the command to use where its own words name a call."""
     if isinstance(error, RunNotFound):
         return f"no run {error.run_id!r} is stored here; weft ls shows those that are"
+    if isinstance(error, RunExists):
+        return f"there is a run {error.run_id!r} already; choose another id with --id"
     return str(error)
 
 

@@ -10,19 +10,26 @@ import msgspec
 import typer
 
 from weft.cli import stored
-from weft.cli.log import error
+from weft.cli.glyphs import glyph, style
+from weft.cli.live import view_for
+from weft.cli.log import error, event_data
 from weft.cli.looking import looking
 from weft.cli.ls import as_data
+from weft.cli.report import outcome_data, report
 from weft.cli.screen import Screen
 from weft.cli.source import Source
-from weft.cli.store_option import StoreOption
+from weft.cli.store_option import StoreOption, located
+from weft.cli.waterfall import waterfall_lines
 from weft.core import events as ev
 from weft.core.plan.node import Kind
 from weft.core.run.run import Run
 from weft.errors import RunNotFound
-from weft.ports.store import DUE
+from weft.ports.store import DUE, FINISHED
+from weft.views import attention
 from weft.views.text import ago, count, shown, stamp, took
 
+_PAUSE = 0.2
+"""Seconds between two reads of a run that is followed, at least."""
 _SHOWN_INPUTS = 20
 _SHOWN_FAILURES = 20
 _SHOWN_TRACEBACK = 8  # lines, the last ones
@@ -31,11 +38,19 @@ _SHOWN_TRACEBACK = 8  # lines, the last ones
 def show(
     run: Annotated[str, typer.Argument(metavar="ID", help="The id of a run.", show_default=False)],
     store: StoreOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with complete values.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show its components live, until the run has finished.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As JSON, with complete values; with --follow, one object for each event.")
+    ] = False,
 ) -> None:
-    """Show one run: its state, components, inputs, results and failures."""
+    """Show one run: its state, components, where its time went, inputs, results and failures."""
     screen = Screen()
-    with looking(screen, store) as view:
+    with looking(screen, store, is_endless=follow) as view:
+        if follow:
+            _follow(screen, view.reader(run), located(store).option, as_json=as_json)
+            return
         found = view.read(run)
         here = found.run()
         children = {child: _state(view, child, component) for child, component in here.children.items()}
@@ -43,12 +58,65 @@ def show(
             screen.json(_data(found, here), indent=2)
             return
         _head(screen, found, here)
+        _attention(screen, found, here)
         _components(screen, here)
+        _waterfall(screen, here)
         _inputs(screen, here)
         _values(screen, "results", here.results())
         _lines(screen, "children", children)
         _failures(screen, "failures", list((here.memory.failures or {}).values()))
         _failures(screen, "dead letters", here.dead_letters)
+
+
+def _follow(screen: Screen, reader: stored.RunReader, option: str, *, as_json: bool) -> None:
+    """Show the run as it grows, until it has finished or Ctrl-C is pressed."""
+
+    def print_event(event: Any) -> None:
+        screen.json(event_data(event))
+
+    shown_view = view_for(screen, print_event if as_json else None, option=option, is_answer=True)
+    events: list[Any] = []
+    run: Run | None = None
+    try:
+        with shown_view.screen:
+            while True:
+                began = time.perf_counter()
+                found = reader.more()
+                if found.events or run is None:
+                    events += found.events
+                    run = Run.from_log(events)
+                shown_view.show(run, found.record.status, time.time())
+                screen.flush()
+                if found.record.status in FINISHED:
+                    break
+                time.sleep(max(_PAUSE, 9 * (time.perf_counter() - began)))
+    except KeyboardInterrupt:  # the way to end it
+        return
+    if as_json:
+        screen.json(outcome_data(run))
+    else:
+        report(screen, run)
+
+
+def _attention(screen: Screen, found: stored.Stored, run: Run) -> None:
+    """Print what a person should know first."""
+    lines = attention(run, found.record, now=time.time())
+    if lines:
+        screen.line()
+    for line in lines:
+        text = " ".join(filter(None, (line.component, line.text)))
+        why = f": {line.error}" if line.error else ""
+        more = f", {line.detail}" if line.detail else ""
+        screen.line(f"{glyph(line.state)} {text}{why}{more}", style=style(line.state))
+
+
+def _waterfall(screen: Screen, run: Run) -> None:
+    lines = waterfall_lines(run, now=time.time(), width=screen.width)
+    if lines:
+        screen.line()
+        screen.line("where the time went", style="bold")
+    for line in lines:
+        screen.text(line)
 
 
 def _head(screen: Screen, found: stored.Stored, run: Run) -> None:

@@ -6,6 +6,7 @@ value consists of.  Nothing here prints or reads a store.
 """
 
 from weft.views.attention import Attention, Cell, attention, strip
+from weft.views.component_tree import TreeLine, component_tree
 from weft.views.graph import page_graph
 from weft.views.histogram import PeriodBar, histogram_bars
 from weft.views.time_scale import Piece, TimeScale, scale_of, time_scale
@@ -22,9 +23,11 @@ __all__ = [
     "Reason",
     "Row",
     "TimeScale",
+    "TreeLine",
     "ValueTree",
     "Waterfall",
     "attention",
+    "component_tree",
     "histogram_bars",
     "page_graph",
     "scale_of",

@@ -101,6 +101,16 @@ def attention(run: Run, record: RunRecord, *, now: float) -> list[Attention]:
     return found[:MOST]
 
 
+def notes(run: Run, progress: dict[str, Progress], *, now: float) -> dict[str, str]:
+    """Return, by component of *run*, why it failed, what it waits for, or when it is tried again, in words."""
+    found: dict[str, str] = {}
+    for line in (*_failed(run, progress), *_waiting(run, now), *_retried(run, now)):
+        if line.component is not None:
+            text = f"{line.text}: {line.error}" if line.error else line.text
+            found.setdefault(line.component, f"{text}, {line.detail}" if line.detail else text)
+    return found
+
+
 def _parked(record: RunRecord) -> Iterable[Attention]:
     if record.status == "parked":
         yield Attention("parked", "parked", error=record.reason, action="resume")

@@ -1,0 +1,41 @@
+"""``weft explain``: shows which values a value came from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli.looking import looking
+from weft.cli.options import AsJson, RunId
+from weft.cli.screen import Screen
+from weft.cli.store_option import StoreOption
+
+
+def explain(
+    run: RunId,
+    component: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COMPONENT", help="Explain what it made last; every result if not given.", show_default=False
+        ),
+    ] = None,
+    store: StoreOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which values a value came from, as a tree."""
+    screen = Screen()
+    with looking(screen, store) as view:
+        found = view.read(run).run()
+        names = [component] if component is not None else list(found.results())
+        explained = [found.explain(name) for name in names]
+        if as_json:
+            screen.json([each.to_dict() for each in explained], indent=2)
+            return
+        if not explained:
+            screen.note(f"{run} has no results yet; name a component: weft show {run} lists them")
+        for number, each in enumerate(explained):
+            if number:
+                screen.line()
+            for line in each.lines():
+                screen.line(line)

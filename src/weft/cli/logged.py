@@ -1,0 +1,45 @@
+"""
+Prints the warnings of a runner while a command drives runs, one escaped line for each.
+
+Without a handler, Python prints warnings with their tracebacks as they are: with control characters of stored values,
+and over the tree of components.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from weft.cli.screen import Screen
+
+_MOST = 20
+"""How many lines are printed; the log of the run has everything that happened in it."""
+
+
+@contextmanager
+def logged(screen: Screen) -> Generator[None, None, None]:
+    """Print warnings of Weft on *screen*, unless the application has its own handlers."""
+    logger, handler = logging.getLogger("weft"), _Lines(screen)
+    if logger.hasHandlers():
+        yield
+        return
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen, self._printed = screen, 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the first line of *record*."""
+        self._printed += 1
+        if self._printed <= _MOST:
+            self._screen.note((record.getMessage().splitlines() or [""])[0])
+        elif self._printed == _MOST + 1:
+            self._screen.note("more of these are not printed; weft log has all that happened in a run")
