@@ -43,6 +43,7 @@ All errors that this library raises on purpose, in one tree.
     │   └── ThreadsExhausted        every thread hangs in a step that was cancelled
     ├── RunError                    a run was asked for something it cannot do
     │   ├── AlreadyRunning          a run was driven from inside itself, or twice at once
+    │   ├── HistoryNotLoaded        the beginning of a log is not in memory, and cannot be awaited here
     │   ├── InvalidSignal           a signal does not fit what the run waits for
     │   ├── InvalidToken            a token that no run has issued
     │   │   └── TokenExpired        a token whose attempt has ended
@@ -454,6 +455,17 @@ class AlreadyRunning(RunError):
         super().__init__(
             f"run {run_id!r} is running already; from one of its steps, send more input with run.plan(...), "
             "which is processed when the step has ended"
+        )
+        self.run_id = run_id
+
+
+class HistoryNotLoaded(RunError):
+    """The beginning of the log of a run is in the store alone, and was asked for where waiting for it is impossible."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"the beginning of the log of run {run_id!r} is not in memory, and the event loop of its runner cannot "
+            "wait for the store here; await run.load() first, or resume the run with rehydration='full'"
         )
         self.run_id = run_id
 

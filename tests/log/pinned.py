@@ -19,9 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from flows import WORKFLOWS
 from kept import VALUES
 
-from weft import Workflow, reduce, step
+from weft import Run, Workflow, accumulator, each, reduce, step
 from weft.core import events as ev
-from weft.log import encode, encode_segment
+from weft.log import definition_of, encode, encode_segment
+from weft.log.snapshot import SnapshotWriter
 from weft.log.value_encoder import encode_value
 from weft.policy import DEFAULT, Policy
 
@@ -99,6 +100,31 @@ EVENTS: dict[str, Any] = {
 """One event of each kind; the names begin with the tag."""
 
 
+OPEN = Workflow(
+    "open",
+    [step(operator.neg, name="negate"), step(abs, name="absolute")] >> step(operator.add, name="sum"),
+    step(operator.index, name="index") >> accumulator(operator.add, init=0, name="total"),
+    step(range, name="count") >> each(step(operator.pos, name="same")) >> reduce(max, init=0, name="largest"),
+)
+
+
+def open_log() -> list[Any]:
+    """Return the log of a run with a waiting join, a state, an open batch and a failure."""
+    run = Run(OPEN, id="run-1").plan(3, at=1700000000.0)
+    events: list[Any] = [
+        ev.ReactionOccurred(3, "negate", (2,), -3),
+        ev.ReactionOccurred(4, "index", (2,), 3),
+        ev.ReactionOccurred(5, "total", (4,), 3),
+        ev.ReactionOccurred(6, "count", (2,), range(3)),
+        ev.FannedOut(7, next(name for name in OPEN.components if name.startswith("map")), (6,), range(3)),
+        ev.ReactionOccurred(8, "same", ((7, 1),), 1),
+        ev.InputReceived(9, -1, 2, 1700000001.5, "key", 1700000060.0),
+        ev.RunnableFailed(10, "index", (9,), ev.ErrorDetail("ValueError", ("Exception",), "no")),
+        ev.AttemptFailed(11, "same", ((7, 0),), ev.ErrorDetail("OSError", ("Exception",), "not yet"), 1, 1700000003.5),
+    ]
+    return run.record(events).log()
+
+
 def pinned(name: str) -> dict[str, Any]:
     """Return the fixtures of one file."""
     path = FOLDER / f"{name}.json"
@@ -120,6 +146,13 @@ def current() -> dict[str, dict[str, Any]]:
         },
         "definitions": {name: workflow.to_dict() for name, (workflow, _) in WORKFLOWS.items()},
         "logs": {"finished": encode(WORKFLOW.run(5, id="run-1").log()).hex()},
+        "snapshots": {
+            "open": {
+                "body": SnapshotWriter().write(Run.from_log(open_log()).memory, b"link").body.hex(),
+                "log": encode(open_log()).hex(),
+                "definition": definition_of(OPEN).body.hex(),
+            }
+        },
     }
 
 

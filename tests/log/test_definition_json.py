@@ -21,7 +21,7 @@ from weft.core.functions.offered import is_offered, offer
 from weft.errors import CorruptLog, UnresolvedFunction
 from weft.log import decode, encode, register
 from weft.log.definition_json import Reader, Writer
-from weft.log.event_codec import _from_terms
+from weft.log.event_codec import from_terms
 from weft.log.functions import Memo
 from weft.log.part_types import hints_of, is_of
 from weft.log.value_encoder import encode_value
@@ -392,7 +392,7 @@ def test_a_malformed_matcher_is_refused_when_it_is_read(name: str) -> None:
     with pytest.raises(CorruptLog):
         Workflow.from_dict(whole(STEP, rule))
     with pytest.raises(CorruptLog):
-        _from_terms([rule])
+        from_terms([rule])
 
 
 @pytest.mark.parametrize("policy", [7, {"$part": ["matching.Tag", {"name": "a"}]}, rule_of(max_retries="many")[1]])
@@ -400,15 +400,15 @@ def test_a_malformed_policy_is_refused_when_it_is_read(policy: Any) -> None:
     with pytest.raises(CorruptLog):
         Workflow.from_dict(whole(STEP, ["price", policy]))
     with pytest.raises(CorruptLog):
-        _from_terms(policy)
+        from_terms(policy)
     with pytest.raises(CorruptLog):
-        _from_terms([["price", policy]])
+        from_terms([["price", policy]])
 
 
 def test_a_rule_that_is_well_formed_is_read() -> None:
     rule = [{"$part": ["matching.Within", {"workflow": "w", "matcher": "a"}]}, rule_of(max_retries=2)[1]]
 
-    ((matcher, policy),) = _from_terms([rule])
+    ((matcher, policy),) = from_terms([rule])
 
     assert (matcher.matcher, policy.max_retries) == ("a", 2)
 

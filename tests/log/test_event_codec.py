@@ -72,6 +72,7 @@ def test_everything_that_can_be_written_is_pinned() -> None:
         "events": set(),
         "definitions": set(),
         "logs": set(),
+        "snapshots": set(),
     }
 
 

@@ -70,7 +70,13 @@ def as_terms(policies: Any) -> Any:
     return writer.write(given)
 
 
-def _from_terms(data: Any) -> Any:
+def from_terms(data: Any) -> Any:
+    """
+    Return the policy, or the rules, that was written as *data*.
+
+    Raises:
+        CorruptLog: it is something else.
+    """
     if data is None:
         return None
     reader = Reader({}, Memo(), comparable=True)
@@ -184,5 +190,5 @@ def _real(kind: type, wire: Wire, mirror: Any, workflows: Mapping[bytes, Workflo
     for name in wire.workflows:
         fields[name] = workflows[fields[name]]
     for name in wire.terms:
-        fields[name] = _from_terms(fields[name])
+        fields[name] = from_terms(fields[name])
     return kind(**fields)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from weft.core.events import InputReceived, SignalReceived
 from weft.core.failure import Failure
 from weft.core.fold.scope import Order, Scope
-from weft.core.lineage.lineage import Cell, Element, Failed
+from weft.core.lineage.lineage import Cell, Element, FactRef, Failed
 from weft.core.plan.arrival_order import ArrivalOrder, failing, missing
 
 
@@ -32,6 +32,8 @@ def maker_of(fact: Cell) -> str:
         if isinstance(fact.address, tuple):
             return fact.producer
         return failing(fact.producer) if isinstance(fact.value, Failure) else missing(fact.producer)
+    if isinstance(fact, FactRef):
+        return fact.maker
     if isinstance(fact, Failed):
         return failing(fact.component)
     return "" if isinstance(fact, InputReceived | SignalReceived) else fact.component

@@ -8,7 +8,7 @@ the event that took its collection apart and its index.  Hashes are computed whe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from weft.core import events as ev
 from weft.core.failure import Failure
 from weft.core.functions.identity import canonical, digest
 from weft.core.lineage.fact import Fact
+from weft.core.lineage.history import FACTS, ColdList, History, PagedLog
 from weft.typing import Address
 
 
@@ -45,7 +46,45 @@ class Failed(msgspec.Struct, frozen=True):
         return self.seq
 
 
-Cell = ev.InputReceived | ev.SignalReceived | ev.Production | ev.FannedOut | ev.StateChanged | Element | Failed
+class FactRef:
+    """
+    A fact that a snapshot refers to: what else is asked of it is read from the log.
+
+    Args:
+        maker: its maker, as an arrival order knows it.
+    """
+
+    __slots__ = ("_lineage", "address", "maker")
+
+    def __init__(self, lineage: Lineage, address: Address, maker: str) -> None:
+        self._lineage, self.address, self.maker = lineage, address, maker
+
+    def of(self, lineage: Lineage) -> FactRef:
+        """Return the same fact, read from the log of *lineage*."""
+        return FactRef(lineage, self.address, self.maker)
+
+    @property
+    def value(self) -> Any:
+        """Its value."""
+        return self._lineage.cell(self.address).value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lineage.cell(self.address), name)
+
+    def __repr__(self) -> str:
+        return f"FactRef({self.address!r}, maker={self.maker!r})"
+
+
+Cell = (
+    ev.InputReceived
+    | ev.SignalReceived
+    | ev.Production
+    | ev.FannedOut
+    | ev.StateChanged
+    | Element
+    | Failed
+    | FactRef
+)
 """A fact as the fold hands it from node to node: anything with a value and an address."""
 
 
@@ -59,9 +98,6 @@ _MADE: dict[type, tuple[type, ...]] = {int: (*ev.PRODUCTIONS, ev.StateChanged), 
 """By form of an address: the events whose facts are productions, rather than parts of one."""
 
 
-_CELLS = (ev.InputReceived, ev.SignalReceived, *ev.PRODUCTIONS, ev.FannedOut, ev.StateChanged)
-"""The events that are facts themselves."""
-
 NONE: Final[frozenset[int]] = frozenset()
 
 _LAST = 8
@@ -72,8 +108,8 @@ class Lineage:
     """The log of one run, and what cannot be read from it at once."""
 
     __slots__ = (
-        *("_hashes", "_index", "_indexed", "_origins", "_state_changes"),
-        *("absent", "absent_since", "gathered", "log", "read", "stateful", "void"),
+        *("_hashes", "_index", "_indexed", "_index_begins", "_origins", "_state_changes"),
+        *("absent", "absent_since", "gathered", "log", "ordinals", "read", "stateful", "void"),
     )
 
     def __init__(self, log: Sequence[ev.AnyEvent] = ()) -> None:
@@ -82,7 +118,7 @@ class Lineage:
         """By position of a reduce: the facts it was computed from; its event names only their collections."""
         self.read: dict[int, tuple[Address, ...]] | None = None
         """By position of the fact of a reader: the other facts that it read."""
-        self.absent: list[Element] | None = None
+        self.absent: list[Element] | ColdList[Element] | None = None
         """Facts without an event, such as what joins did not get; the n-th has the address -n."""
         self.absent_since: list[int] | None = None
         """For each of them, the event that it follows from."""
@@ -90,22 +126,40 @@ class Lineage:
         """The positions of events that no longer count (ADR 32)."""
         self.stateful: frozenset[str] = frozenset()
         """The components that keep state: each of their facts was computed from the one before."""
+        self.ordinals: dict[Address, int] | None = None
+        """By fact whose cause may not be in memory: the ordinal of its input."""
         self._index: dict[str, list[Address]] | None = None
+        self._index_begins = 0
+        """How many events stand before the first that is in the index."""
         self._indexed = 0
         self._state_changes: dict[tuple[str, Any], list[int]] | None = None
         """By component that decides over its state, and key: where its state changes stand."""
         self._hashes: dict[Address, bytes] | None = None
         self._origins: dict[Address, bytes] | None = None
 
+    @property
+    def history(self) -> History | None:
+        """The events that are not in memory; None if all of them are."""
+        log = self.log
+        return log.history if isinstance(log, PagedLog) else None
+
     def standing(self) -> Sequence[ev.AnyEvent]:
         """Return the events that count, in order: all of them, unless the log was revised."""
         void = self.void
         return [event for event in self.log if event.seq not in void] if void else self.log
 
-    def index(self) -> dict[str, list[Address]]:
-        """Return the positions of the facts of each component, computed at the first call and extended since."""
-        if self._index is None:
-            self._index = {}
+    def index(self, since: int = 1) -> dict[str, list[Address]]:
+        """
+        Return the positions of the facts of each component, computed at the first call and extended since.
+
+        Args:
+            since: which event they have to begin with; if the events before it are not in memory, these are left out.
+        """
+        if self._index is None or since <= self._index_begins:
+            log, self._index = self.log, {}
+            self._state_changes = {}
+            self._index_begins = log.cold if isinstance(log, PagedLog) and since > log.cold else 0
+            self._indexed = self._index_begins
         void = self.void
         for event in self.log[self._indexed :]:
             if void and event.seq in void:
@@ -124,9 +178,15 @@ class Lineage:
         self._indexed = len(self.log)
         return self._index
 
+    @property
+    def misses_facts(self) -> bool:
+        """Whether :meth:`index` has left events out when it was last called."""
+        return self._index_begins > 0
+
     def made_last(self, name: str) -> ev.Production | None:
         """Return what *name* made last, if that is among the last events; else ask :meth:`index`."""
-        for event in self.log[: -_LAST - 1 : -1]:
+        recent = self.log.tail if isinstance(self.log, PagedLog) else self.log
+        for event in recent[: -_LAST - 1 : -1]:
             if getattr(event, "component", None) == name and event.seq not in self.void:
                 return event if isinstance(event, ev.PRODUCTIONS) else None
         return None
@@ -143,7 +203,7 @@ class Lineage:
             return ()
         elif event.component in self.stateful:
             own = self.index()[event.component]
-        read = (self.read or {}).get(seq, ())
+        read = self._noted("read", seq, ())
         place = bisect_left(own, seq)
         return (own[place - 1], *read) if place else read
 
@@ -179,7 +239,7 @@ class Lineage:
         event = self.log[address - 1]
         if isinstance(event, ev.RunnableFailed):
             return self.failure(event)
-        assert isinstance(event, _CELLS)  # noqa: S101
+        assert isinstance(event, FACTS)  # noqa: S101
         return event
 
     def replaced(self, event: ev.RunnableRetried, index: int) -> Element:
@@ -198,7 +258,7 @@ class Lineage:
 
     def fact(self, address: Address) -> Fact:
         """Return the fact at *address*."""
-        cell = self.cell(address)
+        cell: Any = self.cell(address)
         if isinstance(cell, ev.InputReceived):
             return Fact(self, address, cell.value, None, cell.ordinal)
         if isinstance(cell, Element):
@@ -209,21 +269,35 @@ class Lineage:
 
     def parents(self, address: Address) -> tuple[Address, ...]:
         """Return the addresses of the facts that the fact at *address* was computed from."""
-        cell = self.cell(address)
+        cell: Any = self.cell(address)
         if isinstance(cell, ev.InputReceived | ev.SignalReceived):
             return ()
         if isinstance(cell, Element):
             return (cell.origin,)
         if isinstance(cell, ev.SignalTaken):
             return (*cell.inputs, cell.signal)
-        made_of = (self.gathered or {}).get(cell.seq)
+        made_of = self._noted("gathered", cell.seq, None)
         return tuple(fact.address for fact in made_of) if made_of else cell.inputs
+
+    def _noted(self, table: str, seq: int, default: Any) -> Any:
+        """Return what the fold has noted in *table* for the event *seq*, also if that is not in memory."""
+        noted = getattr(self, table)
+        if noted is not None and seq in noted:
+            return noted[seq]
+        history = self.history
+        if history is not None and seq <= history.count:
+            return (getattr(history.memory().lineage, table) or {}).get(seq, default)
+        return default
 
     def ordinal(self, address: Address) -> int:
         """Return the ordinal of the input that the fact at *address* came from."""
-        while not isinstance(cell := self.cell(address), ev.InputReceived):
+        known = self.ordinals
+        while known is None or address not in known:
+            cell = self.cell(address)
+            if isinstance(cell, ev.InputReceived):
+                return cell.ordinal
             address = self.parents(address)[0]
-        return cell.ordinal
+        return known[address]
 
     def elements(self, address: Address, maps: Sequence[str | None]) -> list[tuple[int, int]]:
         """Return the elements of *maps* that the fact at *address* came from, outermost first; none if it did not."""
@@ -296,6 +370,15 @@ class Lineage:
             value = canonical(fact.value, f"the value of {fact.producer or 'the input'}")
             known[at] = self._digest(b"fact", fact, value, known)
         return known[address]
+
+    def know_origins(self, origins: Mapping[Address, tuple[bytes, int]]) -> None:
+        """
+        Know where facts came from, as :meth:`origin` and :meth:`ordinal` have returned it, in place of what was known.
+
+        Their causes may not be in memory.  What is asked later is found from these, however long the history is.
+        """
+        self._origins = {at: origin for at, (origin, _) in origins.items()}
+        self.ordinals = {at: ordinal for at, (_, ordinal) in origins.items()}
 
     def origin(self, address: Address) -> bytes:
         """Return where the fact at *address* came from, without any value: what idempotency keys are made of."""

@@ -18,56 +18,21 @@ again from the log when it is first needed, to prepare or to draw the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import Any, Final, NoReturn, TypeVar, cast, overload
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
-from weft.core.lineage.lineage import Lineage
+from weft.core.lineage.history import Beginning, ColdList, PagedLog
+from weft.core.lineage.lineage import FactRef, Lineage
 from weft.core.plan.node import FunctionNode
 from weft.core.run.run import Run
 from weft.errors import RunFrozen
 from weft.typing import Status
 
 T = TypeVar("T")
-
-
-class Beginning(Sequence[T]):
-    """The items that a list has now, and none of those that are appended to it later."""
-
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: Sequence[T]) -> None:
-        self._items: Sequence[T] = items._items if isinstance(items, Beginning) else items  # noqa: SLF001
-        self._length = len(items)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[T]:
-        return islice(self._items, self._length)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(self._length)
-            if step == 1:
-                return list(self._items[start : max(start, stop)])
-            return [self._items[at] for at in range(start, stop, step)]
-        at = index + self._length if index < 0 else index
-        if not 0 <= at < self._length:
-            raise IndexError(index)
-        return self._items[at]
-
-    def __reduce__(self) -> tuple[type[list[T]], tuple[list[T]]]:
-        """Copy and pickle it as a plain list."""
-        return list, (list(self),)
-
 
 _FOLDED: Final = (
     *("_peak", "_waits_ended", "blocked", "children", "external", "keys", "letters", "newly_ready", "newly_waiting"),
@@ -83,19 +48,22 @@ class FrozenMemory(Memory):
 
     def __init__(self, live: Memory, status: Status | None = None) -> None:  # __getattr__ finds what is not set here
         known = live.lineage
-        lineage = self.lineage = Lineage(Beginning(known.log))
+        log = known.log.frozen() if isinstance(known.log, PagedLog) else Beginning(known.log)
+        lineage = self.lineage = Lineage(log)
         self.log = cast("list[ev.AnyEvent]", lineage.log)  # everything that would append to it is refused
         if known.log is not live.log:  # that of a fork has edited events
             self.log = cast("list[ev.AnyEvent]", Beginning(live.log))
         # These are looked up by position alone, and what is added later has later positions.
         lineage.gathered, lineage.read, lineage.absent = known.gathered, known.read, known.absent
-        lineage.stateful, lineage.void = known.stateful, known.void
+        lineage.stateful, lineage.ordinals, lineage.void = known.stateful, known.ordinals, known.void
         self.workflow, self.plan, self.run_id = live.workflow, live.plan, live.run_id
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
         self.cancelled, self.is_ending, self.redacted = live.cancelled, live.is_ending, live.redacted
-        self.produced = _beginnings(live.produced)
-        self.keyed = None if live.keyed is None else _beginnings(live.keyed)
+        self.produced = _beginnings(live.produced, lineage, "produced")
+        self.keyed = None if live.keyed is None else _beginnings(live.keyed, lineage, "keyed")
+        if isinstance(known.absent, ColdList) and lineage.history is not None:
+            lineage.absent = known.absent.frozen(lineage.history.absent, partial(_moved, lineage))
         self.failures = None if live.failures is None else live.failures.copy()
         self.skipped = None if live.skipped is None else live.skipped.copy()
         # What says what the run waits for: these are open, and few.
@@ -138,8 +106,21 @@ class FrozenMemory(Memory):
         return {event.key: event for event in changes if event.component == node.name}
 
 
-def _beginnings(lists: dict[str, list[T]]) -> dict[str, list[T]]:
-    return {name: cast("list[T]", Beginning(items)) for name, items in lists.items()}
+def _beginnings(lists: dict[str, list[T]], lineage: Lineage, table: str) -> dict[str, list[T]]:
+    """Return *lists*, of the *table* of a memory, as they are now."""
+    return {name: cast("list[T]", _beginning(items, lineage, table, name)) for name, items in lists.items()}
+
+
+def _beginning(items: Sequence[T], lineage: Lineage, table: str, name: str) -> Sequence[T]:
+    history = lineage.history
+    if not isinstance(items, ColdList) or history is None:
+        return Beginning(items)
+    return items.frozen(partial(history.items, table, name), partial(_moved, lineage))
+
+
+def _moved(lineage: Lineage, item: Any) -> Any:
+    """Return *item* so that it reads from *lineage*: two threads must not read from one log that is not in memory."""
+    return item.of(lineage) if isinstance(item, FactRef) else item
 
 
 class Frozen(Run):

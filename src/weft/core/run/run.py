@@ -102,6 +102,16 @@ class Run(Phases, Generic[Out_co]):
             run.context = over_defaults(run.memory.workflow.context, run.context)
         return run
 
+    @classmethod
+    def from_memory(cls, memory: Memory, *, context: Mapping[str, Any] | None = None) -> Self:
+        """Continue the run whose *memory* was restored from a snapshot.  No user function is called."""
+        run = cls.__new__(cls)
+        run._begin(context, memory)  # noqa: SLF001
+        memory.newly_waiting = [waiting.activation for waiting in (memory.waiting or {}).values()]
+        if memory.workflow.context:
+            run.context = over_defaults(memory.workflow.context, run.context)
+        return run
+
     # -- what it is ------------------------------------------------------------------------------
 
     @property

@@ -1,0 +1,432 @@
+"""
+Snapshots: the memory of a run at one position of its log, as bytes, and back.
+
+A snapshot holds what the future of the run needs, and not its history (ADR 31).  It is a cache of the fold: a run that
+is restored from one, and folds the rest of its log, equals the fold of the whole log.
+
+    >>> import operator
+    >>> from weft import Workflow, accumulator
+    >>> run = Workflow("sum", accumulator(operator.add, init=0, name="total")).run(5).run(7)
+    >>> written = SnapshotWriter().write(run.memory, link=b"")
+    >>> snapshot = Snapshot.opened(written.body)
+    >>> definitions, load = dict(definitions_of(run.memory)), lambda first, last: run.log()[first - 1 : last]
+    >>> memory = snapshot.restore(Decoder(workflow=run.workflow), definitions, {}, load)
+    >>> len(memory.log), memory.produced["total"][-1].value
+    (5, 12)
+
+The structure is described by the tables of :mod:`weft.log.snapshot_tables`.  Beside it there are three bodies of
+events, each written like a segment of a log: *records*, which are always read; *facts*, whose values the future needs;
+and facts without an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, Self, cast
+
+import msgspec
+
+from weft.core import events as ev
+from weft.core.fold.fold import fold
+from weft.core.fold.memory import Memory
+from weft.core.fold.ordering import maker_of
+from weft.core.fold.scope import Scope
+from weft.core.functions.references import AllValues
+from weft.core.lineage.history import ColdList, History, Load, PagedLog
+from weft.core.lineage.lineage import Cell, Element, FactRef
+from weft.core.plan.node import FunctionNode
+from weft.core.plan.plan import Plan
+from weft.core.workflow import Workflow
+from weft.errors import CorruptLog, HistoryNotLoaded
+from weft.log.codec import Decoder, Encoder
+from weft.log.definition import definition_of
+from weft.log.hash_chain import References, references
+from weft.log.snapshot_fields import ADDRESS, NUMBER, TEXT, Field, items, listing, mapping, record, together, wrong
+from weft.log.snapshot_tables import A_SCOPE, MEMORY
+from weft.typing import Address
+
+_MAGIC: Final = b"WEFTSNAP"
+_VERSION: Final = 1
+_HEAD: Final = len(_MAGIC) + 1 + 16
+
+_encode = msgspec.msgpack.Encoder().encode
+_DEFINITIONS: Final = (ev.WorkflowDefined, ev.ComponentAdded, ev.ComponentRemoved)
+
+
+class Written(NamedTuple):
+    """A snapshot as bytes."""
+
+    body: bytes
+    facts: Mapping[bytes, bytes]
+    """Large values that it refers to and the log does not: they belong to facts without an event."""
+
+
+class SnapshotWriter:
+    """Writes the snapshots of one run, one after the other."""
+
+    __slots__ = ("_definitions", "_scanned")
+
+    def __init__(self) -> None:
+        self._definitions: list[Any] = []
+        """The events with a definition, as far as the log was looked through."""
+        self._scanned = 0
+
+    def write(self, memory: Memory, link: bytes) -> Written:
+        """
+        Return the snapshot of *memory*; *link* is the last link of the hash chain of its log.
+
+        Raises:
+            HistoryNotLoaded: something that belongs into it is not in memory.
+        """
+        self._scan(memory)
+        writer = Writer(memory, self._definitions)
+        structure = writer.structure()
+        encoder = Encoder()
+        records, facts = encoder.segment(writer.records), encoder.segment(writer.facts)
+        absent = encoder.segment(writer.absent)
+        bodies = [records.body, facts.body, absent.body]
+        data = _encode([len(memory.log), link, _encode(structure), *bodies])
+        version = bytes([_VERSION])
+        return Written(b"".join((_MAGIC, version, _checksum(version, data), data)), absent.facts)
+
+    def _scan(self, memory: Memory) -> None:
+        """Look for definitions in the part of the log that is new."""
+        log: Any = memory.log
+        if self._scanned == 0 and isinstance(log, PagedLog):
+            self._definitions = [
+                log.known[seq] for seq in sorted(log.known) if isinstance(log.known[seq], _DEFINITIONS)
+            ]
+            self._scanned = log.cold
+        self._definitions += [event for event in log[self._scanned :] if isinstance(event, _DEFINITIONS)]
+        self._scanned = len(log)
+
+
+def definitions_of(memory: Memory) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the definitions that *memory* has had, by hash, as a store has them."""
+    for event in memory.log:
+        if isinstance(event, _DEFINITIONS):
+            definition = definition_of(cast("Workflow", event.workflow))
+            yield definition.hash, definition.body
+
+
+class Writer:
+    """Collects what the fields of one snapshot refer to: facts, events, scopes and definitions."""
+
+    def __init__(self, memory: Memory, definitions: Sequence[Any]) -> None:
+        self._memory, self._lineage = memory, memory.lineage
+        self.records: list[Any] = [definitions[0]]
+        self._record_at: dict[int, int] = {id(definitions[0]): 0}
+        self._by_plan: dict[int, Any] = {id(event.workflow.compiled): event for event in definitions}
+        self._needed: dict[int, Any] = {}
+        self._absent: dict[int, Element] = {}
+        self._scopes: list[Any] = []
+        self._scope_at: dict[int, int] = {}
+        self._open: list[Scope] = []
+        self._cells: list[Any] = []
+        self._cell_at: dict[Address, int] = {}
+        self._origins: dict[Address, tuple[bytes, int]] = {}
+
+    def structure(self) -> dict[str, Any]:
+        """Return the structure of the memory, and know afterwards which events it refers to."""
+        memory = A_MEMORY.write(self, self._memory, None)
+        self._lineage.know_origins(self._origins)
+        return {
+            "memory": memory,
+            "scopes": self._scopes,
+            "cells": self._cells,
+            "origins": _ORIGINS.write(None, self._origins, None),
+            "absent": len(self._lineage.absent or ()),
+        }
+
+    @property
+    def facts(self) -> list[Any]:
+        """The events of facts that the future needs, in order."""
+        return [self._needed[seq] for seq in sorted(self._needed)]
+
+    @property
+    def absent(self) -> list[Any]:
+        """The facts without an event, each as an event whose number is its place."""
+        return [
+            ev.ReactionOccurred(place, fact.producer, (fact.origin,), fact.value)
+            for place, fact in sorted(self._absent.items())
+        ]
+
+    def cell(self, cell: Cell, *, is_hot: bool) -> int:
+        """Return the number of a fact; if *is_hot*, its event is written too."""
+        at = cell.address
+        if is_hot:
+            self._need(at)
+        number = self._cell_at.get(at)
+        if number is None:
+            number = self._cell_at[at] = len(self._cells)
+            self._cells.append([ADDRESS.write(None, at, None), maker_of(cell)])
+        return number
+
+    def _need(self, at: Address) -> None:
+        """Write the events that the fact at *at* is made of."""
+        pending = [at]
+        while pending:
+            at = pending.pop()
+            seq = at if isinstance(at, int) else at[0]
+            if seq < 0:
+                self._absent[-seq - 1] = (self._lineage.absent or [])[-seq - 1]
+                continue
+            if seq in self._needed:
+                continue
+            event = self._needed[seq] = self._lineage.log[seq - 1]
+            if isinstance(event, ev.RunnableFailed | ev.RunnableRetried):  # a failure has the values that it failed on
+                pending.extend(event.inputs)
+
+    def event(self, event: Any) -> int:
+        """Return the number of an event of the log, which is written."""
+        self._needed[event.seq] = event
+        return cast("int", event.seq)
+
+    def record(self, event: Any) -> int:
+        """Return the place of an event among the records."""
+        place = self._record_at.get(id(event))
+        if place is None:
+            place = self._record_at[id(event)] = len(self.records)
+            self.records.append(event)
+            if isinstance(event, ev.RunnableFailed):
+                self.origins(event.inputs[:1])
+        return place
+
+    def definition(self, plan: Plan) -> int:
+        """Return the place of the event with the definition of *plan* among the records."""
+        return self.record(self._by_plan[id(plan)])
+
+    def scope(self, scope: Scope) -> int:
+        """Return the number of a scope; the scope around it has a smaller one."""
+        number = self._scope_at.get(id(scope))
+        if number is None:
+            written = A_SCOPE.write(self, scope, None)
+            self.origins((scope.address,))  # a fact without an event comes from what its scope began with
+            number = self._scope_at[id(scope)] = len(self._scopes)
+            self._scopes.append(written)
+            self._open.append(scope)
+        return number
+
+    def origins(self, addresses: Iterable[Address]) -> None:
+        """Write where the facts at *addresses* came from: later facts will come from these."""
+        for at in addresses:
+            if at not in self._origins:
+                self._origins[at] = self._lineage.origin(at), self._lineage.ordinal(at)
+
+    def produced(self, lists: Mapping[str, Sequence[Any]], field: Field) -> Any:
+        """Return how many facts each component has made, and those that can still be read one by one."""
+        return [
+            [name, len(made), [[at, field.write(self, made[at], None)] for at in sorted(self._read(name, len(made)))]]
+            for name, made in lists.items()
+        ]
+
+    def keyed(self, lists: Mapping[str, Sequence[Any]], field: Field) -> Any:
+        """Return how many places are kept for each component, and the places themselves if all are read together."""
+        every = self._read_as_a_whole()
+        return [
+            [name, len(places), [[at, field.write(self, place, None)] for at, place in enumerate(places)]]
+            if name in every
+            else [name, len(places), []]
+            for name, places in lists.items()
+        ]
+
+    def _read(self, name: str, count: int) -> Iterable[int]:
+        """Return which of the *count* facts of *name* can still be read."""
+        if name in self._read_as_a_whole():
+            return range(count)
+        before = {(scope.before or {}).get(name, count) for scope in self._open if scope.parent is None}
+        return {version - 1 for version in (count, *before) if version > 0}
+
+    def _read_as_a_whole(self) -> set[str]:
+        """Return the components of which some other reads all values."""
+        plans = {id(plan): plan for plan in (self._memory.plan, *(scope.plan for scope in self._open))}
+        return {name for plan in plans.values() for name in _targets_of_all_values(plan)}
+
+
+def _targets_of_all_values(plan: Plan) -> set[str]:
+    return {
+        reading.target.name
+        for node in plan.nodes.values()
+        if isinstance(node, FunctionNode)
+        for reading in node.readings
+        if isinstance(reading.read, AllValues)
+    }
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+class Snapshot:
+    """A snapshot that was read as far as that needs nothing from a store."""
+
+    __slots__ = ("_absent", "_facts", "_records", "_structure", "link", "position")
+
+    def __init__(self, position: int, link: bytes, structure: bytes, bodies: tuple[bytes, bytes, bytes]) -> None:
+        self.position, self.link = position, link
+        self._structure, (self._records, self._facts, self._absent) = structure, bodies
+
+    @classmethod
+    def opened(cls, data: bytes) -> Self:
+        """
+        Return the snapshot that was written as *data*.
+
+        Raises:
+            CorruptLog: it is not a snapshot, was altered, or was written by a newer version.
+        """
+        view = memoryview(data)
+        if len(view) < _HEAD or bytes(view[: len(_MAGIC)]) != _MAGIC:
+            raise CorruptLog("these bytes are not a snapshot")
+        version = bytes(view[len(_MAGIC) : len(_MAGIC) + 1])
+        if version[0] != _VERSION:
+            raise CorruptLog(f"a snapshot of format {version[0]}; this Weft reads up to {_VERSION}")
+        if bytes(view[len(_MAGIC) + 1 : _HEAD]) != _checksum(version, view[_HEAD:]):
+            raise CorruptLog("the checksum of a snapshot is wrong: it was cut off or altered")
+        try:
+            position, link, structure, *bodies = _read_parts(view[_HEAD:])
+        except msgspec.DecodeError as error:
+            raise CorruptLog(f"a snapshot cannot be read: {error}") from error
+        return cls(position, link, structure, (bodies[0], bodies[1], bodies[2]))
+
+    def references(self, *, lazy: bool = False) -> References:
+        """Return the definitions and the large values that it needs; if *lazy*, without those of facts."""
+        return references([self._records, self._absent] if lazy else [self._records, self._facts, self._absent])
+
+    def restore(
+        self,
+        decoder: Decoder,
+        definitions: Mapping[bytes, bytes],
+        facts: Mapping[bytes, bytes],
+        load: Load,
+        *,
+        lazy: bool = False,
+    ) -> Memory:
+        """
+        Return the memory as it was.
+
+        Args:
+            definitions: the definitions that it refers to, by hash.
+            facts: the large values that it refers to, by hash.
+            load: loads events that are not in memory.
+            lazy: leave the facts where they are; they are loaded when they are read.
+
+        Raises:
+            CorruptLog: it is not what was written, or needs something that this version does not know.
+            HistoryNotLoaded: it cannot be restored without its facts.
+        """
+
+        def events(body: bytes) -> list[Any]:
+            return decoder.segments([body], definitions=definitions, facts=facts)
+
+        records, absent = events(self._records), events(self._absent)
+        resident: list[Any] = [] if lazy else events(self._facts)
+        try:
+            structure = _read_structure(self._structure)
+            return Reader(self.position, records, resident, absent, load).memory(structure)
+        except (CorruptLog, HistoryNotLoaded):
+            raise
+        except Exception as error:
+            raise CorruptLog(f"a snapshot cannot be read: {type(error).__name__}: {error}") from error
+
+
+class Reader:
+    """Builds a memory; the fields ask it for facts, events, scopes and definitions."""
+
+    def __init__(
+        self, position: int, records: Sequence[Any], facts: Sequence[Any], absent: Sequence[Any], load: Load
+    ) -> None:
+        self._memory = memory = Memory()
+        self._records = records
+        known: dict[int, Any] = {event.seq: event for event in records if isinstance(event, _DEFINITIONS)}
+        known |= {event.seq: event for event in facts}
+        self._history = History(position, load, _folded)
+        log = PagedLog(self._history, known)
+        memory.log = cast("list[ev.AnyEvent]", log)
+        memory.lineage.log = log
+        self._known, self._absent = known, absent
+        self._scopes: list[Scope] = []
+        self._cells: list[FactRef] = []
+
+    def memory(self, structure: Mapping[str, Any]) -> Memory:
+        """Return the memory that is described by *structure*."""
+        memory, lineage, history = self._memory, self._memory.lineage, self._history
+        self._cells = [FactRef(lineage, at, maker) for at, maker in _CELLS.read(None, structure["cells"], {})]
+        for written in items(structure["scopes"]):
+            self._scopes.append(A_SCOPE.read(self, written, {}))
+        for name, value in A_MEMORY.read(self, structure["memory"], {}).items():
+            setattr(memory, name, value)
+        memory.plan = memory.workflow.compiled
+        lineage.stateful = memory.plan.stateful
+        lineage.know_origins(_ORIGINS.read(None, structure["origins"], {}))
+        count = NUMBER.read(None, structure["absent"], {})
+        if count:
+            known = {
+                fact.seq: Element(-fact.seq - 1, fact.value, fact.component, fact.inputs[0]) for fact in self._absent
+            }
+            lineage.absent = ColdList(count, known, history.absent)
+        return memory
+
+    def cell(self, number: int) -> FactRef:
+        """Return a fact."""
+        return cast("FactRef", _at(self._cells, number, "the number of a fact"))
+
+    def event(self, seq: int) -> Any:
+        """Return an event of the log that brings a value."""
+        event = self._known.get(seq)
+        if event is None:
+            raise HistoryNotLoaded("that is being restored")
+        return event
+
+    def record(self, place: int) -> Any:
+        """Return one of the records."""
+        return _at(self._records, place, "the place of a record")
+
+    def workflow(self, place: int) -> Workflow:
+        """Return the workflow of a definition."""
+        event = self.record(place)
+        if not isinstance(event, _DEFINITIONS):
+            raise wrong(place, "the place of a definition")
+        return cast("Workflow", event.workflow)
+
+    def scope(self, number: int) -> Scope:
+        """Return a scope that was read before."""
+        return cast("Scope", _at(self._scopes, number, "the number of a scope"))
+
+    def cold_lists(self, table: str, data: Any, field: Field) -> dict[str, Any]:
+        """Return what the *table* of the memory has kept for each component."""
+        found: dict[str, Any] = {}
+        for name, count, known in listing(together(TEXT, NUMBER, mapping(NUMBER, field))).read(self, data, {}):
+            found[name] = ColdList(count, known, partial(self._history.items, table, name))
+        return found
+
+
+def _at(found: Sequence[Any], place: int, expected: str) -> Any:
+    if not 0 <= place < len(found):
+        raise wrong(place, expected)
+    return found[place]
+
+
+def _folded(events: Iterable[ev.AnyEvent]) -> Memory:
+    memory = Memory()
+    fold(memory, events)
+    return memory
+
+
+def _checksum(version: bytes, data: Any) -> bytes:
+    hasher = blake2b(version, digest_size=16, person=b"weft.snapshot")
+    hasher.update(data)
+    return hasher.digest()
+
+
+def _slots(**known: Any) -> dict[str, Any]:
+    return known
+
+
+A_MEMORY: Final = record(Memory, MEMORY, _slots)
+_CELLS: Final = listing(together(ADDRESS, TEXT))
+_BYTES: Final = Field(lambda _, value, __: value, lambda _, data, __: bytes(data))
+_ORIGINS: Final = mapping(ADDRESS, together(_BYTES, NUMBER))
+
+_read_parts: Callable[[Any], Any] = msgspec.msgpack.Decoder(tuple[int, bytes, bytes, bytes, bytes, bytes]).decode
+_read_structure: Callable[[bytes], dict[str, Any]] = msgspec.msgpack.Decoder(dict[str, Any]).decode

@@ -1,0 +1,197 @@
+"""Snapshots as bytes: what they hold, what is refused, and bytes that were written once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from pinned import OPEN, open_log, pinned
+
+from weft import Run, Workflow, accumulator, all_values, condition, each, fact_count, latest, repeat, rule, step
+from weft.core.fold.fold import fold
+from weft.core.fold.memory import Memory
+from weft.core.lineage.history import PagedLog
+from weft.errors import CorruptLog
+from weft.log import Decoder, decode, definition_of
+from weft.log.snapshot import Snapshot, SnapshotWriter, definitions_of
+from weft.log.snapshot_fields import Derived, Field
+from weft.log.snapshot_tables import TABLES
+
+
+def slots_of(kind: type) -> set[str]:
+    """Return the slots of *kind*, a record or a class with slots."""
+    if issubclass(kind, msgspec.Struct):
+        return set(kind.__struct_fields__)
+    return {slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())}
+
+
+@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
+def test_every_slot_has_a_line(kind: type) -> None:
+    """A slot that is neither written nor said to be derived would be lost at a resume."""
+    assert slots_of(kind) == set(TABLES[kind])
+    assert all(isinstance(line, Field | Derived) for line in TABLES[kind].values())
+
+
+def written(memory: Memory) -> bytes:
+    """Return the snapshot of *memory*."""
+    return SnapshotWriter().write(memory, b"link").body
+
+
+def restored(body: bytes, log: Sequence[Any], *, lazy: bool = False) -> Memory:
+    """Return the memory of a snapshot of *log*."""
+    whole = Run.from_log(log)
+
+    def load(first: int, last: int) -> Sequence[Any]:
+        return log[first - 1 : last]
+
+    definitions = dict(definitions_of(whole.memory))
+    return Snapshot.opened(body).restore(Decoder(workflow=whole.workflow), definitions, {}, load, lazy=lazy)
+
+
+def cut_anywhere(run: Run) -> None:
+    """Check that *run* goes on from a snapshot after each of its events as it does from its log."""
+    log = run.log()
+    for position in range(1, len(log) + 1):
+        memory = restored(written(Run.from_log(log[:position]).memory), log)
+        fold(memory, log[position:])
+        assert written(memory) == written(run.memory)
+        twin = Run.from_memory(memory)
+        assert [(each.key, each.args, each.kwargs) for each in twin.prepare()] == [
+            (each.key, each.args, each.kwargs) for each in run.prepare()
+        ]
+
+
+def partly(run: Run, turns: int, seed: int) -> Run:
+    """Return *run* after some runnables, in a random order."""
+    order = random.Random(seed)
+    for _ in range(turns):
+        if ready := run.prepare():
+            run.apply(order.choice(ready).execute())
+    return run
+
+
+halving = repeat(lambda x: x // 2, until=lambda x: x < 2, at_most=4, otherwise="last", name="halve")
+plus = step(lambda x: x + 1, name="plus")
+seen = step(lambda x, before=latest("both", default=-1): before, name="seen")
+both = step(lambda _, x: x, name="both")
+is_even = condition(lambda x: x % 2 == 0, name="is_even")
+
+WORKFLOWS = {
+    "a loop that uses all its turns": Workflow("w", halving >> step(lambda x: -x, name="after")),
+    "a loop over a graph that reads the turn before": Workflow(
+        "w", repeat([seen, plus] >> both, until=lambda x: x > 106, at_most=9, name="loop")
+    ),
+    "a condition that gates and flows": Workflow(
+        "w",
+        step(abs) >> is_even >> plus,
+        rule(when=is_even, then=lambda x: -x, name="minus") >> step(hash, name="last"),
+    ),
+    "everything that a component has made": Workflow(
+        "w",
+        step(lambda x: list(range(x % 5)), name="some") >> each(step(lambda x: x * x, name="square")),
+        step(lambda x, all=all_values("square"), n=fact_count("square"): (all, n), name="told"),
+        accumulator(lambda acc, x: acc + x, init=0, name="total"),
+    ),
+}
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 20])
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_run_goes_on_from_a_snapshot_after_any_event(name: str, turns: int) -> None:
+    run = WORKFLOWS[name].plan(99).plan(100)
+
+    cut_anywhere(partly(run, turns, seed=turns))
+
+
+def test_a_snapshot_does_not_grow_with_the_history() -> None:
+    run = Workflow("w", accumulator(lambda acc, x: acc + x, init=0, name="total")).plan(1)
+    sizes = [len(written(partly(run.plan(1), 2, seed=1).memory)) for _ in range(200)]
+
+    assert max(sizes) - sizes[0] < 20, "a few bytes, for larger numbers"
+
+
+def test_what_is_restored_holds_the_facts_that_the_future_needs_and_no_others() -> None:
+    run = Workflow("w", accumulator(lambda acc, x: acc + x, init=0, name="total")).run(1).run(2).run(3)
+
+    hybrid, lazy = (restored(written(run.memory), run.log(), lazy=lazy) for lazy in (False, True))
+
+    assert isinstance(hybrid.log, PagedLog)
+    assert isinstance(lazy.log, PagedLog)
+    assert (hybrid.log.resident, lazy.log.resident) == (1, 0)
+    assert Run.from_memory(lazy).state_of("total") == 6
+    assert Run.from_memory(hybrid).values("total") == [1, 3, 6]
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+BODY = written(Run.from_log(open_log()).memory)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "not a snapshot"),
+        (b"WEFTLOG" + BODY[7:], "not a snapshot"),
+        (BODY[:8] + b"\x02" + BODY[9:], "format 2"),
+        (BODY[:-1], "checksum"),
+        (BODY[:60] + bytes([BODY[60] ^ 1]) + BODY[61:], "checksum"),
+    ],
+)
+def test_bytes_that_are_not_what_was_written_are_refused(body: bytes, why: str) -> None:
+    with pytest.raises(CorruptLog, match=why):
+        Snapshot.opened(body)
+
+
+def altered(value: Any, order: random.Random) -> Any:
+    """Return *value*, a structure of plain data, with one part of it replaced by something else."""
+    if isinstance(value, dict) and value and order.random() < 0.9:
+        name = order.choice(list(value))
+        if order.random() < 0.1:
+            return {key: held for key, held in value.items() if key != name}
+        return {**value, name: altered(value[name], order)}
+    if isinstance(value, list) and value and order.random() < 0.9:
+        at = order.randrange(len(value))
+        return [*value[:at], altered(value[at], order), *value[at + 1 :]]
+    return order.choice([None, -5, 10**6, "x", b"x", [], {}, [["x"]], True, 0.5])
+
+
+def test_a_structure_that_was_altered_is_refused_or_read_and_constructs_nothing_else() -> None:
+    """Whoever can write to the store can also write a checksum."""
+    whole = Run.from_log(open_log())
+    opened = Snapshot.opened(BODY)
+    structure = msgspec.msgpack.decode(opened._structure)
+    definitions = dict(definitions_of(whole.memory))
+    refused = 0
+    for seed in range(500):
+        data = msgspec.msgpack.encode(altered(structure, random.Random(seed)))
+        changed = Snapshot(opened.position, opened.link, data, (opened._records, opened._facts, opened._absent))
+        try:
+            memory = changed.restore(Decoder(workflow=OPEN), definitions, {}, lambda *_: [])
+        except CorruptLog:
+            refused += 1
+        else:
+            assert type(memory) is Memory
+    assert refused > 250
+
+
+# -- bytes that were written once ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", pinned("snapshots"))
+def test_a_snapshot_that_was_written_once_is_read_for_ever(name: str) -> None:
+    stored = {part: bytes.fromhex(data) for part, data in pinned("snapshots")[name].items()}
+    log = decode(stored["log"])
+    definition = definition_of(log[0].workflow)  # type: ignore[union-attr]
+
+    memory = Snapshot.opened(stored["body"]).restore(
+        Decoder(), {definition.hash: definition.body}, {}, lambda first, last: log[first - 1 : last]
+    )
+
+    assert definition.body == stored["definition"]
+    run = Run.from_memory(memory)
+    assert run == Run.from_log(log)
+    assert run.react_until_satisfied().results() == Run.from_log(log).react_until_satisfied().results()
+    assert written(Run.from_log(log).memory) == stored["body"], "the format has changed; write another version number"

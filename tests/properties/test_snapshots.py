@@ -1,0 +1,227 @@
+"""
+The law of snapshots, on generated workflows that are cut at every event.
+
+A run that is restored from its snapshot after any event, and folds the rest of its log, is the run: its next snapshot
+has the same bytes, it offers the same work, and it answers every question in the same way.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import test_compounds
+import test_failures
+from cases import TURNS, Case, budget, cases, rebuilt
+from driving import Driver, drive, look
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Schedule, schedules
+from test_laws import Change, changes
+from test_loops import Loop, advance, loops
+
+from weft import Run, Workflow, each, join, latest, reduce, step
+from weft.core.fold.fold import fold
+from weft.core.fold.memory import Memory
+from weft.core.lineage.history import PagedLog
+from weft.errors import DefinitionError, HistoryNotLoaded
+from weft.log import Decoder, definition_of
+from weft.log.snapshot import Snapshot, SnapshotWriter, Written
+
+
+class Given(Decoder):
+    """Finds the definitions that the application has, by hash: drawn functions have no names."""
+
+    def __init__(self, workflows: Mapping[bytes, Workflow]) -> None:
+        super().__init__()
+        self._workflows = workflows
+
+    def _define(self, key: bytes, body: bytes) -> tuple[Workflow, dict[str, type]]:
+        self._known[key] = self._workflows[key], {}
+        return self._known[key]
+
+
+class Cut:
+    """A log that can be cut anywhere, and continued from a snapshot of the cut."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.log = run, run.log()
+        defined = [definition_of(event.workflow) for event in self.log if hasattr(event, "workflow")]
+        self.definitions = {each.hash: each.body for each in defined}
+        workflows = {
+            definition_of(event.workflow).hash: event.workflow for event in self.log if hasattr(event, "workflow")
+        }
+        self.decoder = Given(workflows)
+        self.loads = 0
+
+    def at(self, position: int) -> Memory:
+        """Return the fold of the first events."""
+        memory = Memory()
+        fold(memory, self.log[:position])
+        return memory
+
+    def write(self, memory: Memory) -> Written:
+        """Return the snapshot of *memory*."""
+        return SnapshotWriter().write(memory, b"link")
+
+    def restore(self, written: Written, *, lazy: bool = False) -> Memory:
+        """Return the memory that *written* restores."""
+        snapshot = Snapshot.opened(written.body)
+        return snapshot.restore(self.decoder, self.definitions, dict(written.facts), self.load, lazy=lazy)
+
+    def load(self, first: int, last: int) -> Sequence[Any]:
+        """Return a part of the log."""
+        self.loads += 1
+        return self.log[first - 1 : last]
+
+    def resumed(self, memory: Memory) -> Run:
+        """Return the run of *memory*."""
+        return Run.from_memory(memory, context=self.run.context)
+
+
+def assert_law(run: Run, look: Callable[[Run], object], watched: int) -> None:
+    """Check the law for every cut of the log of *run*; of the cut *watched*, at every later event."""
+    cut = Cut(run)
+    positions = range(1, len(cut.log) + 1)
+    written = {position: cut.write(cut.at(position)) for position in positions}
+    keys = [(runnable.idempotency_key, repr(runnable.args)) for runnable in run.prepare()]
+    for position in positions:
+        memory = cut.restore(written[position])
+        assert isinstance(memory.log, PagedLog)
+        assert cut.write(memory) == written[position], "a snapshot of what was restored is the same"
+        for seq in positions[position:]:
+            fold(memory, [cut.log[seq - 1]])
+            if position == watched % len(cut.log):
+                assert cut.write(memory) == written[seq]
+        assert cut.write(memory) == written[len(cut.log)]
+        twin = cut.resumed(memory)
+        assert [(runnable.idempotency_key, repr(runnable.args)) for runnable in twin.prepare()] == keys
+        assert cut.loads == 0 or has_changed(cut.log[position:]), "the future needs no history"
+        assert look(twin) == look(run)
+        assert twin == run
+        assert {fact.address: fact.hash for fact in twin.facts()} == {fact.address: fact.hash for fact in run.facts()}
+        cut.loads = 0
+
+
+def has_changed(events: Sequence[Any]) -> bool:
+    """Whether the workflow was changed by *events*: what is read since then is looked up in the history."""
+    return any(hasattr(event, "workflow") for event in events)
+
+
+@budget(0.4)
+@given(cases(count=2), schedules(), TURNS, st.integers(0, 99))
+def test_a_run_that_was_cut_anywhere_is_the_run(case: Case, schedule: Schedule, turns: int, watched: int) -> None:
+    driver = Driver(case.plan(), schedule)
+    for value in case.values[1:]:
+        driver.drive(turns).plan(value)
+    driver.drive(None if watched % 2 else turns)
+
+    assert_law(driver.run, partial(look, graph=case.graph), watched)
+
+
+@budget(0.2)
+@given(cases(), changes(), schedules(), TURNS, st.integers(0, 99))
+def test_a_run_that_was_changed_and_cut_anywhere_is_the_run(
+    case: Case, change: Change, schedule: Schedule, turns: int, watched: int
+) -> None:
+    driver = Driver(case.plan(), schedule)
+    with suppress(DefinitionError):
+        change.apply(driver.drive(turns), case.graph)
+    driver.drive(turns)
+
+    assert_law(driver.run, partial(look, graph=case.graph), watched)
+
+
+@budget(0.3)
+@given(loops, st.lists(st.integers(0, 6), max_size=3), st.randoms(use_true_random=False), TURNS, st.integers(0, 99))
+def test_a_run_of_loops_that_was_cut_anywhere_is_the_run(
+    loop: Loop, values: list[int], order: random.Random, turns: int, watched: int
+) -> None:
+    collect = reduce(lambda acc, x: [*acc, x], init=list, name="collect")
+    reads = step(lambda x, seen=latest("loop", default="none"): seen, name="reads")
+    other = step(lambda x: x, name="other")
+    whole = step(lambda *told: repr(told), name="whole")
+    flow = Workflow("w", each(join(loop.component(), other, wait="all_done") >> whole >> collect, name="map"), reads)
+
+    assert_law(advance(flow.plan(values), order, turns), seen, watched)
+
+
+def seen(run: Run) -> object:
+    """Return what can be seen of a run of any workflow."""
+    return test_failures.seen(run), repr(run.results()), run.memory.dead_letters
+
+
+@budget(0.15)
+@given(st.lists(test_compounds.messages, min_size=1, max_size=2), schedules(), TURNS, st.integers(0, 99))
+def test_a_run_of_compound_components_that_was_cut_anywhere_is_the_run(
+    values: list[Any], schedule: Schedule, turns: int, watched: int
+) -> None:
+    run = test_compounds.given_all(values[1:], schedule)
+    drive(run.plan(values[0]), schedule, turns=turns)
+
+    assert_law(run, test_compounds.look, watched)
+
+
+@budget(0.3)
+@given(
+    test_failures.graphs, test_failures.bodies, st.integers(0, 7), st.randoms(use_true_random=False), st.integers(0, 99)
+)
+def test_a_run_with_failures_that_was_cut_anywhere_is_the_run(
+    parts: Any, body: Any, value: int, order: random.Random, watched: int
+) -> None:
+    workflow, rules = test_failures.build(parts, body)
+    run = test_failures.bring_to_an_end(workflow.plan(value), rules, order.randrange)
+
+    assert_law(run, seen, watched)
+
+
+@budget(0.3)
+@given(cases(count=2), schedules(), schedules(), TURNS)
+def test_a_run_that_was_restored_finishes_like_the_one_that_was_not(
+    case: Case, before: Schedule, after: Schedule, turns: int
+) -> None:
+    run = drive(case.plan(), before, turns=turns)
+    cut = Cut(run)
+    twin = cut.resumed(cut.restore(cut.write(run.memory)))
+
+    for value in case.values[1:]:
+        run.plan(value, at=1.0)
+        twin.plan(value, at=1.0)
+    drive(run, after)
+    drive(twin, after)
+
+    assert cut.loads == 0
+    assert untimed(twin) == untimed(run)
+    assert rebuilt(run) == run
+
+
+def untimed(run: Run) -> list[Any]:
+    """Return the log of *run* without what depends on the clock."""
+    return [
+        {
+            name: getattr(event, name)
+            for name in event.__struct_fields__
+            if name not in ("at", "duration_ns", "timing", "workflow", "error")
+        }
+        for event in run.log()
+    ]
+
+
+@budget(0.2)
+@given(cases(count=2), schedules(), TURNS)
+def test_what_is_restored_without_its_facts_loads_them_when_they_are_read(
+    case: Case, schedule: Schedule, turns: int
+) -> None:
+    run = drive(case.plan(), schedule, turns=turns)
+    cut = Cut(run)
+    with suppress(HistoryNotLoaded):
+        memory = cut.restore(cut.write(run.memory), lazy=True)
+
+        twin = cut.resumed(memory)
+
+        assert isinstance(memory.log, PagedLog)
+        assert (cut.loads, memory.log.resident) == (0, 0)
+        assert look(twin, case.graph) == look(run, case.graph)
