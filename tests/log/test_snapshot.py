@@ -66,7 +66,7 @@ def cut_anywhere(run: Run) -> None:
 
 def partly(run: Run, turns: int, seed: int) -> Run:
     """Return *run* after some runnables, in a random order."""
-    order = random.Random(seed)
+    order = random.Random(seed)  # noqa: S311
     for _ in range(turns):
         if ready := run.prepare():
             run.apply(order.choice(ready).execute())
@@ -92,7 +92,7 @@ WORKFLOWS = {
     "everything that a component has made": Workflow(
         "w",
         step(lambda x: list(range(x % 5)), name="some") >> each(step(lambda x: x * x, name="square")),
-        step(lambda x, all=all_values("square"), n=fact_count("square"): (all, n), name="told"),
+        step(lambda x, squares=all_values("square"), n=fact_count("square"): (squares, n), name="told"),
         accumulator(lambda acc, x: acc + x, init=0, name="total"),
     ),
 }
@@ -166,7 +166,7 @@ def test_a_structure_that_was_altered_is_refused_or_read_and_constructs_nothing_
     definitions = dict(definitions_of(whole.memory))
     refused = 0
     for seed in range(500):
-        data = msgspec.msgpack.encode(altered(structure, random.Random(seed)))
+        data = msgspec.msgpack.encode(altered(structure, random.Random(seed)))  # noqa: S311
         changed = Snapshot(opened.position, opened.link, data, (opened._records, opened._facts, opened._absent))
         try:
             memory = changed.restore(Decoder(workflow=OPEN), definitions, {}, lambda *_: [])

@@ -11,6 +11,7 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    SnapshotStoreContract,
     StatisticsStoreContract,
     StreamStoreContract,
 )
@@ -19,6 +20,7 @@ from weft.testing import (
 class TestMemoryStore(
     LogStoreContract,
     FactStoreContract,
+    SnapshotStoreContract,
     OwnedStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,

@@ -18,11 +18,14 @@ from weft.testing import (
     ListableStoreContract,
     LogStoreContract,
     OwnedStoreContract,
+    SnapshotStoreContract,
 )
 from weft.testing.faults import Crash
 
 
-class TestFaultyStore(LogStoreContract, FactStoreContract, OwnedStoreContract, ListableStoreContract):
+class TestFaultyStore(
+    LogStoreContract, FactStoreContract, SnapshotStoreContract, OwnedStoreContract, ListableStoreContract
+):
     @pytest.fixture
     def store(self) -> FaultyStore:
         return FaultyStore(MemoryStore())

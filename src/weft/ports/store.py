@@ -173,6 +173,11 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     """Large values, stored once per run."""
     definitions: Mapping[ContentHash, bytes] = _NOTHING
     """Definitions, stored once per store."""
+    snapshot: bytes = b""
+    """
+    A snapshot of the run at its new head, in place of the one before, for a :class:`SnapshotStore`: it is written in
+    the same transaction as the events, or not at all.
+    """
 
     def __post_init__(self) -> None:
         if self.expected < 0 or (self.count <= 0 if self.body else self.count):
@@ -324,6 +329,51 @@ class FactStore(Protocol):
         Raises:
             RunNotFound: nothing was ever stored under this id.
             MissingContent: one of them was never stored.
+        """
+        ...
+
+
+class StoredSnapshot(msgspec.Struct, frozen=True):
+    """The snapshot of a run after the event number *position*."""
+
+    position: int
+    body: bytes
+
+
+@runtime_checkable
+class SnapshotStore(Protocol):
+    """
+    Snapshots of runs, one for each, so that a resume need not read the whole log.
+
+    Appends carry snapshots too (:attr:`Append.snapshot`).  A snapshot never removes events by itself.
+    """
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """
+        Replace the snapshot of a run by one of events that are stored.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+            OwnershipLost: the run is in another epoch.
+            InvalidAppend: the log does not reach that position.
+        """
+        ...
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """
+        Return the snapshot of a run; None if there is none.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
+        """
+        ...
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """
+        Return the events from number *first* to *last*, in whole segments, the outer ones of which may have more.
+
+        Raises:
+            RunNotFound: nothing was ever stored under this id.
         """
         ...
 

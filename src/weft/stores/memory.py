@@ -30,6 +30,7 @@ from msgspec import structs
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
+    InvalidAppend,
     InvalidStoreOption,
     MissingContent,
     OwnershipLost,
@@ -50,6 +51,7 @@ from weft.ports.store import (
     RunRecord,
     RunStatus,
     Segment,
+    StoredSnapshot,
 )
 from weft.ports.streams import Chunk
 from weft.stores.memory_streams import StreamsOfRun
@@ -62,13 +64,16 @@ _IDLE: Final[tuple[RunStatus, ...]] = ("idle",)
 class _Stored:
     """One run: its record as it was last changed, and how far its log has come since."""
 
-    __slots__ = ("_record", "chain", "epoch", "facts", "head", "inbox", "segments", "streams", "updated_at")
+    __slots__ = (
+        *("_record", "chain", "epoch", "facts", "head", "inbox", "segments", "snapshot", "streams", "updated_at"),
+    )
 
     def __init__(self, record: RunRecord) -> None:
         self.segments: list[Segment] = []
         self.facts: dict[ContentHash, bytes] | None = None
         self.inbox: dict[int, Message] = {}
         self.streams: StreamsOfRun | None = None
+        self.snapshot: StoredSnapshot | None = None
         self._set(record)
 
     def _set(self, record: RunRecord) -> None:
@@ -133,6 +138,8 @@ class _Stored:
                 self.inbox.pop(number, None)
         if append.facts:
             self.keep(append.facts)
+        if append.snapshot:
+            self.snapshot = StoredSnapshot(self.head, append.snapshot)
 
     def keep(self, facts: Mapping[ContentHash, bytes]) -> None:
         """Keep large values; what is there already stays."""
@@ -217,6 +224,7 @@ class MemoryStore:
             raise OwnershipLost(record.id, record.epoch, stored.epoch)
         stored.record = structs.replace(record, owner=stored.record.owner, created_at=stored.record.created_at)
         stored.segments = [Segment(1, record.head, body)] if record.head else []
+        stored.snapshot = None
 
     async def load(self, run: RunId) -> LoadedRun:
         """Return the whole log."""
@@ -278,6 +286,27 @@ class MemoryStore:
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
         return _pick("fact", self._stored(run).facts or {}, hashes, run)
+
+    # -- SnapshotStore ---------------------------------------------------------------------------
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """Put a snapshot in place of the one before."""
+        stored = self._stored(run)
+        if stored.epoch != epoch:
+            raise OwnershipLost(run, epoch, stored.epoch)
+        if snapshot.position > stored.head:
+            raise InvalidAppend(
+                f"a snapshot of {snapshot.position} events of run {run!r}, which has {stored.head}; append them first"
+            )
+        stored.snapshot = snapshot
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """Return the snapshot of a run."""
+        return self._stored(run).snapshot
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """Return the segments that hold these events."""
+        return [each for each in self._stored(run).segments if each.last >= first and each.first <= last]
 
     # -- OwnedStore ------------------------------------------------------------------------------
 

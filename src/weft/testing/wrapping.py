@@ -24,7 +24,10 @@ from weft.ports.store import (
     OwnedStore,
     RunRecord,
     RunStatus,
+    Segment,
+    SnapshotStore,
     StatisticsStore,
+    StoredSnapshot,
 )
 from weft.ports.streams import Chunk, StreamStore
 from weft.typing import RunId
@@ -32,7 +35,17 @@ from weft.typing import RunId
 T = TypeVar("T")
 
 
-class FullStore(LogStore, FactStore, OwnedStore, ListableStore, StatisticsStore, InboxStore, StreamStore, Protocol):
+class FullStore(
+    LogStore,
+    FactStore,
+    SnapshotStore,
+    OwnedStore,
+    ListableStore,
+    StatisticsStore,
+    InboxStore,
+    StreamStore,
+    Protocol,
+):
     """All protocols that the stores of Weft implement."""
 
 
@@ -105,6 +118,18 @@ class WrappedStore:
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return facts."""
         return await self.around("load_facts", lambda: self.inner.load_facts(run, hashes))
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """Store a snapshot."""
+        await self.around("save_snapshot", lambda: self.inner.save_snapshot(run, snapshot, epoch=epoch))
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """Return the snapshot of a run."""
+        return await self.around("load_snapshot", lambda: self.inner.load_snapshot(run))
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """Return a part of a log."""
+        return await self.around("load_between", lambda: self.inner.load_between(run, first, last))
 
     async def acquire(self, run: RunId) -> RunRecord:
         """Own the run."""

@@ -21,6 +21,7 @@ from weft.testing import (
     OwnedStoreContract,
     SharedInboxContract,
     SharedStoreContract,
+    SnapshotStoreContract,
     StatisticsStoreContract,
     StreamStoreContract,
 )
@@ -30,6 +31,7 @@ from weft.testing.contracts.cases import first, write
 class TestSQLiteStore(
     LogStoreContract,
     FactStoreContract,
+    SnapshotStoreContract,
     OwnedStoreContract,
     ListableStoreContract,
     StatisticsStoreContract,

@@ -44,6 +44,7 @@ _STANDING = query("standing")
 _HAS_SEGMENT = query("has_segment")
 _WAKE = query("wake")
 _TAKE = query("take")
+_SNAPSHOT = query("snapshot")
 
 _MOST_REMEMBERED = 100_000
 _COPIED = 4096
@@ -104,6 +105,8 @@ class Appender:
         key = self._keys.get(append.run)
         if key is None or append.facts or append.definitions or not append.count or append.changes_record:
             return False
+        if append.snapshot:
+            return False
         row = _advance(key, append)
         if _ADVANCE.execute(db, [row]) != 1:
             return False
@@ -121,6 +124,7 @@ class Appender:
         changes: list[Row] = []
         facts: list[tuple[int, Append]] = []
         waits: list[tuple[int, Append]] = []
+        snapshots: list[Row] = []
         definitions: dict[ContentHash, bytes] = {}
         keys, created = self._keys, dict[RunId, int]()
         next_key = 0
@@ -146,6 +150,8 @@ class Appender:
                 facts.append((key, each))
             if each.wake_at is not None or each.taken:
                 waits.append((key, each))
+            if each.snapshot:
+                snapshots.append((key, each.head, each.snapshot))
             if each.definitions:
                 definitions = {**each.definitions, **definitions}
         # A change looks for the head that its own events have made, so it comes after all events.
@@ -160,6 +166,8 @@ class Appender:
             _keep(db, facts, loaded)
         if waits:
             _note_waits(db, waits)
+        if snapshots:
+            db.executemany(_SNAPSHOT, snapshots)
         new = definitions.keys() - self._definitions
         if new:
             db.executemany(_DEFINITION, [(content, definitions[content]) for content in new])
@@ -221,6 +229,8 @@ class Appender:
             _CHANGE.execute(db, [_change(key, append)])
         _keep(db, [(key, append)], loaded)
         _note_waits(db, [(key, append)])
+        if append.snapshot:
+            db.execute(_SNAPSHOT, (key, append.head, append.snapshot))
         db.executemany(_DEFINITION, list(append.definitions.items()))
         if append.count:  # not before: what raises above takes the segment back
             self.last = segment[0], append.chain

@@ -13,8 +13,8 @@ from itertools import chain, islice
 
 from msgspec.structs import replace
 
-from weft.errors import DamagedRow, OwnershipLost, RunNotFound, RunOwned, StoreError
-from weft.ports.store import ContentHash, RunRecord, RunStatus
+from weft.errors import DamagedRow, InvalidAppend, OwnershipLost, RunNotFound, RunOwned, StoreError
+from weft.ports.store import ContentHash, RunRecord, RunStatus, StoredSnapshot
 from weft.stores.sqlite import streams
 from weft.stores.sqlite.ownership import Session, transaction
 from weft.stores.sqlite.reading import find, find_owned
@@ -32,6 +32,8 @@ _ACQUIRE = query("acquire")
 _RELEASE = query("release")
 _OLD_RUNS = query("old_runs")
 _FORSAKE_LARGE = query("forsake_large")
+_SNAPSHOT = query("snapshot")
+_FORGET_SNAPSHOT = "delete from snapshots where run = ?"
 
 _PURGED_AT_ONCE = 200  # runs; between two such transactions others get their turn
 
@@ -52,6 +54,7 @@ def save(db: sqlite3.Connection, session: Session, record: RunRecord, body: byte
                 raise OwnershipLost(record.id, record.epoch, epoch)
             db.execute(_REPLACE, (*told, record.updated_at, *came_of, key))
             _forget_segments(db, key)
+            db.execute(_FORGET_SNAPSHOT, (key,))
         if record.head:
             db.execute(_SEGMENT, ((key << 32) + 1, record.head, record.chain, record.updated_at, body))
 
@@ -61,6 +64,19 @@ def save_facts(db: sqlite3.Connection, run: RunId, facts: Mapping[ContentHash, b
     with transaction(db):
         key, _ = find(db, run)
         db.executemany(_FACT, [(key, content, body) for content, body in facts.items()])
+
+
+def save_snapshot(db: sqlite3.Connection, run: RunId, snapshot: StoredSnapshot, epoch: int) -> None:
+    """Put a snapshot in place of the one before."""
+    with transaction(db):
+        key, record = find(db, run)
+        if record.epoch != epoch:
+            raise OwnershipLost(run, epoch, record.epoch)
+        if snapshot.position > record.head:
+            raise InvalidAppend(
+                f"a snapshot of {snapshot.position} events of run {run!r}, which has {record.head}; append them first"
+            )
+        db.execute(_SNAPSHOT, (key, snapshot.position, snapshot.body))
 
 
 def acquire(db: sqlite3.Connection, session: Session, run: RunId) -> RunRecord:
@@ -152,6 +168,7 @@ def _key_if_free(db: sqlite3.Connection, session: Session, run: RunId) -> int:
 
 def _forget(db: sqlite3.Connection, key: int) -> None:
     _forget_segments(db, key)
+    db.execute(_FORGET_SNAPSHOT, (key,))
     db.execute(_FORSAKE_LARGE, (key,))
     db.execute("delete from facts where run = ?", (key,))
     db.execute("delete from inbox where run = ?", (key,))

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
 from weft.errors import DamagedRow, MissingContent, RunNotFound, StoreError
-from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus
+from weft.ports.store import ContentHash, LoadedRun, RunRecord, RunStatus, Segment, StoredSnapshot
 from weft.stores.sqlite import rows
 from weft.stores.sqlite.statements import query
 from weft.typing import RunId
@@ -30,6 +30,8 @@ _TALLY = query("tally")
 _HISTOGRAM = query("histogram")
 _FREE_PAGE = query("free_page")
 _SEGMENTS = query("segments")
+_SEGMENTS_BETWEEN = query("segments_between")
+_SNAPSHOT = query("load_snapshot")
 _FACT_BODY = query("fact_body")
 _SEEN = query("statuses")
 _STRAYS = query("strays")
@@ -131,6 +133,22 @@ def _loaded(db: sqlite3.Connection, run: RunId) -> LoadedRun | StoreError:
         return _load(db, run, 0)
     except (RunNotFound, DamagedRow) as error:
         return error
+
+
+def load_between(db: sqlite3.Connection, run: RunId, first: int, last: int) -> list[Segment]:
+    """Return the segments that hold the events from *first* to *last*."""
+    with _one_moment(db):
+        key = _row(db, run)[0]
+        found = fetched(db, _SEGMENTS_BETWEEN, {"run": key, "first": first, "last": last})
+    return rows.segments(run, found, first - 1)
+
+
+def load_snapshot(db: sqlite3.Connection, run: RunId) -> StoredSnapshot | None:
+    """Return the snapshot of a run; None if it has none."""
+    row = db.execute(_SNAPSHOT, (run,)).fetchone()
+    if row is None:
+        raise RunNotFound(run)
+    return None if row[0] is None else rows.snapshot(run, *row)
 
 
 def load_facts(db: sqlite3.Connection, run: RunId, hashes: Collection[ContentHash]) -> dict[ContentHash, bytes]:

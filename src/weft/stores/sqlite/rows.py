@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from weft.errors import DamagedRow
-from weft.ports.store import FIRST_EPOCH, Message, RunRecord, RunStatus, Segment
+from weft.ports.store import FIRST_EPOCH, Message, RunRecord, RunStatus, Segment, StoredSnapshot
 from weft.typing import RunId
 
 _STATUSES = get_args(RunStatus)
@@ -73,6 +73,12 @@ def segments(run: RunId, found: Sequence[Sequence[Any]], position: int) -> list[
 def one_segment(whose: str, first: Any, count: Any, body: Any) -> Segment:
     """Return a segment, wherever it stands."""
     return Segment(_first(whose, first), _count(whose, count), blob(whose, "segments.body", body))
+
+
+def snapshot(run: RunId, position: Any, body: Any) -> StoredSnapshot:
+    """Return the snapshot of a run."""
+    whose = f"run {run!r}"
+    return StoredSnapshot(whole(whose, "snapshots.position", position, 0), blob(whose, "snapshots.body", body))
 
 
 def content(whose: str, found: Sequence[Sequence[Any]]) -> bytes:

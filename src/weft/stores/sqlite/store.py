@@ -40,6 +40,8 @@ from weft.ports.store import (
     Message,
     RunRecord,
     RunStatus,
+    Segment,
+    StoredSnapshot,
 )
 from weft.ports.streams import Chunk
 from weft.stores.sqlite import commands, commits, inbox, reading, schema, streams
@@ -224,6 +226,20 @@ class SQLiteStore:
     async def load_facts(self, run: RunId, hashes: Collection[ContentHash]) -> Mapping[ContentHash, bytes]:
         """Return the values."""
         return await self._read(reading.load_facts, run, hashes)
+
+    # -- SnapshotStore ---------------------------------------------------------------------------
+
+    async def save_snapshot(self, run: RunId, snapshot: StoredSnapshot, *, epoch: int) -> None:
+        """Put a snapshot in place of the one before."""
+        await self._write_about([run], lambda db, _: commands.save_snapshot(db, run, snapshot, epoch))
+
+    async def load_snapshot(self, run: RunId) -> StoredSnapshot | None:
+        """Return the snapshot of a run."""
+        return await self._read(reading.load_snapshot, run)
+
+    async def load_between(self, run: RunId, first: int, last: int) -> Sequence[Segment]:
+        """Return the segments that hold these events."""
+        return await self._read(reading.load_between, run, first, last)
 
     # -- OwnedStore ------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weft.testing.contracts.owned_store import OwnedStoreContract
     from weft.testing.contracts.scheduler import SchedulerContract
     from weft.testing.contracts.shared_store import SharedStoreContract
+    from weft.testing.contracts.snapshot_store import SnapshotStoreContract
     from weft.testing.contracts.statistics_store import StatisticsStoreContract
     from weft.testing.contracts.store import StoreContract
     from weft.testing.contracts.stream_store import StreamStoreContract
@@ -47,6 +48,7 @@ __all__ = [
     "SchedulerContract",
     "SharedInboxContract",
     "SharedStoreContract",
+    "SnapshotStoreContract",
     "StatisticsStoreContract",
     "StoreContract",
     "StreamStoreContract",
@@ -66,6 +68,7 @@ _HOMES = {
     "SchedulerContract": "scheduler",
     "SharedInboxContract": "inbox_store",
     "SharedStoreContract": "shared_store",
+    "SnapshotStoreContract": "snapshot_store",
     "StatisticsStoreContract": "statistics_store",
     "StoreContract": "store",
     "StreamStoreContract": "stream_store",

@@ -14,7 +14,17 @@ from typing import Any, Concatenate, ParamSpec, Protocol
 from msgspec import structs
 
 from weft.errors import RunNotFound
-from weft.ports.store import Append, FactStore, ListableStore, LoadedRun, LogStore, OwnedStore, RunRecord, Store
+from weft.ports.store import (
+    Append,
+    FactStore,
+    ListableStore,
+    LoadedRun,
+    LogStore,
+    OwnedStore,
+    RunRecord,
+    SnapshotStore,
+    Store,
+)
 
 P = ParamSpec("P")
 
@@ -23,6 +33,10 @@ Test = Callable[Concatenate[Any, P], None]
 
 class LogAndFactStore(LogStore, FactStore, Protocol):
     """The store that the contract of facts tests."""
+
+
+class SnapshotLogStore(LogStore, SnapshotStore, OwnedStore, ListableStore, Protocol):
+    """The store that the contract of snapshots tests."""
 
 
 class OwnedLogStore(LogStore, OwnedStore, ListableStore, Protocol):
