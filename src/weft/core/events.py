@@ -506,6 +506,22 @@ ENDINGS = (
 )
 """The events after which a runnable, or a wait, is no longer pending."""
 
+NO_PROGRESS = (
+    WorkflowDefined,
+    InputReceived,
+    RunFinished,
+    CodeChanged,
+    RunnableDispatched,
+    RunnableDelayed,
+    ChildStarted,
+    SignalReceived,
+    SignalRefused,
+    TimerStarted,
+    TokenIssued,
+    RunTakenOver,
+)
+"""The events that an owner can write before it dies of what it starts: all others are progress."""
+
 AnyEvent = (
     WorkflowDefined
     | ComponentAdded

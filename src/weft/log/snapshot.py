@@ -34,7 +34,7 @@ from weft.core.fold.memory import Memory
 from weft.core.fold.ordering import maker_of
 from weft.core.fold.scope import Scope
 from weft.core.functions.references import AllValues
-from weft.core.lineage.history import ColdList, History, Load, PagedLog
+from weft.core.lineage.history import ColdList, History, Load, PagedLog, last_takeover
 from weft.core.lineage.lineage import Cell, Element, FactRef
 from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
@@ -53,6 +53,8 @@ _HEAD: Final = len(_MAGIC) + 1 + 16
 
 _encode = msgspec.msgpack.Encoder().encode
 _DEFINITIONS: Final = (ev.WorkflowDefined, ev.ComponentAdded, ev.ComponentRemoved)
+_KNOWN: Final = (*_DEFINITIONS, ev.RunTakenOver)
+"""The records that stay known as events of the log."""
 
 
 class Written(NamedTuple):
@@ -127,6 +129,8 @@ class Writer:
         self._cells: list[Any] = []
         self._cell_at: dict[Address, int] = {}
         self._origins: dict[Address, tuple[bytes, int]] = {}
+        if (taken := last_takeover(memory.log)) is not None:
+            self.record(taken)
 
     def structure(self) -> dict[str, Any]:
         """Return the structure of the memory, and know afterwards which events it refers to."""
@@ -301,6 +305,7 @@ class Snapshot:
         load: Load,
         *,
         lazy: bool = False,
+        unknown: dict[str, None] | None = None,
     ) -> Memory:
         """
         Return the memory as it was.
@@ -310,17 +315,15 @@ class Snapshot:
             facts: the large values that it refers to, by hash.
             load: loads events that are not in memory.
             lazy: leave the facts where they are; they are loaded when they are read.
+            unknown: where classes that are not known here are noted.
 
         Raises:
             CorruptLog: it is not what was written, or needs something that this version does not know.
             HistoryNotLoaded: it cannot be restored without its facts.
         """
-
-        def events(body: bytes) -> list[Any]:
-            return decoder.segments([body], definitions=definitions, facts=facts)
-
-        records, absent = events(self._records), events(self._absent)
-        resident: list[Any] = [] if lazy else events(self._facts)
+        read = partial(_events, decoder, definitions, facts, unknown)
+        records, absent = read(self._records), read(self._absent)
+        resident = [] if lazy else read(self._facts)
         try:
             structure = _read_structure(self._structure)
             return Reader(self.position, records, resident, absent, load).memory(structure)
@@ -328,6 +331,22 @@ class Snapshot:
             raise
         except Exception as error:
             raise CorruptLog(f"a snapshot cannot be read: {type(error).__name__}: {error}") from error
+
+    def facts(self, decoder: Decoder, definitions: Mapping[bytes, bytes], facts: Mapping[bytes, bytes]) -> list[Any]:
+        """Return the events of the facts that the future needs."""
+        return _events(decoder, definitions, facts, None, self._facts)
+
+
+def _events(
+    decoder: Decoder,
+    definitions: Mapping[bytes, bytes],
+    facts: Mapping[bytes, bytes],
+    unknown: dict[str, None] | None,
+    body: bytes,
+) -> list[Any]:
+    """Return the events of one body of a snapshot."""
+    batches = decoder.batches([body], definitions=definitions, facts=facts, unknown=unknown)
+    return [event for batch in batches for event in batch]
 
 
 class Reader:
@@ -338,7 +357,7 @@ class Reader:
     ) -> None:
         self._memory = memory = Memory()
         self._records = records
-        known: dict[int, Any] = {event.seq: event for event in records if isinstance(event, _DEFINITIONS)}
+        known: dict[int, Any] = {event.seq: event for event in records if isinstance(event, _KNOWN)}
         known |= {event.seq: event for event in facts}
         self._history = History(position, load, _folded)
         log = PagedLog(self._history, known)

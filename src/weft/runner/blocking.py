@@ -42,7 +42,7 @@ from weft.runner.checkpoints import Checkpoints
 from weft.runner.collector import Thresholds
 from weft.runner.execution.streams import StreamItem
 from weft.runner.handle import Handle, Handles
-from weft.runner.options import IfExists, OnComplete, Time, WorkerHooks, check_grace
+from weft.runner.options import IfExists, OnComplete, Rehydration, Time, WorkerHooks, check_grace
 from weft.runner.registry.bulk_start import checked_inputs
 from weft.runner.registry.sleepers import RESIDENT
 from weft.runner.runner import AsyncRunner
@@ -78,6 +78,7 @@ class Runner:
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
+        snapshot_every: int | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         self._inner = AsyncRunner(
@@ -97,6 +98,7 @@ class Runner:
             blocking_threshold=blocking_threshold,
             check_arguments=check_arguments,
             resident=resident,
+            snapshot_every=snapshot_every,
             scheduler=scheduler,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -232,6 +234,7 @@ class Runner:
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -253,6 +256,7 @@ class Runner:
                 portable=portable,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 policies=policies,
@@ -275,6 +279,7 @@ class Runner:
         open: bool = False,  # noqa: A002 - what one would say
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -294,6 +299,7 @@ class Runner:
                 open=open,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 policies=policies,
@@ -505,8 +511,10 @@ class Runner:
         *,
         workflow: Workflow | None = None,
         strict: bool = False,
+        rehydration: Rehydration | None = None,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -519,8 +527,10 @@ class Runner:
                 id,
                 workflow=workflow,
                 strict=strict,
+                rehydration=rehydration,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -536,6 +546,7 @@ class Runner:
         parked: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -548,6 +559,7 @@ class Runner:
                 parked=parked,
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,

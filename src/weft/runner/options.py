@@ -28,6 +28,9 @@ OnComplete = Callable[..., object] | str
 """A function of the run's id and the run, or where to find one: ``"module:function"``."""
 
 
+Rehydration = Literal["full", "lazy", "hybrid"]
+"""What a resume loads: everything, references alone, or what the next step needs."""
+
 IfExists = Literal["same", "return", "error", "restart"]
 """The ways in which a start treats an id that is taken."""
 
@@ -262,9 +265,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Those that another process could not find again, in words."""
     check_arguments: bool = False
     """Whether an attempt fails that changes its arguments."""
+    snapshot_every: int | None = None
+    """After how many events a snapshot is written; None for never."""
+    rehydration: Rehydration = "hybrid"
+    """What a resume loads."""
 
     def __post_init__(self) -> None:
         check_count("max_concurrency", self.max_concurrency)
+        if self.snapshot_every is not None:
+            check_count("snapshot_every", self.snapshot_every)
+        check_choice("rehydration", self.rehydration, Rehydration)
         if isinstance(self.on_complete, str) and ":" not in self.on_complete:
             raise InvalidOption(f"on_complete={self.on_complete!r}: use a function or 'module:function'")
 
@@ -278,6 +288,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         on_complete: OnComplete | None = None,
         on_complete_args: tuple[Any, ...] = (),
         hooks: WorkerHooks | None = None,
+        snapshot_every: int | None = None,
+        rehydration: Rehydration | None = None,
     ) -> RunOptions:
         """Return these options with some of them replaced, for one run."""
         said = {name: value for name, value in (self.said or {}).items() if not name.startswith("on_complete")}
@@ -287,6 +299,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             said["checkpoint"] = str(as_checkpoints(checkpoint))
         if executor is not None:
             said["executor"] = executor
+        if snapshot_every is not None:
+            said["snapshot_every"] = snapshot_every
         unstorable = () if hooks is None else ("the hooks",)
         if on_complete is not None:
             where = _place_of(on_complete)
@@ -308,6 +322,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             hooks=hooks,
             context={**self.context, **(context or {})},
             check_arguments=self.check_arguments,
+            snapshot_every=self.snapshot_every if snapshot_every is None else snapshot_every,
+            rehydration=self.rehydration if rehydration is None else rehydration,
         )
 
     def with_context(self, context: Mapping[str, Any] | None) -> RunOptions:
@@ -330,7 +346,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **left) if left else self
 
 
-_STORED: Final = frozenset({"max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args"})
+_STORED: Final = frozenset(
+    {"max_concurrency", "checkpoint", "executor", "on_complete", "on_complete_args", "snapshot_every"}
+)
 
 
 def check_hooks(hooks: object) -> None:

@@ -16,6 +16,7 @@ from weft.core.functions.references import MISSING
 from weft.core.run.input_results import results_of
 from weft.core.run.run import Run
 from weft.errors import (
+    HistoryNotLoaded,
     InvalidArgument,
     InvalidOption,
     NoInput,
@@ -31,6 +32,7 @@ from weft.errors import (
 )
 from weft.log.outcome import RunOutcome, decode_outcome, outcome_of
 from weft.ports.store import AT_REST, FINISHED, RunRecord, RunStatus
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.status import is_done
 from weft.runner.execution.worker import Worker
 from weft.runner.handle import AsyncHandle, RunHandle, RunHandles, RunRef, as_ref
@@ -193,6 +195,15 @@ class RunnerQueries:
         """Return the run that was *found*: the one that is here, or else as the store has it."""
         return found.run if isinstance(found, Worker) else (await self._runtime.registry.read(found.id)).run
 
+    async def _answered(self, run: Run, question: Callable[[Run], T]) -> T:
+        """Return the answer to *question* about *run*; if it is in the history, that is loaded for it."""
+        try:
+            return question(run)
+        except HistoryNotLoaded:
+            loaded = run.frozen_copy()  # what is loaded for one question is not kept in the run
+            await self._runtime.ownership.again(loaded.load)
+            return question(loaded)
+
     async def wait_until(
         self, run: str | RunHandle[Out], predicate: Callable[[Run[Out]], bool], timeout: float | None = None
     ) -> Run[Out]:
@@ -212,8 +223,10 @@ class RunnerQueries:
     async def _until(self, ref: RunRef, predicate: Callable[[Run], bool]) -> Run:
         looked_at = (-1, "")
         async for found in self._seen(ref):
-            if isinstance(found, Worker) and not found.has_left:
-                return await self._runtime.waiters.until(found, predicate)
+            if isinstance(found, Worker):
+                await self._loaded(found)
+                if not found.has_left:
+                    return await self._runtime.waiters.until(found, predicate)
             head = found.acknowledged if isinstance(found, Worker) else found.head
             state = found.state if isinstance(found, Worker) else found.status
             if (head, state) == looked_at:
@@ -227,6 +240,11 @@ class RunnerQueries:
             if state == "parked":
                 raise RunParked(ref.id, found.reason)
         raise AssertionError("a run is looked at until it is done")
+
+    async def _loaded(self, worker: Worker) -> None:
+        """Load the history of a run, for questions that are asked again and again."""
+        if is_partial(worker.run):
+            await self._runtime.ownership.again(worker.run.load)
 
     async def result(self, run: str | RunHandle[Out], timeout: float | None = None) -> Out:
         """
@@ -256,7 +274,11 @@ class RunnerQueries:
         else:
             found = await self._done(ref, timeout, of_input=True)
         if isinstance(found, Worker):
-            return cast("Out", _output(found, ref))
+            worker = found
+            try:
+                return cast("Out", _output(worker, ref))
+            except HistoryNotLoaded:
+                return cast("Out", await self._answered(worker.run, lambda run: _output(worker, ref, run)))
         if found.status == "cancelled":
             raise RunClosed(ref.id, found.reason)
         stored = decode_outcome(found.outcome)
@@ -324,10 +346,20 @@ class RunnerQueries:
                 worker = self._runtime.registry.get(member.ref.id) if member.is_left else None
                 if worker is not None:
                     self._runtime.waiters.forget(worker, member)
+        for member in group.members:
+            if isinstance(member.error, HistoryNotLoaded):
+                await self._ask_again(member)
         errors = (member.error for member in group.members if member.error is not None)
         if not return_exceptions and (error := next(errors, None)) is not None:
             raise error
         return [member.value if member.error is None else member.error for member in group.members]
+
+    async def _ask_again(self, member: Member) -> None:
+        """Let *member*, whose run is done, have its result although that is in the history of the run."""
+        try:
+            member.value, member.error = await self.result(Handle(self, member.ref)), None
+        except Exception as error:  # noqa: BLE001 - it is in the place of the output
+            member.error = error
 
     async def _joined(self, group: WaitGroup, timeout: float | None) -> None:
         """Wait until every run of *group* has a result or an error, or until the time is up."""
@@ -372,7 +404,8 @@ class RunnerQueries:
                 await self._check_input(ref, found)
             if not isinstance(found, Worker):
                 member.have(await self.result(AsyncHandle(self, ref)))
-            elif found.has_left or is_done(found):
+                return
+            if found.has_left or is_done(found):
                 member.settled(found)
             else:
                 self._runtime.waiters.add(found, member)
@@ -392,8 +425,10 @@ class RunnerQueries:
         stored = None if isinstance(found, Worker) else decode_outcome(found.outcome)
         if stored is not None and (ref.input == stored.ordinal or stored.ordinal <= 1):
             return stored.results
-        seen = await self._run(found)
-        return seen.results() if ref.input is None else results_of(seen, ref.input)
+        number = ref.input
+        return await self._answered(
+            await self._run(found), lambda run: run.results() if number is None else results_of(run, number)
+        )
 
     async def get(self, run: str | RunHandle[Out]) -> Run[Out]:
         """Return *run*, an id or a handle, as it is now."""
@@ -402,7 +437,7 @@ class RunnerQueries:
 
     async def log(self, run: str | RunHandle[Any]) -> list[ev.AnyEvent]:
         """Return everything that has happened in *run*, an id or a handle."""
-        return (await self._run(await self._found(as_ref(run)))).log()
+        return await self._answered(await self._run(await self._found(as_ref(run))), lambda run: run.log())
 
     async def unread(self, run: str | RunHandle[Any]) -> list[ev.AnyEvent]:
         """
@@ -538,17 +573,18 @@ def output_of(run: Run, number: int | None) -> Any:
     return checked_output(run.id, outcome_of(run, memory.received if number is None else number), run)
 
 
-def _output(worker: Worker, ref: RunRef) -> Any:
+def _output(worker: Worker, ref: RunRef, run: Run | None = None) -> Any:
     """
-    Return the output of the input that *ref* refers to; *worker* is done.
+    Return the output of the input that *ref* refers to; *worker* is done, and *run* is its run if that was loaded.
 
     Raises:
         RunFailed, NothingProduced, RunClosed, RunParked: there is none.
     """
     known = worker.outcome
     if known is not None and ref.input in (None, known.ordinal) and worker.state in _HAS_OUTCOME:
-        return checked_output(ref.id, known, worker.run)
-    return output_of(_settled(worker), ref.input)
+        return checked_output(ref.id, known, run or worker.run)
+    settled = _settled(worker)
+    return output_of(run or settled, ref.input)
 
 
 def checked_output(run_id: str, outcome: RunOutcome, run: Run | None = None) -> Any:

@@ -44,6 +44,7 @@ from weft.runner import defaults
 from weft.runner.checkpoints import Checkpoints, as_checkpoints, check_count
 from weft.runner.collector import Thresholds, as_thresholds
 from weft.runner.durability.recovery import Recovered
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.cancelling import cancel_steps
 from weft.runner.execution.large_values import encoded_input
 from weft.runner.execution.worker import Worker
@@ -52,6 +53,7 @@ from weft.runner.live import LiveViews
 from weft.runner.options import (
     IfExists,
     OnComplete,
+    Rehydration,
     RunOptions,
     StartRequest,
     Time,
@@ -73,7 +75,7 @@ from weft.runner.runtime import Runtime
 from weft.runner.waiting.on_complete import given
 from weft.typing import In, Out, PoliciesMode
 
-_UNSAID: Final = (None,) * 7
+_UNSAID: Final = (None,) * 8
 """The options of a run of which the caller has said nothing."""
 
 
@@ -99,6 +101,7 @@ class AsyncRunner(LiveViews):
         blocking_threshold: float | None = 0.5,
         check_arguments: bool = False,
         resident: int = RESIDENT,
+        snapshot_every: int | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         """
@@ -130,6 +133,8 @@ class AsyncRunner(LiveViews):
                 longest leave it first, and come back when they are due or are sent something.
             scheduler: says how many runnables go to an executor together, such as ``ChainBatching()``; one by one if
                 not given.
+            snapshot_every: write a snapshot of a run after so many of its events, so that a resume reads that and what
+                came after it instead of the whole log; None for never.  A run can choose another number.
         """
         check_seconds("blocking_threshold", blocking_threshold)
         check_grace(grace)
@@ -163,6 +168,7 @@ class AsyncRunner(LiveViews):
                 executor=executor,
                 context=dict(context or {}),
                 check_arguments=check_arguments,
+                snapshot_every=snapshot_every,
             )
         )
         self.register(*modules)
@@ -217,6 +223,7 @@ class AsyncRunner(LiveViews):
         portable: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -246,6 +253,7 @@ class AsyncRunner(LiveViews):
                 otherwise that is a warning of the logger ``weft.runner``, once for each definition on a durable store.
             max_concurrency: how many of its runnables may be in flight at once.
             checkpoint: when its events become durable.
+            snapshot_every: after how many of its events a snapshot is written.
             executor: where its plain functions run.
             context: values for parameters that read ``context(key)``, over those of the runner; never stored.
             policies: rules in front of the workflow's own, or in their place.
@@ -275,10 +283,12 @@ class AsyncRunner(LiveViews):
             check_choice("if_exists", if_exists, IfExists)
         run = uuid.uuid4().hex if id is None else id
         told = self._options
-        if (max_concurrency, checkpoint, executor, context, on_complete, on_complete_args, hooks) != _UNSAID:
+        said = (max_concurrency, checkpoint, snapshot_every, executor, context, on_complete, on_complete_args, hooks)
+        if said != _UNSAID:
             told = self._told(
                 max_concurrency=max_concurrency,
                 checkpoint=checkpoint,
+                snapshot_every=snapshot_every,
                 executor=executor,
                 context=context,
                 on_complete=on_complete,
@@ -300,6 +310,7 @@ class AsyncRunner(LiveViews):
         open: bool = False,  # noqa: A002 - what one would say
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         policies: Iterable[Any] | None = None,
@@ -338,6 +349,7 @@ class AsyncRunner(LiveViews):
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
+            snapshot_every=snapshot_every,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -616,8 +628,10 @@ class AsyncRunner(LiveViews):
         *,
         workflow: Workflow | None = None,
         strict: bool = False,
+        rehydration: Rehydration | None = None,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -634,6 +648,9 @@ class AsyncRunner(LiveViews):
             workflow: the live definition, where functions cannot be found by their names.
             strict: refuse code that has changed since the run was written; otherwise what completed stands, what is
                 left runs the new code, and the log says so (``CodeChanged``), as does the logger ``weft.runner``.
+            rehydration: what is loaded.  ``"hybrid"``: the last snapshot and what came after it, with the values that
+                the next step needs; the history stays in the store until it is asked for.  ``"lazy"``: no values, as
+                long as the run has nothing to do.  ``"full"``: everything.  Without a snapshot, everything is loaded.
 
         The other arguments are those of :meth:`start`.
 
@@ -648,8 +665,10 @@ class AsyncRunner(LiveViews):
             check_workflow(workflow, "resume")
             await self._registry.check_given(id, workflow)
         told = self._told(
+            rehydration=rehydration,
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
+            snapshot_every=snapshot_every,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -666,6 +685,7 @@ class AsyncRunner(LiveViews):
         parked: bool = False,
         max_concurrency: int | None = None,
         checkpoint: str | Checkpoints | None = None,
+        snapshot_every: int | None = None,
         executor: str | None = None,
         context: Mapping[str, Any] | None = None,
         on_complete: OnComplete | None = None,
@@ -686,6 +706,7 @@ class AsyncRunner(LiveViews):
         told = self._told(
             max_concurrency=max_concurrency,
             checkpoint=checkpoint,
+            snapshot_every=snapshot_every,
             executor=executor,
             context=context,
             on_complete=on_complete,
@@ -782,6 +803,9 @@ class AsyncRunner(LiveViews):
 
     async def _redefined(self, id: str, change: Callable[[Run], object]) -> None:
         worker = await self._runtime.changeable(id)
+        if is_partial(worker.run):  # what the new components read may be in the history
+            await self._runtime.ownership.again(worker.run.load)
+            worker = await self._runtime.changeable(id)
         worker.redefine(change)
         await self._runtime.taken(worker)
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
+
+from weft.log.event_codec import AT_ONCE
 
 _MOMENT: Final = 50e-6
 """
@@ -33,3 +36,19 @@ async def pause(*, threads: bool = True) -> None:
     if threads:
         let_threads_run()
     await asyncio.sleep(0)
+
+
+class Pace:
+    """Lets other work of the event loop run after every :data:`AT_ONCE` events."""
+
+    __slots__ = ("_count", "_pause")
+
+    def __init__(self, pause: Callable[[], Awaitable[object]] = pause) -> None:
+        self._pause, self._count = pause, 0
+
+    async def keep(self, events: int) -> None:
+        """Say that *events* more have been dealt with; pause if there were enough of them since the last time."""
+        self._count += events
+        if self._count >= AT_ONCE:
+            self._count = 0
+            await self._pause()

@@ -175,8 +175,9 @@ def test_the_refusal_names_the_call_to_use_instead(name: str, instead: str) -> N
 
 def test_every_method_of_a_run_either_reads_or_is_refused_when_it_is_frozen() -> None:
     reads = {
-        *("check_context", "explain", "fact", "facts", "failure_of", "fork", "from_log", "frozen_copy", "hash_of"),
-        *("is_complete", "lineage", "log", "nothing_produced", "pending_runnables", "picture", "prepare", "preview"),
+        *("check_context", "explain", "fact", "facts", "failure_of", "fork", "from_log", "from_memory", "frozen_copy"),
+        *("hash_of", "is_complete", "lineage", "load", "log", "nothing_produced", "pending_runnables", "picture"),
+        *("prepare", "preview"),
         *("productions", "results", "runnable"),
         *("state_of", "to_cytoscape", "to_dot", "to_edgelist", "to_mermaid", "to_svg", "value", "values"),
         "where",

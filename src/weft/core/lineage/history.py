@@ -68,6 +68,12 @@ class History:
         self._all = events
         self._blocks.clear()
 
+    async def load(self) -> None:
+        """Load all events and keep them; where the function that loads has an awaitable form, that is awaited."""
+        if self._all is None:
+            later = getattr(self._load, "load", None)
+            self.keep(self._load(1, self.count) if later is None else await later(1, self.count))
+
     def event(self, seq: int) -> ev.AnyEvent:
         """Return the event with this number."""
         if self._all is not None:
@@ -129,6 +135,10 @@ class PagedLog(Sequence[ev.AnyEvent]):
     def append(self, event: ev.AnyEvent) -> None:
         """Add an event."""
         self.tail.append(event)
+
+    def known_events(self) -> list[ev.AnyEvent]:
+        """Return the events that the future needs and those of the tail, in order."""
+        return [*(self.known[seq] for seq in sorted(self.known)), *self.tail]
 
     def frozen(self) -> PagedLog:
         """Return this log as it is now, with a history of its own."""
@@ -278,3 +288,17 @@ class Beginning(Sequence[T]):
     def __reduce__(self) -> tuple[type[list[T]], tuple[list[T]]]:
         """Copy and pickle it as a plain list."""
         return list, (list(self),)
+
+
+def last_takeover(log: Sequence[ev.AnyEvent]) -> ev.RunTakenOver | None:
+    """
+    Return the event of *log* that says that owners of the run have died, unless there was progress since.
+
+    A snapshot keeps that event as long as there is none, so the history is not asked.
+    """
+    for event in reversed(log.known_events() if isinstance(log, PagedLog) else log):
+        if isinstance(event, ev.RunTakenOver):
+            return event
+        if not isinstance(event, ev.NO_PROGRESS):
+            break
+    return None

@@ -170,4 +170,5 @@ def _refusal(name: str, instead: str) -> Callable[..., NoReturn]:
 
 for _name, _instead in (INSTEAD | OF_THE_RUNNER).items():
     setattr(Frozen, _name, _refusal(_name, _instead))
-setattr(Frozen, "from_log", Run.from_log)  # noqa: B010 - what is made of the log of a frozen run is not frozen
+for _name in ("from_log", "from_memory"):  # what is made of the log of a frozen run is not frozen
+    setattr(Frozen, _name, getattr(Run, _name))

@@ -261,7 +261,7 @@ class Queries(Drawable):
             return self.state_of(which) in node.component.final
         changes = self.memory.state_changes(node)
         of = list(changes.values()) if key is None else [changes[key]] if key in changes else []
-        return bool(of) and all(isinstance(last, StateChanged) and last.done for last in of)
+        return bool(of) and all(getattr(last, "done", False) for last in of)
 
     def _is_in_flight(self, saga: str) -> bool:
         """Whether some request of *saga* has no outcome: a part of it may still run, or is kept as a dead letter."""
@@ -271,7 +271,7 @@ class Queries(Drawable):
         return any(one.node.owner == saga and (one.node.is_relay or one.node.name == saga) for one in pending)
 
     def _stateful(self, which: object) -> tuple[str, FunctionNode, NodeState]:
-        name, _ = self._facts(which)
+        name = self._name_of(which)
         node = self.memory.plan.nodes.get(name)
         if not isinstance(node, FunctionNode) or node.state is None:
             raise DefinitionError(f"{name!r} keeps no state; ask for value({name!r})")

@@ -28,6 +28,7 @@ from weft.core.fold.merge import merge_logs
 from weft.core.fold.scope import Key
 from weft.core.graph.context_keys import over_defaults
 from weft.core.lineage.fact import Fact
+from weft.core.lineage.history import FACTS, PagedLog
 from weft.core.plan.compiled_workflow import CompiledWorkflow
 from weft.core.run.external import complete_outside, fail_outside, failure_from, parse_token, token_text
 from weft.core.run.phases import Phases
@@ -127,6 +128,23 @@ class Run(Phases, Generic[Out_co]):
     def is_runnable(self) -> bool:
         """Whether something can be done."""
         return self.memory.is_runnable
+
+    @property
+    def resident_facts(self) -> int:
+        """How many facts are in memory; the others of a run that was resumed from a snapshot are in its store."""
+        log: Any = self.memory.log
+        return log.resident if isinstance(log, PagedLog) else sum(isinstance(event, FACTS) for event in log)
+
+    async def load(self) -> Self:
+        """
+        Load everything that is not in memory.
+
+        That is for a run from an ``AsyncRunner``, which cannot wait for the store when a value is asked for.
+        """
+        history = self.memory.lineage.history
+        if history is not None:
+            await history.load()
+        return self
 
     def log(self) -> list[ev.AnyEvent]:
         """Return everything that has happened, in order."""

@@ -8,6 +8,7 @@ A run that another runner holds, which shares the open store, is refused as one 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import (
@@ -27,8 +28,18 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import InvalidOption, OwnershipLost, RunnerClosed, RunNotFound, RunOwned, StoreClosed, StoreError
+from weft.errors import (
+    CorruptStore,
+    InvalidOption,
+    OwnershipLost,
+    RunnerClosed,
+    RunNotFound,
+    RunOwned,
+    StoreClosed,
+    StoreError,
+)
 from weft.log import Decoder
 from weft.ports.store import (
     Append,
@@ -39,15 +50,20 @@ from weft.ports.store import (
     OwnedStore,
     RunRecord,
     RunStatus,
+    SnapshotStore,
     StatisticsStore,
+    StoredSnapshot,
 )
 from weft.runner.durability import neighbours
-from weft.runner.durability.recovery import Recovered, recover, referred
+from weft.runner.durability.recovery import Recovered, recover, referred_by
+from weft.runner.durability.rehydration import Sleeping, Unusable, rehydrate
 from weft.runner.durability.store_retry import retry_while_unavailable
 from weft.runner.durability.store_spans import spanned
+from weft.runner.options import Rehydration
 from weft.runner.slices import pause
 
 T = TypeVar("T")
+_log = logging.getLogger("weft.runner")
 
 PAGE = 256
 """How many runs are taken over together."""
@@ -60,12 +76,21 @@ EVENTS = 20_000
 class AcquiredRun:
     """A run that was acquired and loaded, or why it could not be loaded."""
 
-    __slots__ = ("_answer", "_ownership", "owned", "run")
+    __slots__ = ("_answer", "_ownership", "_rehydration", "_snapshot", "owned", "run")
 
-    def __init__(self, ownership: Ownership, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None) -> None:
+    def __init__(
+        self,
+        ownership: Ownership,
+        run: str,
+        answer: LoadedRun | StoreError,
+        owned: RunRecord | None,
+        snapshot: StoredSnapshot | None = None,
+        rehydration: Rehydration = "full",
+    ) -> None:
         self._ownership, self.run, self._answer = ownership, run, answer
         self.owned = owned
         """Its record when it was acquired; None if it was not, or if the store does not know owners."""
+        self._snapshot, self._rehydration = snapshot, rehydration
 
     async def recover(
         self,
@@ -86,9 +111,32 @@ class AcquiredRun:
             raise loaded
         workflow = live(loaded.record)
         with self._ownership.decoder(loaded.record, workflow, strict=strict) as decoder:
+            if self._snapshot is not None:
+                try:
+                    recovered = await self._rehydrate(loaded, self._snapshot, decoder, context)
+                except Unusable as why:
+                    _log.warning("the snapshot of run %r cannot be used, and its log is read: %s", self.run, why)
+                    loaded = await self._ownership.load_whole(loaded.record)
+                else:
+                    if goes_on:
+                        recovered.check(workflow)
+                    return recovered
             return await self._ownership.recover(
                 loaded, workflow=workflow, context=context, strict=strict, goes_on=goes_on, decoder=decoder
             )
+
+    async def _rehydrate(
+        self,
+        loaded: LoadedRun,
+        stored: StoredSnapshot,
+        decoder: Decoder,
+        context: Mapping[str, Any],
+    ) -> Recovered:
+        unknown: dict[str, None] = {}
+        run, sleeping = await self._ownership.rehydrate(
+            loaded, stored, decoder, self._rehydration, context=context, unknown=unknown
+        )
+        return Recovered(run, loaded.record, unknown, sleeping)
 
 
 class Ownership:
@@ -212,10 +260,38 @@ class Ownership:
                 refused(run, answer)
         return owned
 
-    async def load(self, run: str, owned: RunRecord | None) -> AcquiredRun:
-        """Load *run*, which was acquired: *owned* is its record since then."""
+    async def load(self, run: str, owned: RunRecord | None, rehydration: Rehydration = "full") -> AcquiredRun:
+        """
+        Load *run*, which was acquired: *owned* is its record since then.
+
+        Unless *rehydration* is full, that is its snapshot and what came after it, if the store has one.
+        """
+        store, snapshot = self._store, None
+        if rehydration != "full" and isinstance(store, SnapshotStore):
+            try:
+                snapshot = await self._retrying("load_snapshot", [run], lambda: store.load_snapshot(run))
+            except CorruptStore as error:
+                _log.warning("the snapshot of run %r cannot be read, and its log is: %s", run, error)
+        since = 0 if snapshot is None else snapshot.position
+        loaded = await self._retrying("load_since", [run], lambda: store.load_since(run, since))
+        return self._checked(run, loaded, owned, snapshot, rehydration)
+
+    async def load_whole(self, record: RunRecord) -> LoadedRun:
+        """
+        Return the whole log of the run that *record* was loaded of.
+
+        Raises:
+            OwnershipLost: it was taken over meanwhile.
+        """
+        run = record.id
         loaded = await self._retrying("load_since", [run], lambda: self._store.load_since(run, 0))
-        return self._checked(run, loaded, owned)
+        if loaded.record.epoch != record.epoch:
+            raise OwnershipLost(run, record.epoch, loaded.record.epoch)
+        return loaded
+
+    async def rehydrate(self, *given: Any, **named: Any) -> tuple[Run, Sleeping | None]:
+        """Restore a run from its snapshot; see :func:`weft.runner.durability.rehydration.rehydrate`."""
+        return await self.again(lambda: rehydrate(self._store, *given, pause=self._pause, **named))
 
     async def load_many(self, owned: Iterable[RunRecord]) -> AsyncIterator[AcquiredRun]:
         """Yield the runs whose records these are, loaded a few at a time."""
@@ -225,11 +301,18 @@ class Ownership:
             for record in records:
                 yield self._checked(record.id, found[record.id], record)
 
-    def _checked(self, run: str, answer: LoadedRun | StoreError, owned: RunRecord | None) -> AcquiredRun:
+    def _checked(
+        self,
+        run: str,
+        answer: LoadedRun | StoreError,
+        owned: RunRecord | None,
+        snapshot: StoredSnapshot | None = None,
+        rehydration: Rehydration = "full",
+    ) -> AcquiredRun:
         """A run that was taken over between acquiring and loading it has another epoch: it must not be driven here."""
         if owned is not None and isinstance(answer, LoadedRun) and answer.record.epoch != owned.epoch:
             answer = OwnershipLost(run, owned.epoch, answer.record.epoch)
-        return AcquiredRun(self, run, answer, owned)
+        return AcquiredRun(self, run, answer, owned, snapshot, rehydration)
 
     @contextmanager
     def decoder(self, record: RunRecord, workflow: Workflow | None, *, strict: bool) -> Generator[Decoder, None, None]:
@@ -248,7 +331,7 @@ class Ownership:
 
     async def recover(self, loaded: LoadedRun, **given: Any) -> Recovered:
         """Rebuild the run that was *loaded*; see :func:`weft.runner.durability.recovery.recover`."""
-        return await self._again(lambda: recover(self._store, loaded, pause=self._pause, **given))
+        return await self.again(lambda: recover(self._store, loaded, pause=self._pause, **given))
 
     async def _pause(self) -> None:
         """Let other work of the event loop run; raise if the runner was closed meanwhile."""
@@ -314,7 +397,7 @@ class Ownership:
             RunNotFound: nothing is stored under this id.
         """
         loaded = await self._retrying("load_since", [run], lambda: self._store.load_since(run, position))
-        definitions, facts = await self._again(lambda: referred(self._store, loaded, self._pause))
+        definitions, facts = await self.again(lambda: referred_by(self._store, loaded, self._pause))
         return loaded, definitions, facts
 
     async def create(self, appends: Sequence[Append]) -> None:
@@ -425,9 +508,10 @@ class Ownership:
 
     async def _retrying(self, operation: str, runs: Sequence[str], call: Callable[[], Awaitable[T]]) -> T:
         """Return the answer of *call*, an *operation* on *runs*, once the store is available."""
-        return await self._again(lambda: self._spanned(operation, runs, call))
+        return await self.again(lambda: self._spanned(operation, runs, call))
 
-    async def _again(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def again(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return the answer of *call*, which asks the store, once that is available."""
         return await self._asked(retry_while_unavailable(call, while_=self._may_wait))
 
     def _spanned(self, operation: str, runs: Sequence[str], call: Callable[[], Awaitable[T]]) -> Awaitable[T]:

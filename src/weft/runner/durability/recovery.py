@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -21,14 +20,13 @@ from weft.core.fold.memory import PAGE
 from weft.core.functions.unresolved import Unresolved, refused
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import CorruptLog, MissingContent, UnknownClass
+from weft.errors import CorruptLog, UnknownClass
 from weft.log import Decoder, chain
-from weft.log.event_codec import AT_ONCE
-from weft.log.hash_chain import GENESIS, may_refer, survey
+from weft.log.hash_chain import GENESIS, References, may_refer, survey
 from weft.policy.matching import Within
-from weft.ports.store import FactStore, LoadedRun, LogStore, RunRecord
-from weft.runner.durability.store_spans import spanned
-from weft.runner.slices import pause
+from weft.ports.store import LoadedRun, LogStore, RunRecord
+from weft.runner.durability.rehydration import Sleeping, referred
+from weft.runner.slices import Pace, pause
 
 _HASHED: Final = 4096
 """How many bytes are hashed in about the time that it takes to fold an event."""
@@ -41,6 +39,8 @@ class Recovered(msgspec.Struct, frozen=True, eq=False):
     record: RunRecord
     unknown: Mapping[str, None] = {}
     """The classes of values that are not known here."""
+    sleeping: Sleeping | None = None
+    """What wakes it, if it was restored without its values."""
 
     def check(self, workflow: Workflow | None = None) -> None:
         """
@@ -89,7 +89,7 @@ async def recover(
         MissingContext: a required context key was not given.
     """
     bodies = [segment.body for segment in loaded.segments]
-    pace = _Pace(pause)
+    pace = Pace(pause)
     await _check_chain(loaded, bodies, pace)
     if decoder is None:
         decoder = Decoder(workflow=workflow, strict=strict)
@@ -140,7 +140,7 @@ def _check_policies(run: Run) -> None:
                 raise refused(call.component, call.label, call.reason, run=run.id)
 
 
-async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: _Pace) -> None:
+async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: Pace) -> None:
     """
     Follow the hashes of *loaded* to its head.
 
@@ -159,18 +159,17 @@ async def _check_chain(loaded: LoadedRun, bodies: list[bytes], pace: _Pace) -> N
         )
 
 
-async def referred(
+async def referred_by(
     store: LogStore, loaded: LoadedRun, pause: Callable[[], Awaitable[object]]
 ) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
     """Return the definitions and the large values that the segments of a run refer to."""
-    return await _referred(store, loaded, _Pace(pause))
+    return await _referred(store, loaded, Pace(pause))
 
 
 async def _referred(
-    store: LogStore, loaded: LoadedRun, pace: _Pace
+    store: LogStore, loaded: LoadedRun, pace: Pace
 ) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
     """Return the definitions and the large values that the segments refer to."""
-    run = loaded.record.id
     wanted_definitions: set[bytes] = set()
     wanted_facts: set[bytes] = set()
     for segment in loaded.segments:
@@ -181,33 +180,8 @@ async def _referred(
             wanted_definitions |= found.definitions
             wanted_facts |= found.facts
             await pace.keep(count)
-    try:
-        definitions = await spanned(
-            store, "load_definitions", [run], time.time, lambda: store.load_definitions(wanted_definitions)
-        )
-    except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
-        raise MissingContent("definition", error.hashes, run) from error
-    facts: Mapping[bytes, bytes] = {}
-    if wanted_facts and isinstance(store, FactStore):
-        facts_of = store.load_facts
-        facts = await spanned(store, "load_facts", [run], time.time, lambda: facts_of(run, wanted_facts))
-    return definitions, facts
-
-
-class _Pace:
-    """Lets other work of the event loop run after every :data:`AT_ONCE` events."""
-
-    __slots__ = ("_count", "_pause")
-
-    def __init__(self, pause: Callable[[], Awaitable[object]]) -> None:
-        self._pause, self._count = pause, 0
-
-    async def keep(self, events: int) -> None:
-        """Say that *events* more have been dealt with; pause if there were enough of them since the last time."""
-        self._count += events
-        if self._count >= AT_ONCE:
-            self._count = 0
-            await self._pause()
+    wanted = References(frozenset(wanted_definitions), frozenset(wanted_facts))
+    return await referred(store, loaded.record.id, wanted)
 
 
 def _reads_on(run: Run) -> bool:

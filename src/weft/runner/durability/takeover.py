@@ -27,25 +27,12 @@ from typing import Any, Final
 import msgspec
 
 from weft.core import events as ev
+from weft.core.lineage.history import last_takeover
 
 MOST: Final = 3
 """A run is parked when so many owners in a row have died after they had started something of it, without progress."""
 
-NO_PROGRESS: Final = (
-    ev.WorkflowDefined,
-    ev.InputReceived,
-    ev.RunFinished,
-    ev.CodeChanged,
-    ev.RunnableDispatched,
-    ev.RunnableDelayed,
-    ev.ChildStarted,
-    ev.SignalReceived,
-    ev.SignalRefused,
-    ev.TimerStarted,
-    ev.TokenIssued,
-    ev.RunTakenOver,
-)
-"""The events that an owner can write before it dies of what it starts; those that are not known here are progress."""
+NO_PROGRESS: Final = ev.NO_PROGRESS
 
 _NOTHING: Final = ev.RunTakenOver(0, 0, 0)
 
@@ -78,20 +65,10 @@ def takeover(log: Sequence[Any], epoch: int, *, owner_died: bool, was_parked: bo
     >>> takeover([*started, ev.RunTakenOver(3, 2, 3, "crash")], 4, owner_died=True, was_parked=False).is_poison
     True
     """
-    noted = _last_noted(log)
+    noted = last_takeover(log) or _NOTHING
     if was_parked:
         return Takeover(0) if noted.deaths else None
     if not noted.deaths:  # whether that one had started something is not known
         return Takeover(1) if owner_died else None
     has_started = noted.epoch == epoch - 1
     return Takeover(noted.deaths + (owner_died and has_started))
-
-
-def _last_noted(log: Sequence[Any]) -> ev.RunTakenOver:
-    """Return what *log* notes since the last progress."""
-    for event in reversed(log):
-        if isinstance(event, ev.RunTakenOver):
-            return event
-        if not isinstance(event, NO_PROGRESS):
-            break
-    return _NOTHING

@@ -2,11 +2,13 @@
 The events of one run that are not stored yet, and the number of those that are.
 
 The events since the last append become one segment of bytes, chained to the segments before it.  Its events are kept
-until the store has confirmed them.
+until the store has confirmed them.  Now and then an append carries a snapshot of the run as it is after its events.
 """
 
 from __future__ import annotations
 
+import logging
+import sys
 from heapq import heappop, heappush
 from typing import Final
 
@@ -16,15 +18,22 @@ from weft.core.events import FannedOut, RunUpgraded, WorkflowDefined
 from weft.core.fold.scope import Key
 from weft.core.run.run import Run
 from weft.core.run.waits import next_due
+from weft.errors import HistoryNotLoaded
 from weft.log import Encoded, Encoder, Segment, chain
 from weft.log.codec import lone_reaction
 from weft.log.outcome import RunOutcome, encode_outcome, outcome_of
+from weft.log.snapshot import SnapshotWriter, Written
 from weft.ports.store import FINISHED, FIRST_EPOCH, NEVER, Append, RunStatus
 from weft.runner.slices import pause
 
 MOST: Final = 2048
 """How many events are written at once; the others follow in the next segment."""
 
+MOST_OPEN: Final = 20_000
+"""With more open activations than this a run makes no snapshot: writing them would hold up the event loop."""
+
+_NEVER: Final = sys.maxsize
+_log = logging.getLogger("weft.runner")
 _EMPTY = Segment(b"", 0)
 _FORGETFUL = Encoder()
 """Writes for all runs that have stored no large value, which is all there is to remember."""
@@ -39,9 +48,12 @@ class UnsavedLog:
         "_due_count",
         "_encoded",
         "_encoder",
+        "_every",
         "_link",
         "_run",
         "_segment",
+        "_snapshot_due",
+        "_snapshots",
         "_taken",
         "_wake_at",
         "acknowledged",
@@ -103,6 +115,15 @@ class UnsavedLog:
         """How many timers there were: those that are due at the same time are not compared further."""
         self._encoded: dict[int, Encoded] | None = None
         """By position of an event that is not stored: the value that it holds, as bytes."""
+        self._every = 0
+        self._snapshot_due = _NEVER
+        """How many events the run has when the next snapshot is due."""
+        self._snapshots: SnapshotWriter | None = None
+
+    def snapshot_every(self, events: int) -> None:
+        """Write a snapshot with the first append after so many *events*, and again and again."""
+        self._every, self._snapshots = events, SnapshotWriter()
+        self._snapshot_due = self.acknowledged + events
 
     @property
     def link(self) -> bytes:
@@ -162,6 +183,8 @@ class UnsavedLog:
         log = memory.log
         if self.status != "running" or len(log) != known + 1 or self.is_dropped or self._taken:
             return None
+        if known + 1 >= self._snapshot_due:
+            return None
         body = lone_reaction(log[known])
         if body is None:
             return None
@@ -189,21 +212,25 @@ class UnsavedLog:
         if self.is_dropped or (not events and status == self.status and is_woken_as_before and not self._taken):
             return None
         segment = self._encoder.segment(events, self._encoded) if events else _EMPTY
-        body, count = segment.body, segment.count
+        body, size = segment.body, segment.count
         # The link moves on when the store has taken the events: those that it refuses are not part of the log.
-        link = chain(self._link, body) if count else self._link
+        link = chain(self._link, body) if size else self._link
         if segment.facts:
             self._segment = segment
         is_new = self.status is None
         is_over = status in FINISHED
         self.outcome = outcome_of(self._run, memory.received) if is_over else None
         counts = (len(memory.failures or ()), len(memory.letters or ()))
-        is_known = status == self.status and counts == self._counts and not is_over
+        written = None
+        if len(memory.log) >= self._snapshot_due and not self.is_behind and not is_over:
+            written = self._snapshot(link)
+        # The record goes with a snapshot: it says where the log was at least, so that a tail that was cut off is found.
+        is_known = status == self.status and counts == self._counts and not is_over and written is None
         return Append(
             run=memory.run_id,
             expected=self.acknowledged,
             epoch=self.epoch,
-            count=count,
+            count=size,
             body=body,
             chain=link,
             previous=self._link,
@@ -219,9 +246,28 @@ class UnsavedLog:
             create=is_new,
             workflow=memory.workflow.name if is_new else None,
             version=self.version or (memory.workflow.version if is_new else None),
-            facts=segment.facts,
+            facts=segment.facts if written is None or not written.facts else {**written.facts, **segment.facts},
             definitions=segment.definitions,
+            snapshot=b"" if written is None else written.body,
         )
+
+    def _snapshot(self, link: bytes) -> Written | None:
+        """Return a snapshot of the run as it is now, unless it has too much open; *link* is that of its last event."""
+        memory = self._run.memory
+        pending = len(memory.ready) + len(memory.blocked or ()) + len(memory.waiting or ())
+        pending += sum(map(len, (memory.signals or {}).values()))
+        # A snapshot costs as much as is open: the events that it spares must be as many.
+        self._snapshot_due = len(memory.log) + max(self._every, pending)
+        if pending > MOST_OPEN or self._snapshots is None:
+            return None
+        try:
+            return self._snapshots.write(memory, link)
+        except HistoryNotLoaded:  # the run was restored without its values, and has not gone on since
+            return None
+        except Exception:  # noqa: BLE001 - the events are worth more than a cache of them
+            _log.exception("run %r makes no more snapshots: one could not be written", memory.run_id)
+            self._snapshot_due = _NEVER
+            return None
 
     def stored(self, append: Append) -> None:
         """*append* is durable."""

@@ -27,7 +27,7 @@ from weft.ports.clock import Clock
 from weft.ports.counters import Counters
 from weft.ports.executor import Executor, ImmediateExecutor, Ticket
 from weft.ports.scheduler import Scheduler
-from weft.ports.store import LogStore
+from weft.ports.store import LogStore, SnapshotStore
 from weft.runner.durability.journal import Journal
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.runner.execution.inflight import InFlight
@@ -72,6 +72,8 @@ class Dispatcher:
         self.number = next(_numbers)
         """The number of the runner in this process."""
         self.journal = Journal(store, clock.time, self.turn)
+        self.has_snapshots = isinstance(store, SnapshotStore)
+        """Whether the store keeps snapshots."""
         self.is_open = self.is_closing = False
         self.family: Family | None = None
         """Starts the children of steps."""

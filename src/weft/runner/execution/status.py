@@ -13,10 +13,12 @@ The next input can end each of them.  A run that accepts no more input is *over*
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from weft.core import events as ev
+from weft.core.lineage.history import PagedLog
 from weft.core.run.run import Run
 from weft.ports.store import FINISHED, RunStatus
 from weft.runner.durability.takeover import Takeover
@@ -58,8 +60,13 @@ def status_to_store(worker: Worker) -> RunStatus:
 
 def has_news(run: Run) -> bool:
     """Whether *run* has done something since on_complete was last called."""
-    memory = run.memory
-    since = islice(memory.log, memory.notified, None)
+    memory, log = run.memory, cast("Sequence[ev.AnyEvent]", run.memory.log)
+    if isinstance(log, PagedLog):
+        if memory.notified < log.cold:  # something has happened since; to call it once more does no harm
+            return bool(memory.received)
+        since = islice(log.tail, memory.notified - log.cold, None)
+    else:
+        since = islice(log, memory.notified, None)
     silent = (ev.PolicyChanged, ev.RunTakenOver, ev.CodeChanged)
     return bool(memory.received) and any(not isinstance(event, silent) for event in since)
 

@@ -30,6 +30,7 @@ from weft.log.codec import encode_at_once
 from weft.log.module_names import kind_of
 from weft.log.value_encoder import SHORT
 from weft.ports.executor import ImmediateExecutor
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.execution.executor_queue import ExecutorQueue
 from weft.telemetry import bus
 
@@ -82,6 +83,9 @@ class StraightLane:
                 if worker.monotonic() >= worker.untimed_until:
                     timing = worker.timing()
                 react(memory, activation, result, outcome.attempt, outcome.duration_ns, timing)
+            elif outcome.added and is_partial(run):
+                self._hand_on(worker, activation, runnable, outcome)
+                return False
             else:
                 worker.fold(activation, outcome, encoded)
             if worker.observer is not None:

@@ -36,6 +36,7 @@ from weft.core.run.waits import begin_waits, fire_timer, receive_signal
 from weft.errors import (
     BrokenChain,
     ConcurrentAppend,
+    HistoryNotLoaded,
     OwnershipLost,
     RunClosed,
     RunExists,
@@ -47,6 +48,7 @@ from weft.log.ext_types import HASHED
 from weft.log.outcome import RunOutcome
 from weft.policy.run_policies import RunPolicies
 from weft.ports.store import FINISHED, Append, RunStatus
+from weft.runner.durability.rehydration import Sleeping, is_partial
 from weft.runner.durability.takeover import Takeover
 from weft.runner.durability.unsaved import UnsavedLog
 from weft.runner.execution.attempts import Attempts
@@ -94,6 +96,14 @@ class Owner(Protocol):
         """*worker* only waits, for time or a signal, and all of that is stored."""
         ...
 
+    def wake(self, worker: Worker) -> None:
+        """*worker* has something to do: load the values that it needs, and let it take its turn then."""
+        ...
+
+    def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+        """Load the history of the run of *worker*, and call *then*."""
+        ...
+
     def crashed(self, worker: Worker, error: BaseException) -> None:
         """*worker* has raised *error*."""
         ...
@@ -137,6 +147,7 @@ class Worker:
         "reason",
         "report",
         "run",
+        "sleeping",
         "state",
         "units",
         "untimed_until",
@@ -205,6 +216,10 @@ class Worker:
         self._is_strict = options.checkpoints.lag == 0
         """Whether nothing starts before all that it needs is durable."""
         self._unsaved = UnsavedLog(run) if unsaved is None else unsaved
+        if options.snapshot_every is not None and dispatcher.has_snapshots:
+            self._unsaved.snapshot_every(options.snapshot_every)
+        self.sleeping: Sleeping | None = None
+        """What wakes the run, if it was restored without its values."""
         self.monotonic = dispatcher.monotonic
         self.untimed_until = 0.0
         """Until when the events of the run need not say when they happened, on the monotonic clock."""
@@ -606,6 +621,10 @@ class Worker:
         if self.is_stopping or self.is_in_lane:
             return
         memory = self.run.memory
+        if self.sleeping is not None and (memory.ready or memory.newly_waiting):
+            self.state = "running"
+            self.owner.wake(self)
+            return
         log = memory.log
         self.at_once = AT_ONCE
         queue, unsaved = self.queue, self._unsaved
@@ -822,6 +841,9 @@ class Worker:
 
     def finish(self, inflight: InFlight, outcome: Outcome) -> None:
         """Add the outcome to the run."""
+        if outcome.added and is_partial(self.run):  # what the new components read may be in the history
+            self.owner.load_history(self, lambda: self._finish_later(inflight, outcome))
+            return
         policy, result = inflight.policy, inflight.result
         self.queue.move(inflight, "done")
         self.fold(inflight.activation, outcome, None if result is None else result.encoded, inflight.waited)
@@ -834,6 +856,12 @@ class Worker:
             self.checkpoint()
         elif outcome.status == "open":  # whatever the strategy: the step is not to run again
             self.checkpoint()
+
+    def _finish_later(self, inflight: InFlight, outcome: Outcome) -> None:
+        """Add the outcome to the run, now that its history is loaded, and continue."""
+        if inflight.state != "done":  # else the run was cancelled or stopped meanwhile
+            self.finish(inflight, outcome)
+            self.turn()
 
     def fold(
         self, activation: Activation, outcome: Outcome, encoded: Encoded | None, waited: dict[Wait, float] | None = None
@@ -869,7 +897,11 @@ class Worker:
             return lone
         if self.is_stopping and self.is_idle and self.state in ("running", "waiting"):
             self._conclude()  # the last of it has ended while the run was stopped
-        append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
+        try:
+            append = self._unsaved.append("running" if is_busy else status_to_store(self), self.reason, at)
+        except HistoryNotLoaded:  # the outcome of the run is in the history
+            self.owner.load_history(self, self.checkpoint)
+            return None
         if append is not None:
             self.units = 0
             if append.release:  # what would change the run now would be written by a worker that does not own it

@@ -38,6 +38,7 @@ from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.durability.log_reader import LogReader
 from weft.runner.durability.ownership import AcquiredRun, Ownership
 from weft.runner.durability.recovery import Recovered
+from weft.runner.durability.rehydration import is_partial
 from weft.runner.durability.takeover import Takeover, takeover
 from weft.runner.durability.unsaved import UnsavedLog, whole
 from weft.runner.execution.dispatcher import Dispatcher
@@ -135,6 +136,8 @@ class RunRegistry:
         self._started: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
         """Definitions of which a run was started here, for as long as a run or the application holds them."""
         self._locks = KeyedLock()
+        self._waking: set[Worker] = set()
+        """Workers whose values are being loaded."""
         self.shielded = ShieldedTasks()
         self.children: Children | None = None
         """Told of a cancelled run that was brought back before its children were cancelled."""
@@ -386,7 +389,7 @@ class RunRegistry:
         """Return *run*, from here or from the store, to be compared."""
         async with self._locks.lock(run):  # it may be about to be created
             here = self._workers.get(run) or self.recent.get(run)
-        return here.run if here is not None else (await self.read(run)).run
+        return here.run if here is not None and not is_partial(here.run) else (await self.read(run)).run
 
     async def _clear(self, run: str) -> None:
         """Delete *run*, which is locked, so that another one can have its id; refuse one that has not finished."""
@@ -554,7 +557,7 @@ class RunRegistry:
         """Acquire *run*, load it, make a *change*, and continue it; if that fails, release it again."""
         owned = await self._ownership.acquire(run)
         async with self._ownership.freeing([run]) as free:
-            loaded = await self._ownership.load(run, owned)
+            loaded = await self._ownership.load(run, owned, options.rehydration)
             worker = await self.come_in(
                 loaded, workflow, options, strict=strict, change=change, was_parked=was_parked, graph=graph
             )
@@ -587,6 +590,7 @@ class RunRegistry:
             note_changed_code(found.run)
         options = self._restored(found.run, options)
         worker = Worker(self._dispatcher, found.run, options, self, _unsaved(found))
+        worker.sleeping = found.sleeping
         if graph != "any":
             worker.policies.check_all()
         if change is not None:
@@ -697,6 +701,36 @@ class RunRegistry:
             if self.mailbox is not None and worker.state == "failed":
                 self.mailbox.left(worker)
 
+    def wake(self, worker: Worker) -> None:
+        """*worker* has something to do: load the values that it needs, and let it take its turn then."""
+        if worker not in self._waking:
+            self._waking.add(worker)
+            self.shielded.start(self._wake(worker))
+
+    async def _wake(self, worker: Worker) -> None:
+        try:
+            if worker.sleeping is not None:
+                await self._ownership.again(worker.sleeping.wake)
+        except Exception as error:  # noqa: BLE001 - the worker crashes with it
+            self._dispatcher.guard(worker, _raise, error)
+        else:
+            worker.sleeping = None
+            self._dispatcher.guard(worker, worker.turn)
+        finally:
+            self._waking.discard(worker)
+
+    def load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+        """Load the history of the run of *worker*, and call *then*."""
+        self.shielded.start(self._load_history(worker, then))
+
+    async def _load_history(self, worker: Worker, then: Callable[[], object]) -> None:
+        try:
+            await self._ownership.again(worker.run.load)
+        except Exception as error:  # noqa: BLE001 - the worker crashes with it
+            self._dispatcher.guard(worker, _raise, error)
+        else:
+            self._dispatcher.guard(worker, then)
+
     def settled(self, worker: Worker) -> None:
         """*worker* has nothing left to do: tell the callers, unless it has been replaced."""
         if self._workers.get(worker.id) is worker:
@@ -759,6 +793,10 @@ class RunRegistry:
     def clear(self) -> None:
         """Remove all runs: the runner is closed."""
         self._workers.clear()
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _check_graph(run: str, workflow: Workflow, version: str, graph: Graph) -> None:

@@ -1,0 +1,212 @@
+"""
+Brings a run back from its snapshot and the tail of its log, and loads the rest of its history when it is asked for.
+
+    stored ──full──► whole: every event is in memory
+       │
+       ├──hybrid──► awake: what the future needs, and the tail
+       └──lazy────► asleep: references alone ──something to do──► awake
+
+Whatever is wrong with a snapshot, the log has everything: :class:`Unusable` says why it has to be read instead.  The
+chain of hashes is followed from the snapshot to the head, so a tail that was altered or cut off is found as ever; a
+part of the cold history that is loaded later is checked by the checksums of its segments alone.
+
+Invariant: the event loop of the runner never waits for the history synchronously.  A question that needs it there
+raises ``HistoryNotLoaded``, and whoever asked loads it and asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from weft.core import events as ev
+from weft.core.fold.fold import fold
+from weft.core.fold.memory import PAGE, Memory
+from weft.core.lineage.history import PagedLog
+from weft.core.run.run import Run
+from weft.errors import CorruptLog, HistoryNotLoaded, InvalidEvent, MissingContent, StoreClosed
+from weft.log import Decoder, chain
+from weft.log.hash_chain import GENESIS, References, references
+from weft.log.snapshot import Snapshot, SnapshotWriter
+from weft.ports.store import FactStore, LoadedRun, LogStore, SnapshotStore, StoredSnapshot
+from weft.runner.durability.store_spans import spanned
+from weft.runner.options import Rehydration
+from weft.runner.slices import Pace
+
+_CHANGES: Final = (ev.ComponentAdded, ev.ComponentRemoved)
+
+
+class Unusable(Exception):
+    """A snapshot cannot be used, for the reason it gives: the whole log has to be read."""
+
+
+class HistoryLoader:
+    """Loads events of one run that are in the store and not in memory."""
+
+    __slots__ = ("_decoder", "_loop", "_run", "_store")
+
+    def __init__(self, store: LogStore, run: str, decoder: Decoder) -> None:
+        self._store, self._run, self._decoder = store, run, decoder
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, first: int, last: int) -> Sequence[ev.AnyEvent]:
+        """
+        Return the events from number *first* to *last*, for a caller on another thread, who waits.
+
+        Raises:
+            HistoryNotLoaded: the caller is in the event loop of the runner.
+            StoreClosed: the runner or its store is closed.
+        """
+        try:
+            is_here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            is_here = False
+        if is_here:
+            raise HistoryNotLoaded(self._run)
+        work = self.load(first, last)
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise StoreClosed(f"the store of run {self._run!r}") from None
+        return future.result()
+
+    async def load(self, first: int, last: int) -> list[ev.AnyEvent]:
+        """Return the events from number *first* to *last*."""
+        store = self._store
+        assert isinstance(store, SnapshotStore)  # noqa: S101
+        found = await spanned(
+            store, "load_between", [self._run], time.time, lambda: store.load_between(self._run, first, last)
+        )
+        bodies = [segment.body for segment in found]
+        definitions, facts = await referred(store, self._run, references(bodies))
+        events: list[ev.AnyEvent] = []
+        pace = Pace()
+        for some in self._decoder.batches(bodies, definitions=definitions, facts=facts):
+            events += some
+            await pace.keep(len(some))
+        events = [event for event in events if first <= event.seq <= last]
+        if len(events) != last - first + 1:
+            raise CorruptLog(f"{last - first + 1 - len(events)} events of run {self._run!r} are missing", first)
+        return events
+
+
+async def referred(store: LogStore, run: str, found: References) -> tuple[Mapping[bytes, bytes], Mapping[bytes, bytes]]:
+    """Return the definitions and large values that were *found* to be referred to."""
+    try:
+        definitions = await spanned(
+            store, "load_definitions", [run], time.time, lambda: store.load_definitions(found.definitions)
+        )
+    except MissingContent as error:  # a definition is that of many runs, and here it is this one that needs it
+        raise MissingContent("definition", error.hashes, run) from error
+    if not found.facts or not isinstance(store, FactStore):
+        return definitions, {}
+    facts_of = store.load_facts
+    return definitions, await spanned(store, "load_facts", [run], time.time, lambda: facts_of(run, found.facts))
+
+
+class Sleeping:
+    """What a run that was restored lazily needs before it can go on."""
+
+    __slots__ = ("_decoder", "_memory", "_snapshot", "_store")
+
+    def __init__(self, store: LogStore, memory: Memory, snapshot: Snapshot, decoder: Decoder) -> None:
+        self._store, self._memory, self._snapshot, self._decoder = store, memory, snapshot, decoder
+
+    async def wake(self) -> None:
+        """Load the facts that the future needs."""
+        memory = self._memory
+        definitions, facts = await referred(self._store, memory.run_id, self._snapshot.references())
+        log: Any = memory.log
+        log.known.update({event.seq: event for event in self._snapshot.facts(self._decoder, definitions, facts)})
+
+
+async def rehydrate(
+    store: LogStore,
+    loaded: LoadedRun,
+    stored: StoredSnapshot,
+    decoder: Decoder,
+    rehydration: Rehydration,
+    *,
+    context: Mapping[str, Any],
+    pause: Callable[[], Awaitable[object]],
+    unknown: dict[str, None],
+) -> tuple[Run, Sleeping | None]:
+    """
+    Return the run of the *stored* snapshot and of the tail that was *loaded*.
+
+    Returns:
+        The run and, if it is asleep, what wakes it.
+
+    Raises:
+        Unusable: the whole log has to be read.
+        ResolutionError: as a recovery from the log.
+    """
+    run_id, sleeping = loaded.record.id, None
+    try:
+        snapshot = Snapshot.opened(stored.body)
+        _check_tail(loaded, stored, snapshot)
+        bodies = [segment.body for segment in loaded.segments]
+        found, tail = snapshot.references(), references(bodies)
+        wanted = References(found.definitions | tail.definitions, found.facts | tail.facts)
+        definitions, facts = await referred(store, run_id, wanted)
+        loader, pace = HistoryLoader(store, run_id, decoder), Pace(pause)
+        memory = snapshot.restore(decoder, definitions, facts, loader, unknown=unknown)
+        memory.page = PAGE
+        for events in decoder.batches(bodies, definitions=definitions, facts=facts, unknown=unknown):
+            if any(isinstance(event, _CHANGES) for event in events):
+                raise Unusable("the workflow was changed after it, and what it reads since then is in the history")
+            fold(memory, events)
+            await pace.keep(len(events))
+        memory.newly_ready.clear()
+        if bodies or rehydration == "lazy":
+            memory, sleeping = _settled(store, memory, loaded, decoder, definitions, facts, loader, rehydration)
+    except (CorruptLog, InvalidEvent, MissingContent, HistoryNotLoaded) as error:
+        raise Unusable(str(error)) from error
+    return Run.from_memory(memory, context=context), sleeping
+
+
+def _settled(
+    store: LogStore,
+    memory: Memory,
+    loaded: LoadedRun,
+    decoder: Decoder,
+    definitions: Mapping[bytes, bytes],
+    facts: Mapping[bytes, bytes],
+    loader: HistoryLoader,
+    rehydration: Rehydration,
+) -> tuple[Memory, Sleeping | None]:
+    """Return *memory* without values of the tail that the future does not need, or without any, and what wakes it."""
+    written = SnapshotWriter().write(memory, loaded.record.chain)
+    snapshot, known = Snapshot.opened(written.body), {**facts, **written.facts}
+    is_lazy = rehydration == "lazy"
+    try:
+        still = snapshot.restore(decoder, definitions, known, loader, lazy=is_lazy)
+    except HistoryNotLoaded:  # it cannot do without
+        return memory, None
+    still.page = PAGE
+    return still, Sleeping(store, still, snapshot, decoder) if is_lazy else None
+
+
+def _check_tail(loaded: LoadedRun, stored: StoredSnapshot, snapshot: Snapshot) -> None:
+    """Follow the hashes from the snapshot to the head of the log."""
+    if snapshot.position != stored.position:
+        raise Unusable(f"it is of {snapshot.position} events, and is kept as one of {stored.position}")
+    following, link, links = stored.position + 1, snapshot.link, {GENESIS, snapshot.link}
+    for segment in loaded.segments:
+        if segment.first != following:
+            raise Unusable(f"a segment begins at {segment.first}, and not at {following}")
+        following, link = segment.last + 1, chain(link, segment.body)
+        links.add(link)
+    if link != loaded.record.chain or following != loaded.record.head + 1:
+        raise Unusable("its hash does not lead to the head of the log")
+    if loaded.known not in links:
+        raise Unusable("the log was longer before, or has another beginning")
+
+
+def is_partial(run: Run) -> bool:
+    """Whether the beginning of the log of *run* is not in memory."""
+    log: Any = run.memory.log
+    return isinstance(log, PagedLog) and not log.history.is_loaded
