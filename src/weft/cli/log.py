@@ -216,6 +216,9 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     ev.CodeChanged: lambda event: ", ".join(event.components),
     ev.RunImported: lambda event: f"it was {event.origin}{_by(event)}",
     ev.RunFinished: lambda event: f"no more input{_by(event)}",
+    ev.ContinuedAsNew: lambda event: f"as {event.run}{_by(event)}",
+    ev.ContinuedFrom: lambda event: event.run,
+    ev.StateCarried: lambda event: f"{shown(event.value)}",
     ev.RunCancelled: lambda event: f"{event.reason}{_by(event)}",
     UnknownEvent: lambda event: f"{event.tag!r}, written by a newer Weft",
 }

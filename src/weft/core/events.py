@@ -414,6 +414,46 @@ class RunFinished(Event, frozen=True, tag="run_finished"):
     by: str | None = None
 
 
+class ContinuedAsNew(Event, frozen=True, tag="continued_as_new"):
+    """The run has ended, and another one continues from its state: *run* is the id of that one."""
+
+    run: str
+    by: str | None = None
+
+
+class ContinuedFrom(Event, frozen=True, tag="continued_from"):
+    """The run continues another one, *run*; *keys* are the idempotency keys of inputs that were seen before."""
+
+    run: str
+    keys: tuple[str, ...] = ()
+
+
+class StateCarried(Event, frozen=True, tag="state_carried"):
+    """The run begins with *value* as the last one of *component*, whose state it is or which others read."""
+
+    component: str
+    value: Any
+    key: Any = None
+    """Which of its states this is, of a component that keeps one per key."""
+    done: bool = False
+    """Whether the component, or what it does for this *key*, is complete."""
+
+    @property
+    def inputs(self) -> tuple[Address, ...]:
+        """The facts of this run that it was computed from: there are none."""
+        return ()
+
+    @property
+    def state(self) -> Any:
+        """The value, as that of a state change."""
+        return self.value
+
+    @property
+    def address(self) -> Address:
+        """Where the fact that it brought stands."""
+        return self.seq
+
+
 class RunCancelled(Event, frozen=True, tag="run_cancelled"):
     """The run was closed before it had done everything: nothing more happens."""
 
@@ -552,6 +592,9 @@ AnyEvent = (
     | Notified
     | RunTakenOver
     | RunFinished
+    | ContinuedAsNew
+    | ContinuedFrom
+    | StateCarried
     | RunCancelled
     | RunRetried
     | RunForked

@@ -442,7 +442,13 @@ def _slots(**known: Any) -> dict[str, Any]:
     return known
 
 
-A_MEMORY: Final = record(Memory, MEMORY, _slots)
+def _of_a_new_memory() -> dict[str, Any]:
+    """Return the slots of a memory that has folded nothing; those that are set by the first event are not there."""
+    new = Memory()
+    return {name: getattr(new, name) for name in Memory.__slots__ if hasattr(new, name)}
+
+
+A_MEMORY: Final = record(Memory, MEMORY, _slots, _of_a_new_memory())
 _CELLS: Final = listing(together(ADDRESS, TEXT))
 _BYTES: Final = Field(lambda _, value, __: value, lambda _, data, __: bytes(data))
 _ORIGINS: Final = mapping(ADDRESS, together(_BYTES, NUMBER))

@@ -148,15 +148,18 @@ KEY: Final = together(TEXT, INPUTS)
 """The key of an activation."""
 
 
-def record(kind: type, table: Table, make: Callable[..., Any] | None = None) -> Field:
+def record(
+    kind: type, table: Table, make: Callable[..., Any] | None = None, defaults: Mapping[str, Any] | None = None
+) -> Field:
     """
     Return the field of a record of the class *kind*: a map of its slots by name, without those at their default.
 
     Args:
         make: makes one of its slots; the class itself if not given.
+        defaults: the defaults of its slots, if they are not those of the class.
     """
     fields = {name: field for name, field in table.items() if isinstance(field, Field)}
-    usual = _defaults(kind)
+    usual = _comparable(_defaults(kind) if defaults is None else defaults)
     made = make or kind
 
     def write(writer: Any, value: Any, _: Any) -> Any:
@@ -184,8 +187,11 @@ def record(kind: type, table: Table, make: Callable[..., Any] | None = None) -> 
 _SIMPLE: Final = (type(None), bool, int, tuple)
 
 
+def _comparable(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the *defaults* that can be compared by identity: None, flags, small numbers and the empty tuple."""
+    return {name: value for name, value in defaults.items() if type(value) in _SIMPLE}
+
+
 def _defaults(kind: Any) -> dict[str, Any]:
-    """Return the defaults of the slots of *kind* that can be compared by identity: None, flags, small numbers."""
     names, defaults = getattr(kind, "__struct_fields__", ()), getattr(kind, "__struct_defaults__", ())
-    found = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    return {name: value for name, value in found.items() if type(value) in _SIMPLE}
+    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))

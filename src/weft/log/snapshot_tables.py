@@ -364,6 +364,7 @@ MEMORY: Final[Table] = {
         Field(lambda _, names, __: list(names), lambda _, data, __: dict.fromkeys(listing(TEXT).read(None, data, {})))
     ),
     "state_queues": optional(Field(_write_queues, _read_queues)),
+    "successor": optional(TEXT),
     "unopened": optional(listing(record(Opening, OPENINGS, _opening))),
     "waiting": optional(WAITING),
     "workflow": Field(

@@ -179,6 +179,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # thousands 
     the same transaction as the events, or not at all.
     """
 
+    group: str = ""
+    """Appends of one batch with the same group, which is not empty, are written all together or not at all."""
+
     def __post_init__(self) -> None:
         if self.expected < 0 or (self.count <= 0 if self.body else self.count):
             raise InvalidAppend(
@@ -268,7 +271,8 @@ class LogStore(Store, Protocol):
 
         The errors are RunNotFound, RunExists, OwnershipLost (another epoch), ConcurrentAppend (another
         head) and BrokenChain (another link at that head than ``previous``).
-        A refused append leaves nothing behind, and the others are written.
+        A refused append leaves nothing behind, and the others are written, except for those of its group: they are
+        refused too, with the error of the one that was refused by itself.
         Several appends to one run are processed in their order.
 
         A cancelled caller does not learn whether its batch was written; it is written completely or not at all.

@@ -235,14 +235,35 @@ class MemoryStore:
     async def append(self, batch: Sequence[Append]) -> Sequence[StoreError | None]:
         """Write the batch; return, for each of it, None or why it was refused."""
         self._check()
-        return [self._take(each) for each in batch]
+        groups = {each.group for each in batch if each.group}
+        refused = {group: self._refused_group(group, batch) for group in groups}
+        return [refused.get(each.group) or self._take(each) for each in batch]
+
+    def _refused_group(self, group: str, batch: Sequence[Append]) -> StoreError | None:
+        """Return why a group of appends, each of which is about another run, is not written; None if it is."""
+        found = (self._refusal(each) for each in batch if each.group == group)
+        return next((error for error in found if error is not None), None)
 
     def _take(self, append: Append) -> StoreError | None:
+        error = self._refusal(append)
+        if error is not None:
+            return error
+        stored = self._runs.get(append.run)
+        if stored is None:
+            self._runs[append.run] = stored = _Stored(_first(append))
+        elif append.again and stored.holds(append):
+            return None
+        stored.add(append)
+        if append.definitions:
+            _keep(append.definitions, self._definitions)
+        return None
+
+    def _refusal(self, append: Append) -> StoreError | None:
         stored = self._runs.get(append.run)
         if stored is None:
             if not append.create:
                 return RunNotFound(append.run)
-            self._runs[append.run] = stored = _Stored(_first(append))
+            stored = _Stored(_first(append))
         elif append.again and stored.holds(append):
             return None
         elif append.create:
@@ -253,9 +274,6 @@ class MemoryStore:
             return ConcurrentAppend(append.run, append.expected, stored.head)
         if append.previous is not None and append.previous != stored.chain:
             return BrokenChain(append.run, append.expected)
-        stored.add(append)
-        if append.definitions:
-            _keep(append.definitions, self._definitions)
         return None
 
     async def load_since(self, run: RunId, position: int) -> LoadedRun:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from weft.core.events import StateChanged
+from weft.core.events import StateCarried, StateChanged
 from weft.core.functions.function import Function
 from weft.core.functions.references import MISSING
 
@@ -68,7 +68,7 @@ class States:
 
     __slots__ = ("_changes",)
 
-    def __init__(self, changes: Mapping[Any, StateChanged]) -> None:
+    def __init__(self, changes: Mapping[Any, StateChanged | StateCarried]) -> None:
         self._changes = changes
 
     def of(self, key: Any, begin: Callable[[], Any]) -> tuple[Any, bool]:

@@ -526,6 +526,26 @@ def _finished(memory: Memory, _: ev.RunFinished) -> None:
     memory.is_ending = True
 
 
+def _continued(memory: Memory, event: ev.ContinuedAsNew) -> None:
+    if memory.ready or memory.blocked or memory.letters:
+        raise InvalidEvent("a run is continued as a new one when nothing is left to do", memory.log[-STORY:])
+    memory.successor, memory.is_ending = event.run, True
+
+
+def _continues(memory: Memory, event: ev.ContinuedFrom) -> None:
+    if len(memory.log) != 1:
+        raise InvalidEvent("a run says at its beginning which one it continues", memory.log[-STORY:])
+    if event.keys:
+        memory.keys = dict.fromkeys(event.keys, 0)
+
+
+def _carried(memory: Memory, event: ev.StateCarried) -> None:
+    node = memory.plan.nodes.get(event.component)
+    if memory.received or node is None:
+        raise InvalidEvent(f"{shown(event)} is no state that a run can begin with", memory.log[-STORY:])
+    memory.carry(node, event)
+
+
 def _cancelled(memory: Memory, event: ev.RunCancelled) -> None:
     memory.cancelled = event.reason
     memory.ready.clear()
@@ -591,6 +611,9 @@ _FOLD: dict[type[Any], Callable[[Memory, Any], None]] = {
     ev.Notified: _notified,
     ev.RunTakenOver: _taken_over,
     ev.RunFinished: _finished,
+    ev.ContinuedAsNew: _continued,
+    ev.ContinuedFrom: _continues,
+    ev.StateCarried: _carried,
     ev.RunCancelled: _cancelled,
     ev.RunRetried: _revised,
     ev.RunForked: _revised,

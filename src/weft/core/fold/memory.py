@@ -74,6 +74,7 @@ class Memory:
         "signals",
         "skipped",
         "state_queues",
+        "successor",
         "unopened",
         "waiting",
         "workflow",
@@ -98,7 +99,7 @@ class Memory:
         """How many inputs there were."""
         self.produced: dict[str, list[Cell]] = {}
         """By component that keeps state or is read by others: what it has made."""
-        self.partitions: dict[str, dict[Any, ev.StateChanged]] | None = None
+        self.partitions: dict[str, dict[Any, ev.StateChanged | ev.StateCarried]] | None = None
         """By component that keeps a state per key: the last change of each."""
         # Dicts used as ordered sets: insertion order is dispatch order.
         self.ready: dict[Key, Activation] = {}
@@ -130,6 +131,8 @@ class Memory:
         """The activations that failed for good and are kept to be retried; nodes that wait for them keep waiting."""
         self.cancelled: str | None = None
         """Why the run was cancelled, if it was."""
+        self.successor: str | None = None
+        """The run that continues from the state of this one, if there is one."""
         self.is_ending = False
         """Whether no more input comes, so that the run finishes when nothing is left to do."""
         self.children: dict[str, ev.ChildStarted] | None = None
@@ -159,6 +162,8 @@ class Memory:
         """The status of the run, as far as its log says it."""
         if self.cancelled is not None:
             return "cancelled"
+        if self.successor is not None:
+            return "completed"
         if self.is_runnable:
             return "running"
         if self.letters and any(letter.activation.node.undoes for letter in self.letters.values()):
@@ -260,6 +265,15 @@ class Memory:
         if self.partitions is None:
             self.partitions = {}
         self.partitions.setdefault(node.name, {})[event.key] = event
+
+    def carry(self, node: Node, event: ev.StateCarried) -> None:
+        """Begin with a state, or the last value, of *node* that another run had."""
+        if isinstance(node, FunctionNode) and node.state is not None and node.state.by_key:
+            if self.partitions is None:
+                self.partitions = {}
+            self.partitions.setdefault(node.name, {})[event.key] = event
+        else:
+            self.produced.setdefault(node.name, []).append(event)
 
     def state_changes(self, node: FunctionNode) -> dict[Any, Any]:
         """Return the last state change of *node*, or of each of its keys."""

@@ -31,7 +31,7 @@ KEPT: Final = 16
 Load = Callable[[int, int], Sequence[ev.AnyEvent]]
 """Returns the events from one number to another, both included; raises HistoryNotLoaded where it must not wait."""
 
-FACTS: Final = (ev.InputReceived, ev.SignalReceived, *ev.PRODUCTIONS, ev.FannedOut, ev.StateChanged)
+FACTS: Final = (ev.InputReceived, ev.SignalReceived, *ev.PRODUCTIONS, ev.FannedOut, ev.StateChanged, ev.StateCarried)
 """The events that bring a value."""
 
 

@@ -76,7 +76,15 @@ class FactRef:
 
 
 Cell = (
-    ev.InputReceived | ev.SignalReceived | ev.Production | ev.FannedOut | ev.StateChanged | Element | Failed | FactRef
+    ev.InputReceived
+    | ev.SignalReceived
+    | ev.Production
+    | ev.FannedOut
+    | ev.StateChanged
+    | ev.StateCarried
+    | Element
+    | Failed
+    | FactRef
 )
 """A fact as the fold hands it from node to node: anything with a value and an address."""
 

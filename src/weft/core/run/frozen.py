@@ -60,6 +60,7 @@ class FrozenMemory(Memory):
         self.needs_context, self.has_deadlines, self.adding = live.needs_context, live.has_deadlines, ()
         self.received, self.rules, self.notified = live.received, live.rules, live.notified
         self.cancelled, self.is_ending, self.redacted = live.cancelled, live.is_ending, live.redacted
+        self.successor = live.successor
         self.produced = _beginnings(live.produced, lineage, "produced")
         self.keyed = None if live.keyed is None else _beginnings(live.keyed, lineage, "keyed")
         if isinstance(known.absent, ColdList) and lineage.history is not None:
@@ -102,7 +103,8 @@ class FrozenMemory(Memory):
         """Return the last state change of *node*, or of each of its keys; these are read from the log."""
         if node.state is None or not node.state.by_key:
             return super().state_changes(node)
-        changes = (event for event in self.lineage.standing() if isinstance(event, ev.StateChanged))
+        standing = self.lineage.standing()
+        changes = (event for event in standing if isinstance(event, ev.StateChanged | ev.StateCarried))
         return {event.key: event for event in changes if event.component == node.name}
 
 

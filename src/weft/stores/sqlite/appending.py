@@ -91,7 +91,7 @@ class Appender:
             self._remember(created, definitions)
             return [None] * len(batch)
         with transaction(db):
-            return [self._ask(db, each, loaded) for each in batch]
+            return self._ask_all(db, batch, loaded)
 
     def forget(self, runs: Iterable[RunId]) -> None:
         """Drop what is remembered of *runs*: a key that is not known is looked up."""
@@ -189,6 +189,28 @@ class Appender:
         self._definitions |= definitions
 
     # -- the slow way ----------------------------------------------------------------------------
+
+    def _ask_all(self, db: sqlite3.Connection, batch: Sequence[Append], loaded: Loaded) -> list[StoreError | None]:
+        """Write what can be written of *batch*; a group, of which one append is refused, is left out as a whole."""
+        groups: dict[str, list[Append]] = {}
+        for each in batch:
+            if each.group:
+                groups.setdefault(each.group, []).append(each)
+        refused = {group: self._refused_group(db, appends, loaded) for group, appends in groups.items()}
+        return [refused[each.group] if each.group else self._ask(db, each, loaded) for each in batch]
+
+    def _refused_group(self, db: sqlite3.Connection, appends: list[Append], loaded: Loaded) -> StoreError | None:
+        last = self.last
+        db.execute("savepoint many")
+        for each in appends:
+            error = self._ask(db, each, loaded)
+            if error is not None:
+                db.execute("rollback to many")
+                db.execute("release many")
+                self.last = last
+                return error
+        db.execute("release many")
+        return None
 
     def _ask(self, db: sqlite3.Connection, append: Append, loaded: Loaded) -> StoreError | None:
         db.execute("savepoint one")

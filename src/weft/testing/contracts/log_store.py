@@ -388,3 +388,35 @@ class LogStoreContract(RunOutcomeContract):
 
         with pytest.raises(StoreClosed):
             await store.append([first("r")])
+
+    @opened
+    async def test_a_group_of_appends_is_written_as_a_whole(self, store: LogStore) -> None:
+        await write(store, first("old"))
+
+        await write(store, more("old", 1, b"end", group="g"), first("new", b"begin", group="g"), first("other"))
+
+        assert bodies(await store.load("old")) == [b"1", b"end"]
+        assert bodies(await store.load("new")) == [b"begin"]
+
+    @opened
+    async def test_a_group_is_refused_as_a_whole_and_the_others_are_written(self, store: LogStore) -> None:
+        await write(store, first("old"), first("new", b"was there"))
+
+        refused = await store.append(
+            [more("old", 1, b"end", group="g"), first("other"), first("new", b"begin", group="g")]
+        )
+
+        assert [type(error) for error in refused] == [RunExists, type(None), RunExists]
+        assert bodies(await store.load("old")) == [b"1"]
+        assert bodies(await store.load("new")) == [b"was there"]
+        assert await is_there(store, "other")
+
+    @opened
+    async def test_a_group_that_is_repeated_is_written_once(self, store: LogStore) -> None:
+        await write(store, first("old"))
+        group = [more("old", 1, b"end", group="g"), first("new", b"begin", group="g")]
+        await write(store, *group)
+
+        await write(store, *(again(each) for each in group))
+
+        assert bodies(await store.load("old")) == [b"1", b"end"]
