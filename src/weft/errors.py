@@ -68,6 +68,7 @@ All errors that this library raises on purpose, in one tree.
     │   ├── InvalidOption           an option that makes no sense
     │   ├── NotPortable             another process could not find parts of a run again
     │   ├── RedactedRun             values of an imported run were replaced, so it cannot continue
+    │   ├── RunBusy                 a run has something left to do
     │   ├── RunClosed               a run that has finished accepts nothing more
     │   ├── RunFailed               something failed, and nothing has handled it
     │   ├── RunNotHeld              a run is stored, and this runner does not drive it
@@ -689,6 +690,14 @@ class RunParked(RunnerError):
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(f"run {run_id!r} is parked: {reason}; resume({run_id!r}) tries again")
         self.run_id, self.reason = run_id, reason
+
+
+class RunBusy(RunnerError):
+    """The run *run_id* cannot be continued as a new one, for the *reason* that it has something left to do."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(f"run {run_id!r} cannot be continued as a new one: {reason}")
+        self.run_id = run_id
 
 
 class RunFailed(RunnerError):

@@ -10,7 +10,7 @@ import pytest
 
 SPEC = Path(__file__).parents[3] / "shared" / "spec"
 
-PROGRAMS = ("s01", "s02", "s03", "s04", "s05", "s06", "s07", "s08", "s12", "s13", "s16", "s17", "s18")
+PROGRAMS = ("s01", "s02", "s03", "s04", "s05", "s06", "s07", "s08", "s11", "s12", "s13", "s16", "s17", "s18")
 
 
 @pytest.mark.skipif(not SPEC.is_dir(), reason="the specification is not beside this checkout")

@@ -548,6 +548,8 @@ ENDINGS = (
 
 NO_PROGRESS = (
     WorkflowDefined,
+    ContinuedFrom,
+    StateCarried,
     InputReceived,
     RunFinished,
     CodeChanged,

@@ -46,6 +46,8 @@ class RunOutcome(msgspec.Struct, frozen=True):
     """The component that has produced nothing, and why, if that is the reason that there is no output."""
     failures: tuple[RunnableFailed, ...] = ()
     """The failures that nothing has handled."""
+    successor: str | None = None
+    """The run that continues from the state of this one, if there is one."""
 
 
 def outcome_of(run: Run, ordinal: int) -> RunOutcome:
@@ -67,7 +69,8 @@ def outcome_of(run: Run, ordinal: int) -> RunOutcome:
 def encode_outcome(outcome: RunOutcome) -> bytes:
     """Return *outcome* as bytes; none if it is too large for a record, or cannot be written."""
     results = outcome.results
-    if SHORT.issuperset(map(type, results.values())) and not outcome.failures and outcome.leaf is not None:
+    is_simple = not outcome.failures and outcome.leaf is not None and outcome.successor is None
+    if is_simple and SHORT.issuperset(map(type, results.values())):
         try:  # as nearly always
             return _encode((_VERSION, outcome.ordinal, results, outcome.leaf, False, None, None, ()))
         except (OverflowError, UnicodeEncodeError):
@@ -81,6 +84,7 @@ def encode_outcome(outcome: RunOutcome) -> bytes:
     plain = [
         *(_VERSION, outcome.ordinal, results, outcome.leaf, has_own, outcome.output if has_own else None),
         *(None if outcome.nothing is None else list(outcome.nothing), failures),
+        *([] if outcome.successor is None else [outcome.successor]),
     ]
     try:
         body = encode_small(plain)
@@ -100,7 +104,7 @@ def decode_outcome(body: bytes) -> RunOutcome | None:
         return None
     values = Values()
     try:
-        version, ordinal, results, leaf, has_own, own, nothing, failures = values.decode(body)
+        version, ordinal, results, leaf, has_own, own, nothing, failures, *more = values.decode(body)
         if version != _VERSION or values.unknown:
             return None
         output = own if has_own else MISSING if leaf is None else results[leaf]
@@ -108,7 +112,8 @@ def decode_outcome(body: bytes) -> RunOutcome | None:
             RunnableFailed(seq, component, (), ErrorDetail(kind, tuple(bases), *text), attempts, 0, on_failure)
             for seq, component, attempts, on_failure, kind, bases, *text in failures
         )
-        return RunOutcome(ordinal, results, leaf, output, None if nothing is None else tuple(nothing), failed)
+        nothing = None if nothing is None else tuple(nothing)
+        return RunOutcome(ordinal, results, leaf, output, nothing, failed, *more)
     except CorruptLog:
         raise
     except Exception as error:

@@ -360,6 +360,10 @@ class Runtime:
             async with self.registry.lock(run):  # it is being brought back: what this worker is told then would be lost
                 pass
             worker = await self.worker(run)
+        while worker.is_leaving and run in self.registry.continuing:
+            async with self.registry.lock(run):  # another run is about to take its place, or it stays
+                pass
+            worker = await self.worker(run)
         if worker.is_leaving:
             raise RunClosed(run, worker.reason, status=worker.state) if worker.state in FINISHED else RunNotHeld(run)
         return worker

@@ -24,6 +24,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
@@ -469,6 +470,23 @@ class Ownership:
             for record in page:
                 yield record
             last = page[-1]
+
+    async def append_together(self, appends: Sequence[Append]) -> None:
+        """
+        Write *appends*, which are one group.
+
+        Raises:
+            StoreError: the store refuses one of them; then none is written.
+        """
+        runs, tries = [each.run for each in appends], count()
+
+        async def write() -> Sequence[StoreError | None]:
+            again = next(tries) > 0  # it may have been written, and only the answer is missing
+            return await self._store.append([replace(each, again=again) for each in appends])
+
+        for error in await self._retrying("append", runs, write):
+            if error is not None:
+                raise error
 
     async def delete(self, run: str) -> None:
         """

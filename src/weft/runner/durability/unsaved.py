@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.core.events import FannedOut, RunUpgraded, WorkflowDefined
+from weft.core.events import ContinuedAsNew, FannedOut, RunUpgraded, WorkflowDefined
 from weft.core.fold.scope import Key
 from weft.core.run.run import Run
 from weft.core.run.waits import next_due
@@ -200,11 +200,11 @@ class UnsavedLog:
             at=at,
         )
 
-    def append(self, status: RunStatus, reason: str, at: float) -> Append | None:
-        """Return the next append: the events since the last one, and the status if it has changed."""
+    def append(self, status: RunStatus, reason: str, at: float, most: int = MOST) -> Append | None:
+        """Return the next append: the events since the last one, *most* of them, and the status if it has changed."""
         memory = self._run.memory
-        events = memory.log[self.acknowledged : self.acknowledged + MOST]
-        self.is_behind = len(events) == MOST and self.acknowledged + MOST < len(memory.log)
+        events = memory.log[self.acknowledged : self.acknowledged + most]
+        self.is_behind = len(events) == most and self.acknowledged + most < len(memory.log)
         if self.is_behind:
             status = "running"  # whatever it is in the end, there is more to come
         wake_at = self.next_due if status == "waiting" else None
@@ -249,6 +249,27 @@ class UnsavedLog:
             facts=segment.facts if written is None or not written.facts else {**written.facts, **segment.facts},
             definitions=segment.definitions,
             snapshot=b"" if written is None else written.body,
+        )
+
+    def last_append(self, event: ContinuedAsNew, at: float) -> Append:
+        """Return the append of *event*, with which a run ends whose other events are stored; it is not recorded yet."""
+        memory, segment = self._run.memory, self._encoder.segment([event])
+        outcome = outcome_of(self._run, memory.received)
+        self.outcome = replace(outcome, successor=event.run)
+        return Append(
+            run=memory.run_id,
+            expected=self.acknowledged,
+            epoch=self.epoch,
+            count=1,
+            body=segment.body,
+            chain=chain(self._link, segment.body),
+            previous=self._link,
+            at=at,
+            status="completed",
+            reason=f"continued as {event.run!r}",
+            failures=len(memory.failures or ()),
+            outcome=encode_outcome(self.outcome),
+            release=True,
         )
 
     def _snapshot(self, link: bytes) -> Written | None:

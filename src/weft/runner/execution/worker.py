@@ -38,6 +38,7 @@ from weft.errors import (
     ConcurrentAppend,
     HistoryNotLoaded,
     OwnershipLost,
+    RunBusy,
     RunClosed,
     RunExists,
     RunNotFound,
@@ -884,6 +885,39 @@ class Worker:
         if waited is None:
             return ev.Timing(at)
         return ev.Timing(at, **{reason: round(seconds, 6) for reason, seconds in waited.items()})
+
+    # -- continuing as a new run -----------------------------------------------------------------
+
+    def check_continuable(self) -> None:
+        """
+        Refuse to end a run, for another one to continue, while something is left to do in it.
+
+        Raises:
+            RunBusy: there is.
+            RunClosed, RunParked: as :meth:`check_open`.
+        """
+        self.check_open()
+        memory = self.run.memory
+        if not self.is_idle or memory.blocked or self.upcoming is not None or self.owes_notice:
+            raise RunBusy(self.id, "something is in flight; wait() for it first")
+        if memory.letters:
+            raise RunBusy(self.id, "it has dead letters; retry() or discard() them first")
+
+    def last_append(self, event: ev.ContinuedAsNew, at: float) -> Append:
+        """Return the append with which the run ends; it takes effect when :meth:`continued` is called."""
+        return self._unsaved.last_append(event, at)
+
+    def first_append(self, at: float) -> Append:
+        """Return the append that creates the run, which has no input, with everything that it begins with."""
+        append = self._unsaved.append("idle", "", at, most=len(self.run.memory.log) + 1)
+        assert append is not None  # noqa: S101
+        return append
+
+    def continued(self, event: ev.ContinuedAsNew, append: Append) -> None:
+        """The run has ended with *event*, which is stored."""
+        record(self.run.memory, event)
+        self.state, self.reason = "completed", append.reason
+        self._unsaved.stored(append)
 
     # -- what the journal tells ------------------------------------------------------------------
 

@@ -26,13 +26,22 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from weft.core.events import CodeChanged
+from weft.core import events as ev
 from weft.core.fold.fold import record
 from weft.core.fold.scope import Key
 from weft.core.functions.references import MISSING
 from weft.core.run.run import Run
 from weft.core.workflow import Workflow
-from weft.errors import AnotherGraph, InvalidOption, RedactedRun, RunClosed, RunExists, RunNotFound, RunNotHeld
+from weft.errors import (
+    AnotherGraph,
+    HistoryNotLoaded,
+    InvalidOption,
+    RedactedRun,
+    RunClosed,
+    RunExists,
+    RunNotFound,
+    RunNotHeld,
+)
 from weft.log import needs_encoding
 from weft.ports.store import FINISHED, RunRecord, RunStatus
 from weft.runner.durability.log_reader import LogReader
@@ -47,6 +56,7 @@ from weft.runner.execution.status import text_of_poison
 from weft.runner.execution.worker import Worker
 from weft.runner.options import IfExists, RunOptions, StartRequest, check_text
 from weft.runner.portability import check_portable
+from weft.runner.registry.continuation import begun_from
 from weft.runner.registry.keyed_lock import HeldLock, KeyedLock
 from weft.runner.registry.recent_runs import RecentRuns
 from weft.runner.registry.same_start import difference
@@ -136,6 +146,8 @@ class RunRegistry:
         self._started: WeakValueDictionary[tuple[str, str], Workflow] = WeakValueDictionary()
         """Definitions of which a run was started here, for as long as a run or the application holds them."""
         self._locks = KeyedLock()
+        self.continuing: set[str] = set()
+        """Runs that are being continued as new ones."""
         self._waking: set[Worker] = set()
         """Workers whose values are being loaded."""
         self.shielded = ShieldedTasks()
@@ -653,6 +665,51 @@ class RunRegistry:
             self._dispatcher.check_open()
             return await call(Worker(self._dispatcher, found.run, RunOptions(), self, _unsaved(found)))
 
+    async def continue_as_new(self, run: str, new_id: str, by: str | None) -> Worker:
+        """
+        End *run*, which is here, and start *new_id* from its state, in one transaction; return the new worker.
+
+        Raises:
+            RunBusy: something is left to do in it.
+            RunExists: a run with the new id exists.
+        """
+        check_text("new_id", new_id)
+        lock = self._locks.try_lock(new_id)  # without waiting: two runs might wait for each other
+        if lock is None:
+            raise RunExists(new_id, "or is being created")
+        task = self.change(run, partial(self._continue_as_new, run, new_id, by))
+        lock.release_after(task)
+        return await asyncio.shield(task)
+
+    async def _continue_as_new(self, run: str, new_id: str, by: str | None) -> Worker:
+        old = self._workers.get(run)
+        if old is None or new_id in self._workers:
+            raise RunNotHeld(run) if old is None else RunExists(new_id)
+        old.check_continuable()
+        old.is_leaving = True  # it accepts nothing more
+        self.continuing.add(run)
+        try:
+            await self._write(old)
+            event, at = ev.ContinuedAsNew(len(old.run.memory.log) + 1, new_id, by), self._dispatcher.clock.time()
+            try:
+                begun, last = begun_from(old.run, new_id, by), old.last_append(event, at)
+            except HistoryNotLoaded:
+                await self._ownership.again(old.run.load)
+                begun, last = begun_from(old.run, new_id, by), old.last_append(event, at)
+            new = Worker(self._dispatcher, begun, old.options, self)
+            appends = [replace(each, group=f"{run} {new_id}") for each in (last, new.first_append(at))]
+            await self._ownership.append_together(appends)
+        except BaseException:
+            old.is_leaving = False
+            raise
+        finally:
+            self.continuing.discard(run)
+        old.continued(event, appends[0])
+        self._workers[new_id] = new
+        self.over(old)
+        new.committed(appends[1])
+        return new
+
     def _live(self, given: Workflow | None, graph: Graph = "the same") -> Callable[[RunRecord], Workflow | None]:
         """Return a function that finds the live definition of a stored run."""
 
@@ -822,7 +879,7 @@ def note_changed_code(run: Run) -> None:
     changed = tuple(run.workflow.changed)
     if changed:
         memory = run.memory
-        record(memory, CodeChanged(len(memory.log) + 1, changed, run.workflow))
+        record(memory, ev.CodeChanged(len(memory.log) + 1, changed, run.workflow))
         _log.info("run %r continues with changed code of %s", run.id, ", ".join(map(repr, changed)))
 
 
