@@ -94,3 +94,24 @@ def test_a_crash_at_any_append_changes_nothing_of_what_waits_and_is_told_through
 
     assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
     assert {report.lives for report in crashed} == {2}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_crash_at_any_append_of_a_run_with_snapshots_changes_nothing(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = KINDS[name]
+    trial = trial_of(kind, reference(kind))
+    ends: Ends = "input" if len(kind.inputs) == 1 else "open"
+    scenario = Scenario(snapshot_every=1, ends=ends)
+    undisturbed = simulate(1, lambda _: trial, scenario=scenario)
+
+    crashed = [
+        simulate(1, lambda _: trial, scenario=replace(scenario, dies=(number, moment)))
+        for number in range(1, undisturbed.appends + 1)
+        for moment in MOMENTS
+    ]
+
+    assert [str(report) for report in (undisturbed, *crashed) if report.problems] == []
+    assert {report.lives for report in crashed} == {2}
+    assert "cannot be used" not in caplog.text, "a snapshot was there and the log was read"

@@ -28,6 +28,7 @@ from weft.log.definition import definition_of, read_definition, to_dict
 from weft.log.definition import read_data as from_dict
 from weft.log.event_codec import UnknownEvent
 from weft.log.hash_chain import References, chain, references, verify
+from weft.log.snapshot import classify
 
 __all__ = [
     "Decoder",
@@ -39,6 +40,7 @@ __all__ = [
     "UnknownEvent",
     "chain",
     "check_encodable",
+    "classify",
     "decode",
     "decode_segments",
     "definition_of",

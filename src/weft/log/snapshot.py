@@ -34,10 +34,11 @@ from weft.core.fold.memory import Memory
 from weft.core.fold.ordering import maker_of
 from weft.core.fold.scope import Scope
 from weft.core.functions.references import AllValues
-from weft.core.lineage.history import ColdList, History, Load, PagedLog, last_takeover
+from weft.core.lineage.history import FACTS, ColdList, History, Load, PagedLog, last_takeover
 from weft.core.lineage.lineage import Cell, Element, FactRef
 from weft.core.plan.node import FunctionNode
 from weft.core.plan.plan import Plan
+from weft.core.run.run import Run
 from weft.core.workflow import Workflow
 from weft.errors import CorruptLog, HistoryNotLoaded
 from weft.log.codec import Decoder, Encoder
@@ -93,6 +94,13 @@ class SnapshotWriter:
         version = bytes([_VERSION])
         return Written(b"".join((_MAGIC, version, _checksum(version, data), data)), absent.facts)
 
+    def needed(self, memory: Memory) -> list[int]:
+        """Return the numbers of the events of *memory* whose facts the future needs."""
+        self._scan(memory)
+        writer = Writer(memory, self._definitions)
+        writer.structure()
+        return [event.seq for event in writer.facts]
+
     def _scan(self, memory: Memory) -> None:
         """Look for definitions in the part of the log that is new."""
         log: Any = memory.log
@@ -103,6 +111,33 @@ class SnapshotWriter:
             self._scanned = log.cold
         self._definitions += [event for event in log[self._scanned :] if isinstance(event, _DEFINITIONS)]
         self._scanned = len(log)
+
+
+class Classified(NamedTuple):
+    """The facts of a run that are in memory, by the numbers of their events."""
+
+    hot: tuple[int, ...]
+    """Those that the future needs: of pending work, joins and batches, and the states of components."""
+    cold: tuple[int, ...]
+    """The others: they are read only if the history is asked for."""
+
+
+def classify(run: Run) -> Classified:
+    """
+    Return which facts of *run* the future needs, and which not.
+
+    >>> import operator
+    >>> from weft import Workflow, accumulator
+    >>> classify(Workflow("sum", accumulator(operator.add, init=0, name="total")).run(5).run(7))
+    Classified(hot=(5,), cold=(2, 3, 4))
+    """
+    memory = run.memory
+    log: Any = memory.log
+    writer = SnapshotWriter()
+    hot = set(writer.needed(memory))
+    resident = [*log.known.values(), *log.tail] if isinstance(log, PagedLog) else log
+    facts = sorted({event.seq for event in resident if isinstance(event, FACTS)})
+    return Classified(tuple(seq for seq in facts if seq in hot), tuple(seq for seq in facts if seq not in hot))
 
 
 def definitions_of(memory: Memory) -> Iterator[tuple[bytes, bytes]]:

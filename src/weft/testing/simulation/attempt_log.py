@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 
 from weft.core import events as ev
+from weft.core.lineage.history import PagedLog
 from weft.core.run.runnable import Runnable
 from weft.runner.durability.takeover import MOST, NO_PROGRESS
 from weft.runner.execution.policy_call import PolicyCall
@@ -93,6 +94,8 @@ class AttemptLog:
         """By run: how many retries of dead letters with another input were acknowledged."""
         self._starts: dict[str, list[tuple[int, int]]] = {}
         """By run: the lives in which something of it began, and how many of its events were durable then."""
+        self._progress: dict[str, int] = {}
+        """By run: the last event of those that were seen that was progress; its history may not be in memory."""
         self._crashed: set[int] = set()
         """The lives that ended with a crash."""
         self._counts_deaths = scenario.has_plain_lives and not trial.children
@@ -140,6 +143,7 @@ class AttemptLog:
             self._asked.pop(key, None)
         del self.amended[run]
         self._starts.pop(run, None)
+        self._progress.pop(run, None)
 
     def reopen(self, run: str) -> None:
         """Note that a client changes *run*, which may have failed: it may execute something again."""
@@ -294,8 +298,10 @@ class AttemptLog:
         Check that *run* is not started again after it was started in each of the last three processes, and these have
         died without progress.  One that died while it parked the run leaves no trace, so then it is started once more.
         """
-        log = runnable.lineage.log[:durable]
-        progress = next((event.seq for event in reversed(log) if not isinstance(event, NO_PROGRESS)), 0)
+        log = runnable.lineage.log
+        events = log.known_events() if isinstance(log, PagedLog) else log
+        made = (event.seq for event in reversed(events) if not isinstance(event, NO_PROGRESS) and event.seq <= durable)
+        progress = self._progress[run] = max(next(made, 0), self._progress.get(run, 0))
         starts = self._starts.setdefault(run, [])
         fatal = {life for life, at in starts if life in self._crashed and at >= progress}
         if self._counts_deaths and {self.life - before for before in range(1, MOST + 1)} <= fatal:

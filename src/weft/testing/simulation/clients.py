@@ -451,7 +451,7 @@ class Clients:
                     self._posted.add(run)
                     self._taken.add((run, number))
             except RunParked:
-                if not (await runner.get(run)).dead_letters:
+                if not (await (await runner.get(run)).load()).dead_letters:
                     raise
                 await self._idle(runner, run)
             except RunClosed:  # in another life it had the input, and was told to finish
@@ -520,7 +520,7 @@ class Clients:
                 try:
                     if await runner.status(run) == "cancelled":
                         await self._gone(runner, store, run)
-                    elif (await runner.wait(run)).is_runnable:
+                    elif (await (await runner.wait(run)).load()).is_runnable:
                         self.problems.append(f"{run}: reported idle with something left to do")
                     await runner.checkpoint(run)
                     done.add(run)
@@ -534,12 +534,13 @@ class Clients:
                 await self._let_wait(runner, run)
             try:
                 seen = await self._callers.made(lambda: runner.wait(run, PATIENCE if self._trial.waits else None))
+                await seen.load()
             except WaitTimeout:  # it has begun to wait meanwhile
                 if not self._trial.waits:
                     raise
                 continue
             except RunParked:
-                seen = await runner.get(run)
+                seen = await (await runner.get(run)).load()
                 if not seen.dead_letters:
                     raise
             letters = [letter for letter in seen.dead_letters if letter.component in self._trial.repairable]

@@ -42,7 +42,7 @@ class OutcomeChecks:
         self.problems += [f"{name}: {wrong}" for wrong in differences(record, seen)]
         if name in runner.held:
             self.problems.append(f"{name}: it has finished as {seen.status}, and is still held")
-        if await runner.status(name) != seen.status or (await runner.get(name)).log() != seen.log():
+        if await runner.status(name) != seen.status or await runner.log(name) != seen.log():
             self.problems.append(f"{name}: readers see another run than the caller that has waited")
         wanted = await _answer(lambda: _output(seen))
         if (found := await _answer(lambda: runner.result(name))) != wanted:

@@ -165,6 +165,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """How often a client sends an input twice, under the same key."""
     checkpoints: float = 0.0
     """How often a client asks for a checkpoint after an input."""
+    snapshot_every: int | None = None
+    """After how many events of a run a snapshot is written."""
     is_patient: bool = False
     """Whether an input is sent only when the run has nothing left to do."""
     deadline: float | None = None

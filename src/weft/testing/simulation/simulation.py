@@ -220,6 +220,7 @@ class _Simulation:
             executor=scenario.executor,
             max_concurrency=scenario.max_concurrency,
             checkpoint=scenario.strategy,
+            snapshot_every=scenario.snapshot_every,
             context=self.trial.context,
             grace=scenario.grace,
             executors={
