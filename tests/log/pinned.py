@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from flows import WORKFLOWS
 from kept import VALUES
 
-from weft import Run, Workflow, accumulator, each, reduce, step
+from weft import Run, Workflow, accumulator, each, reduce, sleep, step, wait_for
 from weft.core import events as ev
 from weft.log import definition_of, encode, encode_segment
 from weft.log.snapshot import SnapshotWriter
@@ -128,6 +128,24 @@ def open_log() -> list[Any]:
     return run.record(events).log()
 
 
+WAITING = Workflow("waiting", sleep(60, name="nap"), wait_for("go", name="go"), step(operator.neg, name="negate"))
+
+
+def waiting_log() -> list[Any]:
+    """Return the log of a run that waits for time and a signal, keeps a signal, and whose owners have died."""
+    run = Run(WAITING, id="run-2").plan(3, at=1700000000.0, carrier={"traceparent": "00-0a-0b-01"})
+    events: list[Any] = [
+        ev.TimerStarted(3, "nap", (2,), 1700000060.0, 1700000000.0),
+        ev.SignalReceived(4, "go", "first", 1700000001.0, "key"),
+        ev.SignalTaken(5, "go", (2,), "first", 4, 1700000001.0),
+        ev.SignalReceived(6, "go", "early", 1700000002.0),
+        ev.SignalRefused(7, "go", "no", 1700000002.0, "other"),
+        ev.RunTakenOver(8, 1, 2, "negate", 1700000003.0),
+        ev.InputReceived(9, 4, 2, 1700000004.0),
+    ]
+    return run.record(events).log()
+
+
 def pinned(name: str) -> dict[str, Any]:
     """Return the fixtures of one file."""
     path = FOLDER / f"{name}.json"
@@ -154,7 +172,12 @@ def current() -> dict[str, dict[str, Any]]:
                 "body": SnapshotWriter().write(Run.from_log(open_log()).memory, b"link").body.hex(),
                 "log": encode(open_log()).hex(),
                 "definition": definition_of(OPEN).body.hex(),
-            }
+            },
+            "waiting": {
+                "body": SnapshotWriter().write(Run.from_log(waiting_log()).memory, b"link").body.hex(),
+                "log": encode(waiting_log()).hex(),
+                "definition": definition_of(WAITING).body.hex(),
+            },
         },
     }
 

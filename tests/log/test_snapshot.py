@@ -193,5 +193,5 @@ def test_a_snapshot_that_was_written_once_is_read_for_ever(name: str) -> None:
     assert definition.body == stored["definition"]
     run = Run.from_memory(memory)
     assert run == Run.from_log(log)
-    assert run.react_until_satisfied().results() == Run.from_log(log).react_until_satisfied().results()
+    assert partly(run, 20, seed=1).results() == partly(Run.from_log(log), 20, seed=1).results()
     assert written(Run.from_log(log).memory) == stored["body"], "the format has changed; write another version number"

@@ -15,6 +15,7 @@ from typing import Any
 
 import test_compounds
 import test_failures
+import test_waits
 from cases import TURNS, Case, budget, cases, rebuilt
 from driving import Driver, drive, look
 from hypothesis import given
@@ -24,10 +25,12 @@ from test_laws import Change, changes
 from test_loops import Loop, advance, loops
 
 from weft import Run, Workflow, each, join, latest, reduce, step
+from weft.core import events as ev
 from weft.core.fold.fold import fold
 from weft.core.fold.memory import Memory
-from weft.core.lineage.history import PagedLog
-from weft.errors import DefinitionError, HistoryNotLoaded
+from weft.core.lineage.history import PagedLog, last_takeover
+from weft.core.run.waits import begin_waits, fire_timer, receive_signal, timers
+from weft.errors import DefinitionError, HistoryNotLoaded, InvalidSignal, UnknownSignal
 from weft.log import Decoder, definition_of
 from weft.log.snapshot import Snapshot, SnapshotWriter, Written
 
@@ -225,3 +228,80 @@ def test_what_is_restored_without_its_facts_loads_them_when_they_are_read(
         assert isinstance(memory.log, PagedLog)
         assert (cut.loads, memory.log.resident) == (0, 0)
         assert look(twin, case.graph) == look(run, case.graph)
+
+
+@budget(0.3)
+@given(test_waits.workflows(), test_waits.inputs, test_waits.actions, st.integers(0, 99))
+def test_a_run_that_waits_and_was_cut_anywhere_is_the_run(
+    workflow: Workflow, values: list[list[int]], actions: list[tuple[str, int]], watched: int
+) -> None:
+    assert_law(test_waits.driven(workflow, values, actions).run, waits_of, watched)
+
+
+def waits_of(run: Run) -> object:
+    """Return what can be seen of a run that waits: for what, until when, and which signals it keeps."""
+    memory = run.memory
+    kept = {name: [(each.seq, each.value) for each in signals] for name, signals in (memory.signals or {}).items()}
+    waiting = [(key, each.due, each.is_relative) for key, each in (memory.waiting or {}).items()]
+    return seen(run), run.waiting_for, timers(memory), waiting, kept, memory.signal_keys
+
+
+@budget(0.2)
+@given(test_waits.workflows(), test_waits.inputs, test_waits.actions, test_waits.actions)
+def test_a_run_that_was_restored_takes_signals_and_timers_like_the_one_that_was_not(
+    workflow: Workflow, values: list[list[int]], before: list[tuple[str, int]], after: list[tuple[str, int]]
+) -> None:
+    model = test_waits.driven(workflow, values, before)
+    cut = Cut(model.run)
+    twins = [
+        test_waits.Model(Run.from_log(model.run.log())),
+        test_waits.Model(cut.resumed(cut.restore(cut.write(model.run.memory)))),
+    ]
+
+    for twin in twins:
+        twin.now = model.now
+        for action, choice in after:
+            if action != "restarts":
+                getattr(twin, action)(choice)
+
+    assert untimed(twins[1].run) == untimed(twins[0].run)
+    assert waits_of(twins[1].run) == waits_of(twins[0].run)
+
+
+@budget(0.2)
+@given(test_waits.workflows(), test_waits.inputs, test_waits.actions, st.integers(0, 60))
+def test_waits_of_a_run_that_was_restored_go_on_without_its_history(
+    workflow: Workflow, values: list[list[int]], actions: list[tuple[str, int]], value: int
+) -> None:
+    model = test_waits.driven(workflow, values, actions)
+    cut = Cut(model.run)
+    run = cut.resumed(cut.restore(cut.write(model.run.memory)))
+
+    for number in range(20):
+        begin_waits(run, model.now)
+        for name in test_waits.SIGNALS:
+            with suppress(UnknownSignal, InvalidSignal):
+                receive_signal(run, name, value + number, at=model.now)
+        for key, due, _ in timers(run.memory):
+            fire_timer(run, key, due + number)
+        for runnable in run.prepare():
+            run.apply(runnable.execute())
+
+    assert cut.loads == 0
+    assert rebuilt(run) == run
+
+
+def test_owners_that_died_are_counted_on_from_a_snapshot() -> None:
+    started = Workflow("w", step(lambda x: x + 1, name="plus")).plan(1).log()
+    died: Sequence[Any] = [*started, ev.RunTakenOver(3, 2, 5, "plus"), ev.InputReceived(4, 2, 2)]
+    progress = [*died, ev.ReactionOccurred(5, "plus", (2,), 2)]
+
+    for log in (died, progress):
+        cut = Cut(Run.from_log(log))
+        for position in range(1, len(log) + 1):
+            memory = cut.restore(cut.write(cut.at(position)))
+            fold(memory, log[position:])
+            assert last_takeover(memory.log) == last_takeover(log)
+            assert cut.loads == 0
+    assert last_takeover(died) == died[2]
+    assert last_takeover(progress) is None
